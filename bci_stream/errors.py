@@ -1,0 +1,44 @@
+"""The service's errors; their whole tree is drawn in `tracks.errors`."""
+
+from tracks.errors import BciError, RuleError, TruthError
+
+__all__ = [
+    "BciError",
+    "ContestError",
+    "LogError",
+    "LostError",
+    "NotFoundError",
+    "RefusedError",
+    "RuleError",
+    "SourceError",
+    "TruthError",
+    "WireError",
+]
+
+
+class LogError(BciError):
+    """A run log that can't be read."""
+
+
+class WireError(BciError):
+    """A stream or message that breaks the protocol."""
+
+
+class NotFoundError(WireError):
+    """A stream that never appeared."""
+
+
+class LostError(WireError):
+    """A stream that went away, or samples that did."""
+
+
+class RefusedError(WireError):
+    """The other side said no, and why."""
+
+
+class ContestError(BciError):
+    """A contest file or key that can't be used."""
+
+
+class SourceError(BciError):
+    """A recording or device that can't be read."""

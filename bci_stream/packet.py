@@ -1,0 +1,73 @@
+"""A packet is the piece of signal that a decoder is fed in one step."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray: TypeAlias = NDArray[np.float32]
+Triggers: TypeAlias = tuple[tuple[int, int], ...]
+"""(offset in the packet, code), in order of their offset; several may share a sample."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packet:
+    """Samples that arrive together, and where they belong.
+
+    samples: (n, leads + 1) float32, C-contiguous, microvolts; the last column is TRIGGER. This is
+        the layout that LSL sends, so a packet crosses the wire without a copy.
+    start: position of the first sample, counted from the beginning of its block.
+    block: which of the session's blocks this is, counted from 0.
+    finish: True on the very last packet of the run.
+    """
+
+    samples: FloatArray
+    triggers: Triggers = ()
+    start: int = 0
+    block: int = 0
+    subject: str = ""
+    finish: bool = False
+
+    @property
+    def data(self) -> FloatArray:
+        """The same samples as the rule documents show them: (leads + 1, n), a view."""
+        return self.samples.T
+
+    @property
+    def signal(self) -> FloatArray:
+        """The leads alone, without TRIGGER: (n, leads), a view."""
+        return self.samples[:, :-1]
+
+    @property
+    def n(self) -> int:
+        return len(self.samples)
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """One channel of a recording.
+
+    kind is an MNE channel type in capitals (EEG, ECOG, EOG, ECG, EMG, MISC, STIM).
+    position: x, y, z in metres in MNE's head frame, where it is known.
+    """
+
+    name: str
+    kind: str = "EEG"
+    unit: str = "microvolts"
+    position: tuple[float, float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SignalInfo:
+    """What a decoder is told when a subject begins; nothing in it depends on a label."""
+
+    track: str
+    subject: str
+    rate: float
+    leads: tuple[Lead, ...]
+    packet_samples: int
+
+    @property
+    def lead_names(self) -> tuple[str, ...]:
+        return tuple(lead.name for lead in self.leads)

@@ -1,0 +1,40 @@
+"""A decoder: told that a subject begins, then fed packet by packet; what it returns is reported.
+
+Write your own in one file:
+
+    class Mine:
+        def start(self, info: SignalInfo) -> None:      # a subject begins
+            self.seen = 0
+
+        def step(self, packet: Packet) -> list[object]:  # results to report now, often none
+            self.seen += packet.n
+            return []
+
+and run it with `bci-decode --track mi --decoder my_module:Mine`.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+from bci_stream.packet import Packet, SignalInfo
+
+
+class Decoder(Protocol):
+    """What every decoder offers. A decoder may keep what it learned from one subject to the next."""
+
+    def start(self, info: SignalInfo) -> None:
+        """A subject begins; forget what belongs to the one before."""
+
+    def step(self, packet: Packet) -> Sequence[object]:
+        """Take one packet, and return the results to report after it, in order.
+
+        The packet's arrays are valid during the call only, and may not be changed: copy what you keep.
+        """
+
+
+@runtime_checkable
+class ChannelChooser(Protocol):
+    """A decoder for a track that sends only chosen leads (ecog: 24 of 32)."""
+
+    def choose(self, info: SignalInfo, count: int) -> Sequence[int]:
+        """The numbers (from 1) of the leads to be sent for this subject, before any data."""
