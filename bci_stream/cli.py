@@ -1,0 +1,83 @@
+"""What the three command lines share: errors in one line, options of the wire, a clean stop."""
+
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from tracks.errors import BciError
+
+if TYPE_CHECKING:
+    from bci_stream.contest.contest import Contest
+    from bci_stream.wire.transport import Transport
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+TRACK_NAMES = ("mi", "turing", "emotion", "ecog", "erp")
+"""Spelled out here so that --help needs no numpy; a test keeps it equal to tracks.TRACKS."""
+
+
+class Commands(click.Group):
+    """A group whose commands show our own errors as one line and exit with 1, never a traceback."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BciError as error:
+            raise click.ClickException(str(error)) from error
+
+
+def wire_options(command: F) -> F:
+    """Which contest, and how far its streams are seen."""
+    options = [
+        click.option("--contest", "contest_path", type=click.Path(path_type=Path), default=None,
+                     help="contest.toml or its folder (default: an open contest of your own)."),
+        click.option("--room", default="", help="A part of the contest that sees only itself."),
+        click.option("--scope", type=click.Choice(["machine", "link", "site"]), default="machine",
+                     show_default=True, help="How far LSL looks; it has no access control."),
+        click.option("--lsl-session", default="default", show_default=True,
+                     envvar="BCI_LSL_SESSION", help="LSL session id."),
+    ]  # fmt: skip
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def open_contest(contest_path: Path | None, room: str) -> "Contest":
+    from bci_stream.contest.contest import load_contest
+    from bci_stream.wire.names import checked_name
+
+    contest = load_contest(contest_path)
+    if not room:
+        return contest
+    return replace(contest, name=checked_name(f"{contest.name}.{room}", "contest and room"))
+
+
+def open_wire(scope: str, session: str) -> "Transport":
+    from bci_stream.wire.lsl import LslTransport
+
+    return LslTransport(scope, session)  # type: ignore[arg-type]
+
+
+def stop_on_signals() -> threading.Event:
+    """An event that Ctrl-C and SIGTERM set; a second one ends the process at once."""
+    stop = threading.Event()
+
+    def handle(number: int, frame: object) -> None:
+        if stop.is_set():
+            sys.exit(128 + number)
+        stop.set()
+
+    signal.signal(signal.SIGINT, handle)
+    signal.signal(signal.SIGTERM, handle)
+    return stop
+
+
+def say(text: str) -> None:
+    """To the person at the terminal, not into a pipe."""
+    click.echo(text, err=True)

@@ -1,0 +1,136 @@
+"""The contest file, contest.toml: everything in it has a default, so a demo needs none."""
+
+import tomllib
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from bci_stream.contest.keys import Keys
+from bci_stream.errors import ContestError
+from bci_stream.home import home
+from bci_stream.wire.names import checked_name
+from tracks import TRACKS
+
+
+class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a run may cost.
+
+    compute_factor: a run's whole compute time, as a multiple of the data's duration.
+    compute_extra_s: added to that, for start-up.
+    silence_s: lockstep: how long a decoder may take over one packet.
+    join_s: how long to wait for whoever is expected.
+    grace_packets: real time: how many packets a report may be under way and still count as made before them.
+    """
+
+    compute_factor: float = 1.0
+    compute_extra_s: float = 60.0
+    silence_s: float = 60.0
+    join_s: float = 60.0
+    grace_packets: float = 1.0
+    memory_mb: int = 4096
+
+
+class Qualify(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The line that a team has to reach."""
+
+    top: int | None = None
+    least_score: float | None = None
+
+
+class TrackPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a contest plays on one track, and which of the decided rules it changes."""
+
+    recordings: list[str] = []
+    rules: dict[str, Any] = {}
+
+
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """contest.toml as it stands; one track may be written at the top level."""
+
+    name: str
+    track: str | None = None
+    recordings: list[str] = []
+    rules: dict[str, Any] = {}
+    tracks: dict[str, TrackPlan] = {}
+    pace: str = "lockstep"
+    teams: list[str] = []
+    limits: Limits = Limits()
+    qualify: Qualify = Qualify()
+
+
+@dataclass(frozen=True)
+class Contest:
+    """A contest; `folder` is where its file lies, and its keys and run logs below it."""
+
+    name: str
+    folder: Path
+    tracks: dict[str, TrackPlan] = field(default_factory=dict)
+    pace: str = "lockstep"
+    teams: tuple[str, ...] = ()
+    limits: Limits = Limits()
+    qualify: Qualify = Qualify()
+
+    @cached_property
+    def keys(self) -> Keys:
+        return Keys(self.folder / "keys")
+
+    @property
+    def runs(self) -> Path:
+        return self.folder / "runs"
+
+    def token(self, team: str) -> bytes | None:
+        """A team's token; None for a team that is not on the contest's list."""
+        if self.teams and team not in self.teams:
+            return None
+        return self.keys.token(team)
+
+    def rules(self, track: str) -> dict[str, Any]:
+        return self.tracks.get(track, TrackPlan()).rules
+
+
+def load_contest(path: Path | None, name: str = "default") -> Contest:
+    """The contest of a file; without one, an open contest of that name in the user's state folder."""
+    if path is None:
+        return Contest(checked_name(name, "contest"), home() / "contests" / name)
+    path = path / "contest.toml" if path.is_dir() else path
+    try:
+        raw = tomllib.loads(path.read_text())
+        file = msgspec.convert(raw, _File)
+    except FileNotFoundError as error:
+        raise ContestError(f"no contest file at {path}; `bci-judge init` writes one") from error
+    except (OSError, UnicodeError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        raise ContestError(f"contest file {path}: {error}") from error
+    return _contest(file, path)
+
+
+def _contest(file: _File, path: Path) -> Contest:
+    plans = dict(file.tracks)
+    if file.track is not None:
+        plans[file.track] = TrackPlan(file.recordings, file.rules)
+    elif file.recordings or file.rules:
+        raise ContestError(f"contest file {path}: `recordings` and `rules` need a `track` beside them")
+    for track, plan in plans.items():
+        _check_plan(track, plan, path)
+    for team in file.teams:
+        checked_name(team, "team")
+    return Contest(
+        checked_name(file.name, "contest"),
+        path.parent.resolve(),
+        plans,
+        file.pace,
+        tuple(file.teams),
+        file.limits,
+        file.qualify,
+    )
+
+
+def _check_plan(track: str, plan: TrackPlan, path: Path) -> None:
+    if track not in TRACKS:
+        raise ContestError(f"contest file {path}: no track {track!r}; there are {', '.join(TRACKS)}")
+    for rule in plan.rules:
+        if rule not in TRACKS[track].defaults:
+            known = ", ".join(TRACKS[track].defaults) or "none"
+            raise ContestError(f"contest file {path}: {track} has no rule {rule!r}; it has: {known}")

@@ -1,0 +1,73 @@
+"""Keys of a contest, in files that only their owner may read.
+
+The contest's key is the organiser's: truth is sealed and the judge signs under it. A team's token is
+made from it, so the organiser stores one secret, and a team that knows its token learns no other.
+"""
+
+import hmac
+import os
+import secrets
+from hashlib import sha256
+from pathlib import Path
+
+from bci_stream.errors import ContestError
+
+KEY_BYTES = 32
+
+
+class Keys:
+    """The key files in one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._contest_key: bytes | None = None
+
+    def contest_key(self) -> bytes:
+        """The contest's key; made at the first use, read once."""
+        if self._contest_key is None:
+            self._contest_key = self._read_or_make()
+        return self._contest_key
+
+    def _read_or_make(self) -> bytes:
+        path = self._folder / "contest.key"
+        if not path.exists():
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            _write_once(path, secrets.token_bytes(KEY_BYTES))
+        return read_key(path)
+
+    def token(self, team: str) -> bytes:
+        return hmac.digest(self.contest_key(), f"team {team}".encode(), sha256)
+
+    def token_file(self, team: str) -> Path:
+        """The file to hand to a team, and to nobody else."""
+        path = self._folder / f"{team}.token"
+        if not path.exists():
+            _write_once(path, self.token(team))
+        return path
+
+
+def read_key(path: Path) -> bytes:
+    try:
+        text = path.read_text()
+        key = bytes.fromhex(text.strip())
+    except FileNotFoundError as error:
+        raise ContestError(f"no key at {path}: ask the organiser, or run `bci-judge init`") from error
+    except (OSError, ValueError) as error:
+        raise ContestError(f"{path} is no key file ({error}): 64 hexadecimal digits expected") from error
+    if len(key) != KEY_BYTES:
+        raise ContestError(f"{path} holds {len(key)} bytes; a key has {KEY_BYTES}")
+    return key
+
+
+def _write_once(path: Path, key: bytes) -> None:
+    """Write a key unless somebody else was faster; never show half a file, never to others."""
+    draft = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(key.hex() + "\n")
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        pass
+    finally:
+        draft.unlink()

@@ -1,0 +1,83 @@
+"""bci-judge: the rules, the truth, and the clock that counts."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bci_stream.cli import (
+    TRACK_NAMES,
+    Commands,
+    open_contest,
+    open_wire,
+    say,
+    stop_on_signals,
+    wire_options,
+)
+
+
+@click.group(cls=Commands)
+def main() -> None:
+    """Judge a BCI contest: live, in lockstep, or again from its run logs."""
+
+
+@main.command()
+@click.argument("log", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def score(log: Path, as_json: bool) -> None:
+    """Score a run log: each trial with what was reported, what counted, and why not."""
+    from bci_stream.judge.score_cmd import score_log
+
+    score_log(log, as_json)
+
+
+@main.command()
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default=".")
+@click.option("--name", default=None, help="The contest's name (default: the folder's).")
+@click.option("--track", type=click.Choice(TRACK_NAMES), default="erp", show_default=True)
+@click.option("--team", "teams", multiple=True, help="A team that may take part; repeatable.")
+def init(folder: Path, name: str | None, track: str, teams: tuple[str, ...]) -> None:
+    """Write contest.toml into FOLDER, and keys beside it."""
+    from bci_stream.contest.init import write_contest
+
+    for line in write_contest(folder, name or folder.resolve().name, track, teams):
+        click.echo(line)
+
+
+@main.command()
+@click.option("--teams", "team_count", default=1, show_default=True,
+              help="How many teams must be ready before the go (where the contest file lists none).")
+@click.option("--wait", "wait_s", default=600.0, show_default=True, help="Seconds to wait for a replay.")
+@click.option("--port", default=8000, show_default=True, help="Of the web page; 0: any free one.")
+@click.option("--host", default="127.0.0.1", show_default=True)
+@click.option("--no-web", is_flag=True, help="No page.")
+@click.option("--stay", is_flag=True, help="Stay after the last run, for the next one.")
+@wire_options
+def live(**options: Any) -> None:
+    """Judge what is on the wire, with a live leaderboard here and on a web page."""
+    from bci_stream.judge.live import judge_live
+
+    stop = stop_on_signals()
+    contest = open_contest(options.pop("contest_path"), options.pop("room"))
+    transport = open_wire(options.pop("scope"), options.pop("lsl_session"))
+    judge_live(transport, contest, stop=stop, say=say, **options)
+
+
+@main.command()
+@click.option("--track", type=click.Choice(TRACK_NAMES), required=True)
+@click.option("--decoder", "decoders", multiple=True, help="NAME, module:Class or NAME=MODEL; repeatable.")
+@click.option("--submission", "submissions", multiple=True, type=click.Path(path_type=Path),
+              help="A contestant's folder, .zip or .tar.gz; repeatable.")
+@click.option("--recording", "recordings", multiple=True,
+              help="What is played (default: the contest file's, else synthetic ones); repeatable.")
+@click.option("--jobs", "-j", default=1, show_default=True, help="Runs at the same time.")
+@click.option("--json", "as_json", is_flag=True, help="The outcome as JSON.")
+@wire_options
+def run(**options: Any) -> None:
+    """Run a whole contest in lockstep, as fast as the machine goes."""
+    from bci_stream.judge.run_command import run_contest
+
+    stop = stop_on_signals()
+    path = options.pop("contest_path")
+    contest = open_contest(path, options.pop("room"))
+    run_contest(contest, path, stop=stop, **options)

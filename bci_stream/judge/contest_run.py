@@ -1,0 +1,190 @@
+"""A whole contest in lockstep: every entry on every track, each with its own replay, in parallel."""
+
+import re
+import secrets
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from bci_stream.contest.contest import Contest
+from bci_stream.errors import BciError
+from bci_stream.judge.hearing import Sink
+from bci_stream.judge.judge import Judge
+from bci_stream.judge.processes import Child
+from bci_stream.wire.transport import Transport
+
+START_S = 120.0
+"""How long a replay and a decoder may take to come up: imports, models, a submission's environment."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One team on one track: how its decoder is started, and what is played to it."""
+
+    team: str
+    track: str
+    recordings: tuple[str, ...]
+    decoder_arguments: tuple[str, ...] = ()
+
+
+@dataclass
+class Outcome:
+    """How an entry's run ended."""
+
+    entry: Entry
+    reason: str
+    detail: str = ""
+    score: float = 0.0
+    log: Path | None = None
+    sessions: list[dict[str, object]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Wire:
+    """How the processes of a contest meet; the same words for all of them."""
+
+    transport: Transport
+    scope: str
+    lsl_session: str
+
+
+def run_entries(
+    wire: Wire,
+    contest: Contest,
+    entries: Sequence[Entry],
+    sink: Sink,
+    *,
+    jobs: int,
+    stop: threading.Event,
+    done: Callable[[Outcome], None] = lambda _: None,
+    contest_path: Path | None = None,
+) -> list[Outcome]:
+    """Run all of them; one that fails touches no other."""
+
+    def one(entry: Entry) -> Outcome:
+        outcome = _guarded(wire, contest, entry, sink, stop, contest_path)
+        done(outcome)
+        return outcome
+
+    with ThreadPoolExecutor(jobs, thread_name_prefix="run") as pool:
+        return list(pool.map(one, entries))
+
+
+def _guarded(
+    wire: Wire,
+    contest: Contest,
+    entry: Entry,
+    sink: Sink,
+    stop: threading.Event,
+    contest_path: Path | None,
+) -> Outcome:
+    if stop.is_set():
+        return Outcome(entry, "stopped", "the contest was stopped before it began")
+    try:
+        return _OneRun(wire, contest, entry, sink, stop, contest_path).run()
+    except BciError as error:
+        sink.team(entry.team, entry.track, "crashed", str(error))
+        return Outcome(entry, "crashed", str(error))
+
+
+class _OneRun:
+    """One replay, one decoder, one judge, in a room of their own."""
+
+    def __init__(
+        self,
+        wire: Wire,
+        contest: Contest,
+        entry: Entry,
+        sink: Sink,
+        stop: threading.Event,
+        contest_path: Path | None,
+    ) -> None:
+        self._wire = wire
+        self._entry = entry
+        self._sink = sink
+        self._stop = stop
+        self._room = secrets.token_hex(4)
+        self._contest = replace(contest, name=f"{contest.name}.{self._room}")
+        self._contest_path = contest_path
+        self._begun = wire.transport.now()
+        self._failure: tuple[str, str] | None = None
+        contest.runs.mkdir(parents=True, exist_ok=True)
+
+    def run(self) -> Outcome:
+        self._sink.team(self._entry.team, self._entry.track, "waiting")
+        judge = Judge(
+            self._wire.transport,
+            self._contest,
+            self._sink,
+            stop=self._stop,
+            expected=lambda teams: self._entry.team in teams,
+        )
+        self._replay, self._decoder = self._start_replay(), self._start_decoder()
+        try:
+            judge.judge(self._is_over, START_S)
+        finally:
+            self._decoder.end()
+            self._replay.end()
+        return self._outcome(judge)
+
+    def _start_replay(self) -> Child:
+        arguments = [
+            *("start", *self._entry.recordings, "--track", self._entry.track, "--pace", "lockstep"),
+            *("--foreground", "--name", f"{self._entry.track}-{self._room}"),
+            *("--team", self._entry.team, "--wait", str(START_S)),
+        ]
+        return Child("replay", [*arguments, *self._common()], self._log("replay"))
+
+    def _start_decoder(self) -> Child:
+        token = self._contest.keys.token_file(self._entry.team)
+        arguments = [
+            *("--track", self._entry.track, "--team", self._entry.team, "--token", str(token)),
+            *self._entry.decoder_arguments,
+            *("--wait", str(START_S)),
+        ]
+        return Child("decoders", [*arguments, *self._common()], self._log("decoder"))
+
+    def _common(self) -> list[str]:
+        path = ["--contest", str(self._contest_path)] if self._contest_path else []
+        wire = ["--scope", self._wire.scope, "--lsl-session", self._wire.lsl_session]
+        return [*path, "--room", self._room, *wire]
+
+    def _log(self, role: str) -> Path:
+        return self._contest.runs / f"{self._entry.track}-{self._entry.team}-{self._room}.{role}.log"
+
+    def _is_over(self, judge: Judge) -> bool:
+        if judge.all_over():
+            return True
+        runs = judge.runs()
+        if runs and runs[0].ended is not None:
+            return False  # the hearing closes by itself
+        if self._decoder.exit_code() is not None and not runs:
+            self._failure = ("crashed", self._decoder.last_line())
+        elif self._replay.exit_code() not in (None, 0):
+            self._failure = ("stopped", f"the replay failed: {self._replay.last_line()}")
+        elif not runs and self._wire.transport.now() - self._begun > START_S:
+            self._failure = ("timeout", f"it did not come up within {START_S:g} s")
+        return self._failure is not None
+
+    def _outcome(self, judge: Judge) -> Outcome:
+        runs = judge.runs()
+        if not runs:
+            reason, detail = self._failure or ("stopped", "the contest was stopped")
+            self._sink.team(self._entry.team, self._entry.track, reason, detail)
+            return Outcome(self._entry, reason, detail)
+        result = runs[0].run.result()
+        return Outcome(
+            self._entry,
+            runs[0].ended or "stopped",
+            runs[0].detail,
+            float(result["score"]),
+            runs[0].path,
+            list(result["sessions"]),
+        )
+
+
+def team_name(text: str) -> str:
+    """A decoder's or submission's name as a team's name."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", text).strip("-.")[:64] or "team"

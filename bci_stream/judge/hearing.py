@@ -1,0 +1,288 @@
+"""A hearing: one run of one replay before the judge, with all its teams."""
+
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from bci_stream.contest.contest import Contest
+from bci_stream.errors import LostError, WireError
+from bci_stream.judge.docket import Docket
+from bci_stream.judge.log import RunLog
+from bci_stream.judge.order import LockstepOrder, RealtimeOrder
+from bci_stream.judge.team_run import TeamRun
+from bci_stream.wire import names
+from bci_stream.wire.ear import Ear
+from bci_stream.wire.messages import (
+    Closed,
+    ControlMessage,
+    Done,
+    Go,
+    Message,
+    Next,
+    Offer,
+    PacketNote,
+    Ready,
+    Report,
+    ResultsMessage,
+    Seated,
+    Status,
+    Stopped,
+    TruthComplete,
+    TruthNote,
+    TruthProbe,
+    Welcome,
+    read_control,
+    read_truth,
+)
+from bci_stream.wire.sealing import unseal
+from bci_stream.wire.transport import Found, TextInlet, Transport
+from tracks.run import Run
+from tracks.verdict import Verdict
+
+SAY_EVERY_S = 0.25
+SILENCE_S = 30.0
+
+
+class Sink(Protocol):
+    """Where the judge shows what it has judged (a board, a progress bar, nothing)."""
+
+    def team(self, name: str, track: str, status: str = ..., reason: str = ..., lag_s: float = ...) -> None: ...
+    def event(
+        self, team: str, track: str, event: dict[str, Any], verdicts: list[Verdict], run: Run
+    ) -> None: ...
+
+
+class Hearing:
+    """Follows a replay from its first offer to the end of its last team."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        contest: Contest,
+        control: Found,
+        truth: Found,
+        say: Callable[[Message], None],
+        sink: Sink,
+        expected: Callable[[list[str]], bool],
+        rules: Callable[[str], dict[str, Any]],
+    ) -> None:
+        self._transport = transport
+        self._contest = contest
+        self._say = say
+        self._sink = sink
+        self._expected = expected
+        self._rules = rules
+        self._control: TextInlet = transport.text_inlet(control, 5.0)
+        self._truth: TextInlet = transport.text_inlet(truth, 5.0)
+        self._key = contest.keys.contest_key()
+        self._offset_s = self._control.clock_offset_s()
+        self.name = names.owner(control.source_id)
+        self.offer: Offer | None = None
+        self.teams: dict[str, TeamRun] = {}
+        self.over = False
+        self._ear: Ear | None = None
+        self._docket = Docket()
+        self._ready: set[str] = set()
+        self._proven: set[str] = set()
+        self._truth_complete = False
+        self._early: list[tuple[PacketNote, float]] = []
+        self._started = False
+        self._went = False
+        self._said_at = 0.0
+        self._heard_at = transport.now()
+        self._closed_at: dict[str, float] = {}
+        self._finished_at: float | None = None
+        self.complaints: Counter[str] = Counter()
+
+    @property
+    def run(self) -> str:
+        return self.offer.run if self.offer else ""
+
+    @property
+    def _lockstep(self) -> bool:
+        return self.offer is not None and self.offer.pace == "lockstep"
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        return dict(self._ear.dropped) if self._ear else {}
+
+    # --- one round ----------------------------------------------------------------------------
+
+    def attend(self, results: list[tuple[str, float]], gone: list[str]) -> None:
+        """Take what has come: the teams' signed texts with their arrival times, and who has gone."""
+        self._take_results(results)
+        self._take_truth()
+        self._take_control()
+        now = self._transport.now()
+        for team_run in self.teams.values():
+            team_run.settle(now)
+        self._take_leave(gone, now)
+        self._speak(now)
+
+    def _take_results(self, results: list[tuple[str, float]]) -> None:
+        if self._ear is None:
+            return
+        for text, at in results:
+            message = self._ear.hear(text)
+            if message is not None:
+                self._take_message(message, at)
+
+    def _take_message(self, message: ResultsMessage, at: float) -> None:
+        if isinstance(message, Ready) and message.team not in self.teams:
+            if message.team not in self._ready:
+                self._sink.team(message.team, self._track(), "waiting")
+            self._ready.add(message.team)
+            if self._started:
+                self._open_run(message.team, at)
+        elif isinstance(message, Next | Report | Done):
+            team_run = self.teams.get(message.team)
+            if team_run is None and message.team in self._ready:
+                team_run = self._open_run(message.team, at)
+            if team_run is not None:
+                team_run.message(message, at)
+
+    def _take_truth(self) -> None:
+        for text, _ in self._pull(self._truth):
+            if self.offer is None:
+                continue  # sealed for a run that is not known yet; it is said again
+            try:
+                message = read_truth(unseal(text, self._key, self.run))
+            except WireError as error:
+                self.complaints[str(error)] += 1
+                continue
+            if isinstance(message, TruthProbe):
+                self._proven.add("truth")
+            elif isinstance(message, TruthNote):
+                self._docket.add(message)
+            elif isinstance(message, TruthComplete):
+                self._truth_complete = True
+        if self._truth_complete and self._early:
+            early, self._early = self._early, []
+            for note, stamp in early:
+                self._take_note(note, stamp)
+
+    def _take_control(self) -> None:
+        for text, stamp in self._pull(self._control):
+            try:
+                message = read_control(text)
+            except WireError as error:
+                self.complaints[str(error)] += 1
+                continue
+            self._heard_at = self._transport.now()
+            self._take_word(message, stamp)
+
+    def _take_word(self, message: ControlMessage, stamp: float) -> None:
+        if isinstance(message, Offer) and self.offer is None:
+            self.offer = message
+            self._ear = Ear(self._contest.name, message.run, self._contest.token)
+        elif isinstance(message, Welcome) and message.team == "":
+            self._proven.add("control")
+        elif isinstance(message, PacketNote):
+            self._take_note(message, stamp)
+        elif isinstance(message, Stopped):
+            self._stop_all(f"the replay stopped: {message.reason}")
+        elif isinstance(message, Status) and message.state not in ("alive",):
+            for team_run in self.teams.values():
+                self._sink.team(team_run.team, self._track(), "running", f"{message.state} {message.detail}")
+
+    def _take_note(self, note: PacketNote, stamp: float) -> None:
+        if not self._truth_complete:
+            self._early.append((note, stamp))  # truth and packets are two streams: truth goes first
+            return
+        if not self._started:
+            self._started = True
+            for team in sorted(self._ready):
+                self._open_run(team, self._transport.now())
+        for team_run in self.teams.values():
+            team_run.note(note, stamp + self._offset_s)
+        if note.finish:
+            self._finished_at = self._transport.now()
+
+    def _pull(self, inlet: TextInlet) -> list[tuple[str, float]]:
+        try:
+            return inlet.pull(0.0)
+        except LostError:
+            self._stop_all(f"replay {self.name!r} is gone")
+            return []
+
+    # --- teams --------------------------------------------------------------------------------
+
+    def _track(self) -> str:
+        return self.offer.track if self.offer else ""
+
+    def _open_run(self, team: str, now: float) -> TeamRun:
+        if team in self.teams:
+            return self.teams[team]
+        assert self.offer is not None
+        track = self.offer.track
+        when = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+        self._contest.runs.mkdir(parents=True, exist_ok=True)
+        path = self._contest.runs / f"{track}-{team}-{when}-{self.run[:6]}.jsonl"
+        packet_s = self.offer.packet_samples / self.offer.rate
+        grace_s = self._contest.limits.grace_packets * packet_s / _speed(self.offer.pace)
+        order = LockstepOrder() if self._lockstep else RealtimeOrder(grace_s)
+        team_run = TeamRun(
+            team,
+            track,
+            self._rules(track),
+            self._contest.limits,
+            self._docket,
+            order,
+            RunLog(path),
+            now,
+            lambda event, verdicts, run: self._sink.event(team, track, event, verdicts, run),
+            pace=self.offer.pace,
+        )
+        self.teams[team] = team_run
+        self._sink.team(team, track, "running")
+        return team_run
+
+    def _take_leave(self, gone: list[str], now: float) -> None:
+        for team_run in self.teams.values():
+            if team_run.ended is None and team_run.team in gone:
+                team_run.leave("crashed", "its results stream ended without a word", now)
+            if team_run.ended is None and self._waited_long_after_finish(now):
+                team_run.end("stopped", "it did not end by itself after the last packet", now)
+            if team_run.ended is not None and team_run.team not in self._closed_at:
+                self._closed_at[team_run.team] = now
+                self._sink.team(team_run.team, self._track(), team_run.ended, team_run.detail)
+        if now - self._heard_at > SILENCE_S:
+            self._stop_all(f"no word from replay {self.name!r} for {SILENCE_S:g} s")
+
+    def _waited_long_after_finish(self, now: float) -> bool:
+        limit_s = self._contest.limits.silence_s
+        return self._finished_at is not None and now - self._finished_at > limit_s
+
+    def _stop_all(self, why: str) -> None:
+        now = self._transport.now()
+        for team_run in self.teams.values():
+            team_run.end("stopped", why, now)
+        self.over = True
+
+    # --- what the judge says ------------------------------------------------------------------
+
+    def _speak(self, now: float) -> None:
+        if now - self._said_at < SAY_EVERY_S:
+            return
+        self._said_at = now
+        contest = self._contest.name
+        for team in self._closed_at:
+            self._say(Closed(contest, self.run, team, self.teams[team].ended or ""))
+        if not self._started:
+            ready = self._proven >= {"control", "truth"}
+            self._say(Seated(contest, self.run, sorted(self._ready), ready))
+            if ready and self._expected(sorted(self._ready)):
+                self._say(Go(contest, self.run))
+        elif self.teams and all(now - self._closed_at.get(t, now) > 1.0 for t in self.teams):
+            # In real time others may still join, until the last packet; a lockstep replay is one team's.
+            self.over = self._finished_at is not None or self._lockstep
+
+    def close(self) -> None:
+        self._stop_all("the judge was stopped")
+        self._control.close()
+        self._truth.close()
+
+
+def _speed(pace: str) -> float:
+    return 1.0 if pace in ("lockstep", "realtime") else float(pace)

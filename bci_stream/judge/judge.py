@@ -1,0 +1,127 @@
+"""The judge: finds the replays of a contest, hears every team, and judges each run until it is over."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from bci_stream.contest.contest import Contest
+from bci_stream.errors import NotFoundError
+from bci_stream.judge.hearing import Hearing, Sink
+from bci_stream.judge.team_run import TeamRun
+from bci_stream.wire import names
+from bci_stream.wire.chorus import Chorus
+from bci_stream.wire.messages import Message, encode
+from bci_stream.wire.signing import sign
+from bci_stream.wire.transport import Found, Transport
+
+POLL_S = 0.002
+"""How long the judge rests where nothing has come. It bounds how exactly an arrival is timed."""
+
+LOOK_EVERY_S = 0.25
+
+
+class Judge:
+    """Any number of replays and teams of one contest.
+
+    expected: may this run begin with these teams? rules: what the contest changes on a track.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        contest: Contest,
+        sink: Sink,
+        *,
+        stop: threading.Event,
+        expected: Callable[[list[str]], bool],
+        rules: Callable[[str], dict[str, Any]] | None = None,
+        owner: str = "judge",
+    ) -> None:
+        self._transport = transport
+        self._contest = contest
+        self._sink = sink
+        self._stop = stop
+        self._expected = expected
+        self._rules = rules or contest.rules
+        self._key = contest.keys.contest_key()
+        self._outlet = transport.text_outlet(names.text_stream(contest.name, "judge", owner))
+        self._teams = Chorus(transport, contest.name, "results")
+        self._controls = transport.watch(names.prefix(contest.name, "control"))
+        self._truths = transport.watch(names.prefix(contest.name, "truth"))
+        self._known: set[str] = set()
+        self._looked_at = 0.0
+        self.hearings: list[Hearing] = []
+
+    def judge(self, until: Callable[["Judge"], bool], wait_s: float) -> list[TeamRun]:
+        """Judge until `until` says so; gives up where no replay is seen for wait_s."""
+        begun = self._transport.now()
+        try:
+            while not self._stop.is_set() and not until(self):
+                busy = self.attend()
+                if not self.hearings and self._transport.now() - begun > wait_s:
+                    raise NotFoundError(
+                        f"waited {wait_s:g} s for a replay of contest {self._contest.name!r}, which "
+                        "never came; start one: bci-replay start SOURCE --track T"
+                    )
+                if not busy:
+                    self._stop.wait(POLL_S)
+        finally:
+            self.close()
+        return self.runs()
+
+    def attend(self) -> bool:
+        """One round; whether anything came."""
+        now = self._transport.now()
+        if now - self._looked_at > LOOK_EVERY_S:
+            self._looked_at = now
+            self._look()
+        heard = self._teams.pull()
+        at = self._transport.now()
+        texts = [(text, at) for _, text, _ in heard]
+        gone = [owner for owner in self._teams.gone if owner not in self._teams.owners]
+        for hearing in self.hearings:
+            if not hearing.over:
+                hearing.attend(texts, gone)
+        return bool(heard)
+
+    def runs(self) -> list[TeamRun]:
+        return [run for hearing in self.hearings for run in hearing.teams.values()]
+
+    def all_over(self) -> bool:
+        return bool(self.hearings) and all(hearing.over for hearing in self.hearings)
+
+    def _look(self) -> None:
+        self._teams.look()
+        truths = {names.owner(found.source_id): found for found in self._truths.found()}
+        for control in self._controls.found():
+            truth = truths.get(names.owner(control.source_id))
+            if control.uid not in self._known and truth is not None:
+                self._open(control, truth)
+
+    def _open(self, control: Found, truth: Found) -> None:
+        try:
+            hearing = Hearing(
+                self._transport,
+                self._contest,
+                control,
+                truth,
+                self._say,
+                self._sink,
+                self._expected,
+                self._rules,
+            )
+        except NotFoundError:
+            return  # it ended as it was seen
+        self._known.add(control.uid)
+        self.hearings.append(hearing)
+
+    def _say(self, message: Message) -> None:
+        self._outlet.push(sign(encode(message), self._key))
+
+    def close(self) -> None:
+        for hearing in self.hearings:
+            hearing.close()
+        self._teams.close()
+        self._controls.close()
+        self._truths.close()
+        self._outlet.close()

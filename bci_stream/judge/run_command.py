@@ -1,0 +1,159 @@
+"""`bci-judge run`: entries from the command line, progress bars, a table at the end."""
+
+import json
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from bci_stream.board.feed import Board
+from bci_stream.board.standing import Qualifying
+from bci_stream.board.terminal import render_leaderboard
+from bci_stream.cli import open_wire
+from bci_stream.contest.contest import Contest, TrackPlan
+from bci_stream.errors import ContestError
+from bci_stream.judge.contest_run import Entry, Outcome, Wire, run_entries, team_name
+from tracks.run import Run
+from tracks.verdict import Verdict
+
+
+def run_contest(
+    contest: Contest,
+    contest_path: Path | None,
+    *,
+    track: str,
+    decoders: Sequence[str],
+    submissions: Sequence[Path],
+    recordings: Sequence[str],
+    jobs: int,
+    as_json: bool,
+    scope: str,
+    lsl_session: str,
+    stop: threading.Event,
+) -> None:
+    played = tuple(recordings or contest.tracks.get(track, TrackPlan()).recordings)
+    entries = make_entries(track, decoders, submissions, played or (f"synthetic:{track}?set=test",))
+    wire = Wire(open_wire(scope, lsl_session), scope, lsl_session)
+    outcomes = play(wire, contest, contest_path, entries, jobs=jobs, stop=stop)
+    if as_json:
+        print(json.dumps([_plain(outcome) for outcome in outcomes], indent=2))
+
+
+def make_entries(
+    track: str, decoders: Sequence[str], submissions: Sequence[Path], recordings: tuple[str, ...]
+) -> list[Entry]:
+    entries = [_decoder_entry(track, text, recordings) for text in decoders]
+    for path in submissions:
+        arguments = ("--submission", str(path.resolve()))
+        entries.append(Entry(team_name(path.stem), track, recordings, arguments))
+    if not entries:
+        raise ContestError("nobody takes part: give --decoder or --submission at least once")
+    return _with_own_names(entries)
+
+
+def _decoder_entry(track: str, text: str, recordings: tuple[str, ...]) -> Entry:
+    name, _, model = text.partition("=")
+    arguments = ("--decoder", name, *(("--model", model) if model else ()))
+    return Entry(team_name(name), track, recordings, arguments)
+
+
+def _with_own_names(entries: list[Entry]) -> list[Entry]:
+    """The same decoder twice is two teams."""
+    seen: dict[str, int] = {}
+    named = []
+    for entry in entries:
+        seen[entry.team] = seen.get(entry.team, 0) + 1
+        team = entry.team if seen[entry.team] == 1 else f"{entry.team}-{seen[entry.team]}"
+        named.append(Entry(team, entry.track, entry.recordings, entry.decoder_arguments))
+    return named
+
+
+def play(
+    wire: Wire,
+    contest: Contest,
+    contest_path: Path | None,
+    entries: Sequence[Entry],
+    *,
+    jobs: int,
+    stop: threading.Event,
+) -> list[Outcome]:
+    """Run all entries with a bar each, then show the leaderboard and where the logs are."""
+    board = Board(contest.name, Qualifying(contest.qualify.top, contest.qualify.least_score))
+    console = Console(stderr=True)
+    with Bars(board, entries, console) as bars:
+        outcomes = run_entries(
+            wire,
+            contest,
+            entries,
+            bars,
+            jobs=jobs,
+            stop=stop,
+            done=bars.done,
+            contest_path=contest_path,
+        )
+    Console(width=None if sys.stdout.isatty() else 120).print(render_leaderboard(board.rows()))
+    console.print(f"run logs: {contest.runs}")
+    return outcomes
+
+
+class Bars:
+    """A sink that hands everything on to the board, and draws a progress bar for each run."""
+
+    def __init__(self, board: Board, entries: Sequence[Entry], console: Console) -> None:
+        self._board = board
+        self._progress = Progress(
+            TextColumn("{task.description:<28}"),
+            BarColumn(),
+            TextColumn("{task.fields[state]:<24}"),
+            TimeRemainingColumn(),
+            console=console,
+        )
+        self._tasks: dict[tuple[str, str], TaskID] = {
+            (entry.team, entry.track): self._progress.add_task(
+                f"{entry.track} {entry.team}", total=None, state="waiting"
+            )
+            for entry in entries
+        }
+
+    def __enter__(self) -> "Bars":
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def team(
+        self, name: str, track: str, status: str = "waiting", reason: str = "", lag_s: float = 0.0
+    ) -> None:
+        self._board.team(name, track, status, reason, lag_s)
+        self._progress.update(self._tasks[name, track], state=status)
+
+    def total(self, team: str, track: str, samples: int | None) -> None:
+        self._progress.update(self._tasks[team, track], total=samples)
+
+    def event(
+        self, team: str, track: str, event: dict[str, Any], verdicts: list[Verdict], run: Run
+    ) -> None:
+        self._board.event(team, track, event, verdicts, run)
+        if event["kind"] == "packet":
+            self._progress.advance(self._tasks[team, track], event["n"])
+
+    def done(self, outcome: Outcome) -> None:
+        task = self._tasks[outcome.entry.team, outcome.entry.track]
+        self._progress.update(task, state=f"{outcome.reason} {outcome.score:.2f}")
+
+
+def _plain(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "team": outcome.entry.team,
+        "track": outcome.entry.track,
+        "score": outcome.score,
+        "reason": outcome.reason,
+        "detail": outcome.detail,
+        "log": str(outcome.log) if outcome.log else None,
+        "sessions": outcome.sessions,
+    }

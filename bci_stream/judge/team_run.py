@@ -1,0 +1,221 @@
+"""A team's run: its messages and the replay's packets in, the run log and its verdicts out.
+
+Every event is written before it is judged, and synced before its verdict is shown.
+"""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, Protocol
+
+from bci_stream.contest.contest import Limits
+from bci_stream.judge.docket import Docket
+from bci_stream.judge.log import RunLog
+from bci_stream.judge.order import Happening, Order, Received
+from bci_stream.wire.messages import Done, Next, PacketNote, Report
+from tracks.run import Run
+from tracks.verdict import Verdict
+
+Show = Callable[[dict[str, Any], list[Verdict], Run], None]
+
+STRAGGLER_S = 2.0
+"""A team may be done before the replay's last notes have reached the judge; they are waited for this long."""
+
+END_REASONS = ("finished", "timeout", "crashed", "disqualified", "stopped")
+
+
+class Log(Protocol):
+    def write(self, event: dict[str, Any]) -> None: ...
+    def sync(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class TeamRun:
+    """One team on one run of a replay."""
+
+    def __init__(
+        self,
+        team: str,
+        track: str,
+        rules: dict[str, Any],
+        limits: Limits,
+        docket: Docket,
+        order: Order,
+        log: RunLog,
+        begun: float,
+        show: Show = lambda event, verdicts, run: None,
+        **facts: object,
+    ) -> None:
+        self.team = team
+        self.run = Run()
+        self.ended: str | None = None
+        self.detail = ""
+        self.heard_at = begun
+        self._limits = limits
+        self._docket = docket
+        self._order = order
+        self._log = log
+        self._begun = begun
+        self._show = show
+        self._shown: list[tuple[dict[str, Any], list[Verdict]]] = []
+        self._session = -1
+        self._truth_written = 0
+        self._finish_seen = False
+        self._asked_at = begun
+        self._asked = False
+        self._turn_began: float | None = None
+        self._leaving: tuple[str, str, float] | None = None
+        self.compute_s = 0.0
+        self.elapsed_s: list[float] = []
+        self._write({"kind": "run", "v": 1, "track": track, "team": team, "rules": rules, **facts}, begun)
+
+    @property
+    def path(self) -> Path:
+        return self._log.path
+
+    # --- what arrives -------------------------------------------------------------------------
+
+    def note(self, note: PacketNote, stamp: float) -> None:
+        if self.ended is None:
+            self._order.note(note, stamp)
+
+    def message(self, message: Next | Report | Done, at: float) -> None:
+        """What the team says, in the order in which it says it."""
+        if self.ended is not None:
+            return
+        self.heard_at = at
+        self._measure_turn(message, at)
+        if isinstance(message, Done):
+            self.leave(message.reason, message.detail, at)
+        else:
+            self._order.message(message, at)
+
+    def leave(self, reason: str, detail: str, at: float) -> None:
+        """The team has ended; its run does once the last packets' notes have come, too."""
+        if self._leaving is None:
+            self._leaving = (reason, detail, at)
+
+    def settle(self, now: float) -> None:
+        """Write what has become certain; show it once it is on the disk."""
+        if self.ended is not None:
+            return
+        self._take(self._order.settled(now))
+        if self._over_limit(now):
+            self.end("timeout", self._limit_said(now), now)
+        elif self._leaving is not None and self._has_left(now):
+            self.end(*self._leaving)
+        self._publish()
+
+    def _has_left(self, now: float) -> bool:
+        assert self._leaving is not None
+        reason, _, at = self._leaving
+        complete = self._order.idle() and (self._finish_seen or reason != "finished")
+        return complete or now - at > STRAGGLER_S
+
+    def end(self, reason: str, detail: str, at: float) -> None:
+        """The run is over; sessions that never began are written too, since what is missing is wrong."""
+        if self.ended is not None:
+            return
+        self._take(self._order.rest())
+        reason = reason if reason in END_REASONS else "crashed"
+        if reason == "finished" and not self._finish_seen:
+            reason, detail = "stopped", detail or "the team left before the last packet"
+        for session in self._docket.sessions():
+            if session > self._session:
+                self._begin_session(session, at)
+        self._write_truth(None, at)
+        self.ended, self.detail = reason, detail
+        end: dict[str, Any] = {"kind": "end", "reason": reason}
+        if detail:
+            end["detail"] = detail
+        self._write({**end, "compute_s": round(self.compute_s, 3)}, at)
+        self._publish()
+        self._log.close()
+
+    # --- compute time, which only the judge measures ------------------------------------------
+
+    def _measure_turn(self, message: Next | Report | Done, at: float) -> None:
+        """Lockstep: from a packet's request to the next request, the decoder is at work."""
+        if isinstance(message, Next | Done):
+            if self._turn_began is not None:
+                self.compute_s += at - self._turn_began
+            self._turn_began = at
+
+    def limit_s(self) -> float | None:
+        data_s = self._docket.duration_s()
+        if data_s is None:
+            return None
+        return self._limits.compute_factor * data_s + self._limits.compute_extra_s
+
+    def _over_limit(self, now: float) -> bool:
+        if self._turn_began is None or self._leaving is not None:
+            return False
+        limit_s = self.limit_s()
+        turn_s = now - self._turn_began
+        over = limit_s is not None and self.compute_s + turn_s > limit_s
+        return over or turn_s > self._limits.silence_s
+
+    def _limit_said(self, now: float) -> str:
+        turn_s = now - (self._turn_began or now)
+        if turn_s > self._limits.silence_s:
+            return f"no word for {turn_s:.1f} s; limits.silence_s is {self._limits.silence_s:g}"
+        return (
+            f"{self.compute_s + turn_s:.1f} s of compute for {self._docket.duration_s() or 0:.0f} s of "
+            f"data; the limit is {self.limit_s() or 0:.1f} s (limits.compute_factor)"
+        )
+
+    # --- writing ------------------------------------------------------------------------------
+
+    def _take(self, happenings: Iterable[Happening]) -> None:
+        for happening in happenings:
+            if isinstance(happening, Received):
+                self._receive(happening.note, happening.at)
+            elif self._session >= 0:
+                self._report(happening.result, happening.at)
+
+    def _receive(self, note: PacketNote, at: float) -> None:
+        for session in range(self._session + 1, note.session + 1):
+            self._begin_session(session, at)
+        self._write_truth(note.i, at)
+        self._finish_seen = self._finish_seen or note.finish
+        triggers = [list(trigger) for trigger in note.triggers]
+        self._write({"kind": "packet", "start": note.start, "n": note.n, "triggers": triggers}, at)
+        # Emotion asks for a decision each second, and its limit counts from there; the other tracks
+        # have no such moment, so there the last packet is what a report's latency is measured from.
+        if self.run.asks or not self._asked:
+            self._asked_at = at
+            self._asked = self.run.asks
+
+    def _report(self, result: object, at: float) -> None:
+        elapsed_s = round(max(0.0, at - self._asked_at), 6)
+        self.elapsed_s.append(elapsed_s)
+        self._write({"kind": "report", "result": result, "elapsed_s": elapsed_s}, at)
+
+    def _begin_session(self, session: int, at: float) -> None:
+        self._write_truth(None, at)
+        self._session = session
+        self._truth_written = 0
+        self._write(self._docket.case(session).line(), at)
+
+    def _write_truth(self, packet: int | None, at: float) -> None:
+        """Truth of the session that is known by this packet; None: all of it."""
+        if self._session < 0:
+            return
+        truth = self._docket.case(self._session).truth
+        while self._truth_written < len(truth):
+            before, event = truth[self._truth_written]
+            if packet is not None and before > packet:
+                return
+            self._truth_written += 1
+            self._write({"kind": "truth", **event}, at)
+
+    def _write(self, event: dict[str, Any], at: float) -> None:
+        event["t"] = round(at - self._begun, 6)
+        self._log.write(event)
+        self._shown.append((event, self.run.feed(event)))
+
+    def _publish(self) -> None:
+        if any(verdicts for _, verdicts in self._shown):
+            self._log.sync()
+        for event, verdicts in self._shown:
+            self._show(event, verdicts, self.run)
+        self._shown.clear()

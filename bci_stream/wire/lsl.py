@@ -1,0 +1,258 @@
+"""Lab Streaming Layer as a transport: the one module that touches pylsl."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import pylsl
+from numpy.typing import NDArray
+from pylsl.info import XMLElement
+from pylsl.util import LostError as LslLostError
+from pylsl.util import TimeoutError as LslTimeoutError
+
+from bci_stream.errors import LostError, NotFoundError
+from bci_stream.packet import FloatArray, Lead
+from bci_stream.wire.transport import Found, StreamSpec
+
+Scope = Literal["machine", "link", "site"]
+
+BUFFER_S = 360
+"""How long a slow consumer may fall behind before LSL drops its oldest samples (in silence)."""
+
+TEXT_BUFFER = 3000
+"""The same for texts; LSL counts it in hundreds of samples."""
+
+_FORMATS = {"float32": pylsl.cf_float32, "int32": pylsl.cf_int32, "string": pylsl.cf_string}
+
+_MACHINE_ONLY = """
+[multicast]
+ResolveScope = machine
+AddressesOverride = {127.0.0.1}
+[lab]
+KnownPeers = {127.0.0.1}
+"""
+
+
+def config(scope: Scope, session: str, port_range: int = 512) -> str:
+    """liblsl's settings for this process, as the text of an lsl_api.cfg.
+
+    LSL's own port range allows 32 streams on a machine; a contest has more, so it is raised. On
+    machine scope nothing is looked for elsewhere, since LSL has no access control.
+    """
+    lines = f"[ports]\nPortRange = {port_range}\nIPv6 = disable\n"
+    lines += "[log]\nlevel = -3\n[tuning]\nContinuousResolveInterval = 0.25\n"
+    if scope == "machine":
+        return lines + _MACHINE_ONLY.replace("[lab]", f"[lab]\nSessionID = {session}")
+    return lines + f"[multicast]\nResolveScope = {scope}\n[lab]\nSessionID = {session}\n"
+
+
+class LslTransport:
+    """LSL with one configuration a process: liblsl reads its settings once, before its first use."""
+
+    def __init__(self, scope: Scope = "machine", session: str = "default") -> None:
+        pylsl.set_config_content(config(scope, session))
+
+    def now(self) -> float:
+        return float(pylsl.local_clock())
+
+    def watch(self, prefix: str) -> "LslWatch":
+        return LslWatch(prefix)
+
+    def text_outlet(self, spec: StreamSpec) -> "LslTextOutlet":
+        return LslTextOutlet(spec)
+
+    def text_inlet(self, found: Found, timeout_s: float) -> "LslTextInlet":
+        return LslTextInlet(found, timeout_s)
+
+    def sample_outlet(self, spec: StreamSpec) -> "LslSampleOutlet":
+        return LslSampleOutlet(spec)
+
+    def sample_inlet(self, found: Found, timeout_s: float) -> "LslSampleInlet":
+        return LslSampleInlet(found, timeout_s)
+
+
+class LslWatch:
+    """A standing search: liblsl asks again and again in a thread of its own."""
+
+    def __init__(self, prefix: str) -> None:
+        self._resolver = pylsl.ContinuousResolver(pred=f"starts-with(source_id,{_quoted(prefix)})")
+
+    def found(self) -> list[Found]:
+        return [
+            Found(info.name(), info.type(), info.source_id(), info.uid(), info)
+            for info in self._resolver.results()
+        ]
+
+    def close(self) -> None:
+        del self._resolver
+
+
+class LslTextOutlet:
+    def __init__(self, spec: StreamSpec) -> None:
+        self._outlet = pylsl.StreamOutlet(_stream_info(spec), max_buffered=TEXT_BUFFER)
+
+    def push(self, text: str, stamp: float = 0.0) -> None:
+        self._outlet.push_sample([text], stamp)
+
+    def close(self) -> None:
+        del self._outlet
+
+
+class LslTextInlet:
+    def __init__(self, found: Found, timeout_s: float) -> None:
+        self._name = found.name
+        self._inlet = _open_inlet(found, timeout_s, TEXT_BUFFER)
+
+    def pull(self, timeout_s: float) -> list[tuple[str, float]]:
+        try:
+            values, stamps = self._inlet.pull_chunk(timeout_s, min_samples=1, as_numpy=True)
+        except LslLostError as error:
+            raise _lost(self._name) from error
+        return [
+            (raw.decode("utf-8", "replace"), float(stamp))
+            for raw, stamp in zip(values.ravel(), stamps, strict=True)
+        ]
+
+    def clock_offset_s(self) -> float:
+        try:
+            return float(self._inlet.time_correction(timeout=5.0))
+        except (LslTimeoutError, LslLostError):
+            return 0.0
+
+    def close(self) -> None:
+        del self._inlet
+
+
+class LslSampleOutlet:
+    def __init__(self, spec: StreamSpec) -> None:
+        self._outlet = pylsl.StreamOutlet(_stream_info(spec), max_buffered=BUFFER_S)
+
+    def push(self, samples: FloatArray | NDArray[np.int32], stamps: float | Sequence[float]) -> None:
+        # liblsl reads as many stamps as there are samples, past the end of a list that is too short.
+        if not isinstance(stamps, float) and len(stamps) != len(samples):
+            raise ValueError(f"{len(samples)} samples need as many stamps, got {len(stamps)}")
+        self._outlet.push_chunk(samples, stamps)
+
+    def has_consumers(self) -> bool:
+        return bool(self._outlet.have_consumers())
+
+    def close(self) -> None:
+        del self._outlet
+
+
+class LslSampleInlet:
+    def __init__(self, found: Found, timeout_s: float) -> None:
+        self._inlet = _open_inlet(found, timeout_s, BUFFER_S)
+        try:
+            self.spec = _spec(self._inlet.info(timeout=timeout_s))
+        except (LslTimeoutError, LslLostError) as error:
+            raise _lost(found.name) from error
+        self._dtype = np.float32 if self.spec.format == "float32" else np.int32
+
+    def pull(self, n: int, timeout_s: float) -> tuple[FloatArray, NDArray[np.float64]]:
+        into = np.empty((n, self.spec.channels), dtype=self._dtype)
+        try:
+            samples, stamps = self._inlet.pull_chunk(
+                timeout_s, max_samples=n, dest_obj=into, as_numpy=True
+            )
+        except LslLostError as error:
+            raise _lost(self.spec.name) from error
+        return samples, np.array(stamps, dtype=np.float64)
+
+    def close(self) -> None:
+        del self._inlet
+
+
+def _open_inlet(found: Found, timeout_s: float, buffer: int) -> pylsl.StreamInlet:
+    # recover=False: a source that dies is told at once. With recover=True a pull from a dead source
+    # outlasted its own timeout (liblsl 1.18 beta 6, seen for minutes), and a wait must end.
+    inlet = pylsl.StreamInlet(found.handle, max_buflen=buffer, recover=False)
+    try:
+        inlet.open_stream(timeout=timeout_s)
+    except (LslTimeoutError, LslLostError) as error:
+        raise NotFoundError(
+            f"stream {found.name!r} was seen but could not be opened within {timeout_s:g} s: "
+            "its owner may have just ended; start it again"
+        ) from error
+    return inlet
+
+
+def _lost(name: str) -> LostError:
+    return LostError(f"stream {name!r} is gone: its owner ended or the network broke")
+
+
+def _quoted(text: str) -> str:
+    if "'" in text:
+        raise ValueError(f"a stream's name may hold no quote, got {text!r}")
+    return f"'{text}'"
+
+
+def _stream_info(spec: StreamSpec) -> pylsl.StreamInfo:
+    info = pylsl.StreamInfo(
+        spec.name, spec.type, spec.channels, spec.rate, _FORMATS[spec.format], spec.source_id
+    )
+    desc = info.desc()
+    if spec.leads:
+        channels = desc.append_child("channels")
+        for lead in spec.leads:
+            _describe_lead(channels.append_child("channel"), lead)
+        desc.append_child("reference").append_child_value("label", "unknown")
+        desc.append_child("acquisition").append_child_value("manufacturer", "bci-stream")
+        desc.append_child("synchronization").append_child_value("can_drop_samples", "false")
+    if spec.meta:
+        meta = desc.append_child("bci")
+        for key, value in spec.meta.items():
+            meta.append_child_value(key, value)
+    return info
+
+
+def _describe_lead(channel: XMLElement, lead: Lead) -> None:
+    channel.append_child_value("label", lead.name)
+    channel.append_child_value("unit", lead.unit)
+    channel.append_child_value("type", lead.kind)
+    if lead.position is not None:
+        location = channel.append_child("location")
+        for axis, metres in zip("XYZ", lead.position, strict=True):
+            location.append_child_value(axis, f"{metres * 1000:.3f}")
+
+
+def _spec(info: pylsl.StreamInfo) -> StreamSpec:
+    names = {number: name for name, number in _FORMATS.items()}
+    return StreamSpec(
+        info.name(),
+        info.type(),
+        info.source_id(),
+        names.get(info.channel_format(), "float32"),  # type: ignore[arg-type]
+        info.nominal_srate(),
+        _leads(info),
+        _meta(info),
+    )
+
+
+def _leads(info: pylsl.StreamInfo) -> tuple[Lead, ...]:
+    leads = []
+    channel = info.desc().child("channels").child("channel")
+    for number in range(info.channel_count()):
+        name = channel.child_value("label") or f"ch{number + 1}"
+        kind = channel.child_value("type") or "EEG"
+        leads.append(Lead(name, kind, channel.child_value("unit"), _position(channel)))
+        channel = channel.next_sibling("channel")
+    return tuple(leads)
+
+
+def _position(channel: XMLElement) -> tuple[float, float, float] | None:
+    location = channel.child("location")
+    try:
+        x, y, z = (float(location.child_value(axis)) / 1000 for axis in "XYZ")
+    except ValueError:
+        return None
+    return x, y, z
+
+
+def _meta(info: pylsl.StreamInfo) -> dict[str, str]:
+    meta = {}
+    child = info.desc().child("bci").first_child()
+    while not child.empty():
+        meta[child.name()] = child.child_value()
+        child = child.next_sibling()
+    return meta

@@ -1,0 +1,233 @@
+"""The messages on the wire: JSON objects, told apart by `kind`, checked on arrival.
+
+Three groups, by who speaks: the replay (control stream), a team (results stream, signed under its
+token), the judge (judge stream, signed under the contest's key). docs/protocol.md shows each.
+"""
+
+from typing import Any, TypeAlias, TypeVar
+
+import msgspec
+
+from bci_stream.errors import WireError
+
+VERSION = 1
+
+MAX_TEXT = 1 << 20
+"""The longest results message that is read at all, in characters."""
+
+
+class Message(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fields=False):
+    """Any message; fields that a reader does not know are passed over."""
+
+
+# --- the replay, to everyone ------------------------------------------------------------------
+
+
+class Offer(Message, frozen=True, tag="offer"):
+    """Here is a run; join it. Sent while the replay waits, and again to whoever says hello."""
+
+    contest: str
+    run: str
+    track: str
+    pace: str
+    rate: float
+    packet_samples: int
+    leads: list[str]
+    subjects: list[str]
+    choose: int | None = None
+    v: int = VERSION
+
+
+class Welcome(Message, frozen=True, tag="welcome"):
+    """A team (or the judge, whose name is empty) is in; `signal` is the stream that it is to open."""
+
+    run: str
+    team: str
+    signal: str
+    proof: str
+
+
+class Refused(Message, frozen=True, tag="refused"):
+    run: str
+    team: str
+    reason: str
+
+
+class Session(Message, frozen=True, tag="session"):
+    """A subject begins."""
+
+    index: int
+    subject: str
+    rate: float
+    packet_samples: int
+    leads: list[str]
+
+
+class PacketNote(Message, frozen=True, tag="packet"):
+    """A packet has just been sent on the signal stream: these n samples belong together.
+
+    The note's LSL stamp is that of the packet's last sample. `i` counts packets over the whole run.
+    """
+
+    i: int
+    session: int
+    block: int
+    start: int
+    n: int
+    triggers: list[tuple[int, int]] = []
+    finish: bool = False
+
+
+class Status(Message, frozen=True, tag="status"):
+    """Something about the source that everyone should know: a gap, a stall, a reconnect."""
+
+    state: str
+    detail: str = ""
+
+
+class Stopped(Message, frozen=True, tag="stopped"):
+    """The replay ends before its last packet, and why."""
+
+    reason: str
+
+
+# --- a team, to replay and judge --------------------------------------------------------------
+
+
+class TeamMessage(Message, frozen=True):
+    """What every message of a team says: whose it is, for which run, and its number."""
+
+    contest: str
+    run: str
+    team: str
+    seq: int
+
+
+class Hello(TeamMessage, frozen=True, tag="hello"):
+    """I am here; `run` is still empty."""
+
+
+class Join(TeamMessage, frozen=True, tag="join"):
+    """I take part; `channels`: for each subject, the chosen leads (from 1), where the track asks."""
+
+    channels: dict[str, list[int]] = {}
+
+
+class Ready(TeamMessage, frozen=True, tag="ready"):
+    """I have seen a probe on each of my streams: nothing will be lost."""
+
+
+class Next(TeamMessage, frozen=True, tag="next"):
+    """Lockstep: let me have packet `packet`."""
+
+    packet: int
+
+
+class Report(TeamMessage, frozen=True, tag="report"):
+    """A result; whatever JSON can say. The track's rules read it."""
+
+    result: Any
+
+
+class Done(TeamMessage, frozen=True, tag="done"):
+    """I have ended by myself, and how: finished, crashed, timeout, disqualified, stopped."""
+
+    reason: str = "finished"
+    detail: str = ""
+
+
+# --- the judge, to everyone -------------------------------------------------------------------
+
+
+class Seated(Message, frozen=True, tag="seated"):
+    """The judge hears this run's control and truth, and the results of these teams."""
+
+    contest: str
+    run: str
+    teams: list[str]
+    ready: bool = False
+
+
+class Go(Message, frozen=True, tag="go"):
+    contest: str
+    run: str
+
+
+class Closed(Message, frozen=True, tag="closed"):
+    """A team's run is over and safely logged; the team may leave."""
+
+    contest: str
+    run: str
+    team: str
+    reason: str
+
+
+# --- the replay, to the judge alone (sealed) --------------------------------------------------
+
+
+class TruthNote(Message, frozen=True, tag="truth"):
+    """Truth of a session, to be written before packet `packet` of the run.
+
+    `event` is a truth line of the run log without its kind; None announces the session alone.
+    """
+
+    session: int
+    subject: str
+    packet: int
+    rate: float
+    leads: int
+    packet_samples: int
+    n_samples: int | None = None
+    event: dict[str, Any] | None = None
+
+
+class TruthProbe(Message, frozen=True, tag="probe"):
+    """Sent so that the judge can tell that it hears the truth stream."""
+
+
+class TruthComplete(Message, frozen=True, tag="complete"):
+    """All truth that is known beforehand has been sent."""
+
+
+ControlMessage: TypeAlias = Offer | Welcome | Refused | Session | PacketNote | Status | Stopped
+ResultsMessage: TypeAlias = Hello | Join | Ready | Next | Report | Done
+JudgeMessage: TypeAlias = Seated | Go | Closed
+TruthMessage: TypeAlias = TruthNote | TruthProbe | TruthComplete
+
+T = TypeVar("T")
+
+_encoder = msgspec.json.Encoder()
+_control: msgspec.json.Decoder[ControlMessage] = msgspec.json.Decoder(ControlMessage)
+_results: msgspec.json.Decoder[ResultsMessage] = msgspec.json.Decoder(ResultsMessage)
+_judge: msgspec.json.Decoder[JudgeMessage] = msgspec.json.Decoder(JudgeMessage)
+_truth: msgspec.json.Decoder[TruthMessage] = msgspec.json.Decoder(TruthMessage)
+
+
+def encode(message: Message) -> str:
+    return _encoder.encode(message).decode()
+
+
+def read_control(text: str) -> ControlMessage:
+    return _read(_control, text, "control")
+
+
+def read_results(text: str) -> ResultsMessage:
+    if len(text) > MAX_TEXT:
+        raise WireError(f"a results message of {len(text)} characters; at most {MAX_TEXT} are read")
+    return _read(_results, text, "results")
+
+
+def read_judge(text: str) -> JudgeMessage:
+    return _read(_judge, text, "judge")
+
+
+def read_truth(text: str) -> TruthMessage:
+    return _read(_truth, text, "truth")
+
+
+def _read(decoder: "msgspec.json.Decoder[T]", text: str, stream: str) -> T:
+    try:
+        return decoder.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        shown = text if len(text) <= 80 else text[:77] + "..."
+        raise WireError(f"a message on a {stream} stream can't be read: {error}; got {shown!r}") from error

@@ -1,0 +1,67 @@
+"""Cuts the signal stream into the packets that the control stream names, and notices what is lost."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bci_stream.errors import LostError
+from bci_stream.packet import FloatArray
+from bci_stream.wire.transport import SampleInlet
+
+
+class SignalReader:
+    """Samples and packet notes carry the same stamps: that is how the two are matched.
+
+    Samples before the first packet (probes of the handshake, or what came before a late joiner's first
+    note) are passed over. `missing` counts the samples that never came, since LSL drops the oldest ones
+    of a consumer that fell too far behind, in silence.
+    """
+
+    def __init__(self, inlet: SampleInlet, rate: float) -> None:
+        self._inlet = inlet
+        self._half_sample_s = 0.5 / rate
+        self._held: FloatArray = np.empty((0, inlet.spec.channels), dtype=np.float32)
+        self._held_stamps: NDArray[np.float64] = np.empty(0)
+        self.missing = 0
+
+    def read(self, n: int, stamp: float, timeout_s: float) -> FloatArray | None:
+        """The n samples (n, channels) that end at this stamp; None where some of them are lost."""
+        samples, stamps = self._take(n, timeout_s)
+        if len(samples) == n and abs(stamps[-1] - stamp) < self._half_sample_s:
+            return samples
+        return self._search(n, stamp, samples, stamps, timeout_s)
+
+    def _take(self, n: int, timeout_s: float) -> tuple[FloatArray, NDArray[np.float64]]:
+        if not len(self._held):
+            return self._inlet.pull(n, timeout_s)
+        held, stamps = self._held, self._held_stamps
+        if len(held) < n:
+            more, more_stamps = self._inlet.pull(n - len(held), timeout_s)
+            held, stamps = np.concatenate([held, more]), np.concatenate([stamps, more_stamps])
+        self._held, self._held_stamps = held[n:], stamps[n:]
+        return held[:n], stamps[:n]
+
+    def _search(
+        self,
+        n: int,
+        stamp: float,
+        samples: FloatArray,
+        stamps: NDArray[np.float64],
+        timeout_s: float,
+    ) -> FloatArray | None:
+        """Pass over what is older than the packet; hold what is newer."""
+        while len(stamps) and stamps[-1] < stamp - self._half_sample_s:
+            more, more_stamps = self._take(1, timeout_s)
+            if not len(more):
+                break
+            samples = np.concatenate([samples[-n:], more])
+            stamps = np.concatenate([stamps[-n:], more_stamps])
+        if not len(stamps):
+            raise LostError(f"the {n} samples of a packet did not come within {timeout_s:g} s")
+        newer = stamps > stamp + self._half_sample_s
+        self._held = np.concatenate([samples[newer], self._held])
+        self._held_stamps = np.concatenate([stamps[newer], self._held_stamps])
+        found = samples[~newer][-n:]
+        if len(found) == n and abs(stamps[~newer][-1] - stamp) < self._half_sample_s:
+            return found
+        self.missing += n
+        return None

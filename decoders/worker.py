@@ -1,0 +1,94 @@
+"""A worker runs one decoder on the wire, as one team: packets in, reports out, until the run ends."""
+
+import math
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from bci_stream.errors import BciError, RefusedError
+from bci_stream.packet import Lead, Packet, SignalInfo
+from bci_stream.wire.messages import Offer
+from bci_stream.wire.seat import Seat
+from decoders.decoder import ChannelChooser, Decoder
+
+
+class Worker:
+    """Sits in a seat and feeds a decoder. `reports` counts what was sent."""
+
+    def __init__(
+        self,
+        seat: Seat,
+        decoder: Decoder,
+        *,
+        track: str,
+        join_s: float,
+        stop: threading.Event,
+        on_packet: Callable[[Packet], None] = lambda _: None,
+    ) -> None:
+        self._seat = seat
+        self._decoder = decoder
+        self._track = track
+        self._join_s = join_s
+        self._stop = stop
+        self._on_packet = on_packet
+        self.reports = 0
+
+    def run(self) -> None:
+        """Take part in one run. A decoder that raises ends its own run as crashed, and nothing else."""
+        self._seat.join(self._track, self._choose, self._join_s)
+        try:
+            self._work()
+        except KeyboardInterrupt:
+            self._seat.leave("stopped", "interrupted")
+            raise
+        except BciError:
+            self._seat.leave("stopped")
+            raise
+        except Exception as error:
+            self._seat.leave("crashed", f"{type(error).__name__}: {error}")
+            raise
+        self._seat.leave("stopped" if self._stop.is_set() else "finished")
+
+    def _work(self) -> None:
+        for item in self._seat.stream():
+            if isinstance(item, SignalInfo):
+                self._decoder.start(item)
+                continue
+            for result in self._decoder.step(item):
+                self._seat.report(plain(result))
+                self.reports += 1
+            self._on_packet(item)
+
+    def _choose(self, offer: Offer) -> dict[str, list[int]]:
+        if not isinstance(self._decoder, ChannelChooser):
+            raise RefusedError(
+                f"track {offer.track!r} sends {offer.choose} chosen leads: the decoder needs a method "
+                "choose(info, count) that returns their numbers (from 1)"
+            )
+        leads = tuple(Lead(name, "ECOG") for name in offer.leads)
+        return {
+            subject: [int(number) for number in self._chosen(offer, subject, leads)]
+            for subject in offer.subjects
+        }
+
+    def _chosen(self, offer: Offer, subject: str, leads: tuple[Lead, ...]) -> Sequence[int]:
+        info = SignalInfo(offer.track, subject, offer.rate, leads, offer.packet_samples)
+        assert isinstance(self._decoder, ChannelChooser)
+        return self._decoder.choose(info, offer.choose or len(leads))
+
+
+def plain(result: object) -> Any:
+    """A result as JSON can say it; what no JSON can say goes as its text, which no rule can read."""
+    if isinstance(result, np.generic):
+        return plain(result.item())
+    if isinstance(result, np.ndarray):
+        return plain(result.tolist())
+    if isinstance(result, list | tuple):
+        return [plain(value) for value in result]
+    if isinstance(result, float) and not math.isfinite(result):
+        return str(result)
+    if result is None or isinstance(result, bool | int | float | str):
+        return result
+    return repr(result)

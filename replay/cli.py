@@ -1,0 +1,246 @@
+"""bci-replay: recordings and amplifiers onto the wire."""
+
+import importlib
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bci_stream.cli import (
+    TRACK_NAMES,
+    Commands,
+    open_contest,
+    open_wire,
+    say,
+    stop_on_signals,
+    wire_options,
+)
+
+START_S = 90.0
+
+
+@click.group(cls=Commands)
+def main() -> None:
+    """Play recordings, or live amplifiers, onto Lab Streaming Layer."""
+
+
+@main.command()
+@click.argument("sources", nargs=-1, required=True)
+@click.option("--track", type=click.Choice(TRACK_NAMES), help="Mask and pack for this track.")
+@click.option("--pace", default="realtime", show_default=True,
+              help="realtime, a factor like 2.0, or lockstep (a packet when it is asked for).")
+@click.option("--name", default=None, help="The replay's name (default: the track's, or the file's).")
+@click.option("--start", "start_on", type=click.Choice(["judge", "team", "consumer", "now"]),
+              default=None, help="Who must be there first (default: judge with a track, else consumer).")
+@click.option("--team", default="", help="Lockstep: the one team that this replay is for.")
+@click.option("--wait", "wait_s", default=600.0, show_default=True, help="Seconds to wait for them.")
+@click.option("--loop", is_flag=True, help="Begin again at the end.")
+@click.option("--foreground", is_flag=True, help="Stay in this terminal, with a progress line.")
+@click.option("--events", default=None, help="Names to codes: T1=11,T2=21.")
+@click.option("--rename", default=None, help="Leads: OLD=NEW,OLD=NEW.")
+@click.option("--leads", "select", default=None, help="These leads, in this order: C3,Cz,C4.")
+@click.option("--resample", default=None, help="To this rate in Hz (causal).")
+@wire_options
+def start(foreground: bool, **options: Any) -> None:
+    """Play SOURCES: files, folders, or URIs like synthetic:erp?subjects=2.
+
+    Runs in the background until it has ended or `bci-replay stop` is called; --foreground stays here.
+    """
+    options["name"] = options["name"] or _default_name(options["track"], options["sources"])
+    if foreground:
+        _serve(**options)
+    else:
+        _spawn(options["name"])
+
+
+def _default_name(track: str | None, sources: tuple[str, ...]) -> str:
+    stem = Path(sources[0].partition("?")[0].partition(":")[2] or sources[0]).stem
+    kept = "".join(c if c.isalnum() or c in "_.-" else "-" for c in track or stem)
+    return (kept.strip("-.") or "replay")[:64]
+
+
+def _serve(
+    sources: tuple[str, ...],
+    track: str | None,
+    pace: str,
+    name: str,
+    start_on: Any,
+    team: str,
+    wait_s: float,
+    loop: bool,
+    contest_path: Path | None,
+    room: str,
+    scope: str,
+    lsl_session: str,
+    **reading: str | None,
+) -> None:
+    from replay.daemon import alive, read_state
+    from replay.options import SourceOptions
+    from replay.pace import parse_pace
+    from replay.progress import progress_line
+    from replay.serve import Service
+
+    running = read_state(name)
+    if running is not None and alive(running):
+        raise click.ClickException(_already(name, running.pid))
+    stop = stop_on_signals()
+    params = {key: value for key, value in reading.items() if value is not None}
+    service = Service(
+        open_wire(scope, lsl_session),
+        open_contest(contest_path, room),
+        name=name,
+        uris=sources,
+        options=SourceOptions(track=track).with_params(params),
+        track=track,
+        pace=parse_pace(pace),
+        start_on=start_on or ("judge" if track else "consumer"),
+        team=team,
+        wait_s=wait_s,
+        loop=loop,
+        stop=stop,
+        say=say,
+    )
+    service.listen_to_signals()
+    with progress_line(service):
+        service.run()
+
+
+def _already(name: str, pid: int) -> str:
+    return f"replay {name!r} is running already (pid {pid}); `bci-replay stop {name}`, or choose --name"
+
+
+def _spawn(name: str) -> None:
+    """Start the same command again in the background, in a session of its own, and see it come up."""
+    from replay.daemon import alive, log_path, read_state
+
+    running = read_state(name)
+    if running is not None and alive(running):
+        raise click.ClickException(_already(name, running.pid))
+    arguments = [*sys.argv[1:], "--foreground", "--name", name]
+    with log_path(name).open("ab") as log:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "replay", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    deadline = time.monotonic() + START_S
+    while time.monotonic() < deadline:
+        state = read_state(name)
+        if state is not None and state.pid == child.pid and state.state != "starting":
+            break
+        if child.poll() is not None:
+            break
+        time.sleep(0.05)
+    state = read_state(name)
+    if state is None or state.pid != child.pid or not (alive(state) or state.state == "finished"):
+        detail = state.detail if state and state.pid == child.pid else _last_line(log_path(name))
+        raise click.ClickException(f"replay {name!r} did not start: {detail}")
+    click.echo(f"replay {name!r} is {state.state} (pid {child.pid}); log: {log_path(name)}")
+
+
+def _last_line(path: Path) -> str:
+    lines = path.read_text(errors="replace").strip().splitlines()
+    return lines[-1].removeprefix("Error: ") if lines else "it said nothing"
+
+
+@main.command()
+@click.argument("name", required=False)
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def status(name: str | None, as_json: bool) -> None:
+    """Show the replays: where each stands, how fast, who listens, how late."""
+    from replay.daemon import all_states
+    from replay.status import render_states
+
+    states = [state for state in all_states() if name in (None, state.name)]
+    if name is not None and not states:
+        raise click.ClickException(f"there is no replay {name!r}")
+    click.echo(render_states(states, as_json=as_json))
+
+
+@main.command()
+@click.argument("name", required=False)
+def stop(name: str | None) -> None:
+    """Stop a replay (all of them, where none is named) and wait until it has ended."""
+    from replay.daemon import alive, all_states, read_state, send
+
+    names = [name] if name else [state.name for state in all_states() if alive(state)]
+    if not names:
+        click.echo("no replay is running")
+    for each in names:
+        send(each, signal.SIGTERM)
+        deadline = time.monotonic() + 15.0
+        while alive(read_state(each)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        if alive(read_state(each)):
+            raise click.ClickException(f"replay {each!r} did not stop within 15 s; see its log")
+        click.echo(f"replay {each!r} has stopped")
+
+
+def _signal_command(number: signal.Signals, done: str) -> Any:
+    def command(name: str) -> None:
+        from replay.daemon import send
+
+        send(name, number)
+        click.echo(f"replay {name!r} {done}")
+
+    return command
+
+
+pause = click.command("pause", help="Hold a real-time replay back.")(
+    click.argument("name")(_signal_command(signal.SIGUSR1, "is asked to pause"))
+)
+resume = click.command("resume", help="Let a paused replay go on.")(
+    click.argument("name")(_signal_command(signal.SIGUSR2, "is asked to go on"))
+)
+main.add_command(pause)
+main.add_command(resume)
+
+
+@main.command()
+@click.argument("source")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True)
+def synth(source: str, out: Path) -> None:
+    """Write a synthetic SOURCE (synthetic:mi?subjects=2&set=train) to files."""
+    from replay.synthetic.write import write_recordings
+    from replay.uri import open_source
+
+    if not source.startswith("synthetic:"):
+        source = f"synthetic:{source}"
+    for path in write_recordings(open_source(source), out):
+        click.echo(str(path))
+
+
+@main.command()
+@click.argument("source")
+@click.option("--track", type=click.Choice(TRACK_NAMES), help="Check it against this track.")
+@click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), help="Draw it as a PNG.")
+def inspect(source: str, track: str | None, plot: Path | None) -> None:
+    """Say what SOURCE is, which track it fits, and what breaks that track's rules."""
+    from replay.inspect import inspect_source, plot_source, render
+    from replay.uri import open_source
+
+    opened = open_source(source)
+    try:
+        click.echo(render(inspect_source(opened, track)))
+        if plot is not None:
+            plot_source(opened, plot)
+            click.echo(f"drawn: {plot}")
+    finally:
+        opened.close()
+
+
+ELSEWHERE = {
+    "devices": ("replay.devices.cli", "devices_command"),
+    "emulate": ("replay.devices.cli", "emulate_command"),
+    "mark": ("replay.devices.cli", "mark_command"),
+}
+"""Commands that stand in their own package."""
+
+for _name, (_module, _command) in ELSEWHERE.items():
+    main.add_command(getattr(importlib.import_module(_module), _command), _name)

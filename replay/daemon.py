@@ -1,0 +1,109 @@
+"""A daemon's state file: what it plays, where it stands, and whether its process still lives."""
+
+import json
+import os
+import signal
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bci_stream.errors import SourceError
+from bci_stream.home import home
+from bci_stream.wire.names import checked_name
+
+
+@dataclass
+class DaemonState:
+    """What `bci-replay status` shows. `born` tells a living daemon from a process that has its old pid."""
+
+    name: str
+    pid: int
+    born: str
+    sources: list[str]
+    track: str
+    pace: str
+    contest: str
+    state: str = "starting"
+    detail: str = ""
+    progress: dict[str, Any] = field(default_factory=dict)
+    device: dict[str, Any] = field(default_factory=dict)
+
+
+def folder() -> Path:
+    path = home() / "replays"
+    path.mkdir(exist_ok=True)
+    return path
+
+
+def state_path(name: str) -> Path:
+    return folder() / f"{checked_name(name, 'replay')}.json"
+
+
+def log_path(name: str) -> Path:
+    return folder() / f"{checked_name(name, 'replay')}.log"
+
+
+def born(pid: int) -> str:
+    """When a process began, as the system counts it; empty where there is no such process."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19]
+    except (OSError, IndexError):
+        return _born_elsewhere(pid)
+
+
+def _born_elsewhere(pid: int) -> str:
+    """Systems without /proc: only whether it lives."""
+    if Path("/proc/self/stat").exists():
+        return ""
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return ""
+    return "alive"
+
+
+def write_state(state: DaemonState) -> None:
+    path = state_path(state.name)
+    draft = path.with_suffix(f".{os.getpid()}.tmp")
+    draft.write_text(json.dumps(asdict(state)))
+    draft.replace(path)
+
+
+def read_state(name: str) -> DaemonState | None:
+    """A daemon's last word; its state is `crashed` where it died without a last word."""
+    try:
+        state = DaemonState(**json.loads(state_path(name).read_text()))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError) as error:
+        raise SourceError(
+            f"the state file {state_path(name)} can't be read ({error}); delete it"
+        ) from error
+    if state.state not in OVER and born(state.pid) != state.born:
+        state.state = "crashed"
+        state.detail = f"its process {state.pid} is gone; see {log_path(name)}"
+    return state
+
+
+OVER = ("finished", "stopped", "failed", "crashed")
+
+
+def alive(state: DaemonState | None) -> bool:
+    return state is not None and state.state not in OVER
+
+
+def all_states() -> list[DaemonState]:
+    states = [read_state(path.stem) for path in sorted(folder().glob("*.json"))]
+    return [state for state in states if state is not None]
+
+
+def send(name: str, number: signal.Signals) -> DaemonState:
+    """Signal a daemon; never a process that merely has its old pid."""
+    state = read_state(name)
+    if state is None:
+        known = ", ".join(s.name for s in all_states()) or "none"
+        raise SourceError(f"there is no replay {name!r}; known: {known}")
+    if not alive(state):
+        raise SourceError(f"replay {name!r} is not running: {state.state} {state.detail}".rstrip())
+    os.kill(state.pid, number)
+    return state

@@ -1,0 +1,109 @@
+"""The lobby: who wants to take part in a run, who is in, who is ready, and may it begin."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from bci_stream.errors import RuleError
+from bci_stream.wire.ear import Ear
+from bci_stream.wire.messages import (
+    Done,
+    Hello,
+    Join,
+    Message,
+    Offer,
+    Ready,
+    Refused,
+    ResultsMessage,
+    Welcome,
+)
+from bci_stream.wire.signing import proof
+
+CheckChannels = Callable[[list[int]], object]
+
+
+@dataclass
+class Guest:
+    """A team, as far as the replay knows it."""
+
+    name: str
+    channels: dict[str, list[int]] = field(default_factory=dict)
+    ready: bool = False
+    done: bool = False
+
+
+class Lobby:
+    """Messages of teams in, answers out; no stream is touched here.
+
+    only: in lockstep a replay is one team's; empty until the first one joins.
+    """
+
+    def __init__(
+        self,
+        offer: Offer,
+        ear: Ear,
+        tokens: Callable[[str], bytes | None],
+        signal_for: Callable[[str, dict[str, list[int]]], str],
+        check_channels: CheckChannels | None,
+        *,
+        one_team: bool,
+        only: str = "",
+    ) -> None:
+        self._offer = offer
+        self._ear = ear
+        self._tokens = tokens
+        self._signal_for = signal_for
+        self._check_channels = check_channels
+        self._one_team = one_team
+        self._only = only
+        self.guests: dict[str, Guest] = {}
+
+    @property
+    def dropped(self) -> int:
+        return sum(self._ear.dropped.values())
+
+    def ready_teams(self) -> list[str]:
+        return [guest.name for guest in self.guests.values() if guest.ready]
+
+    def all_ready(self) -> bool:
+        return bool(self.guests) and all(guest.ready for guest in self.guests.values())
+
+    def hear(self, signed: str) -> tuple[ResultsMessage | None, list[Message]]:
+        """What a team said, where it can be believed, and what to answer."""
+        message = self._ear.hear(signed)
+        if isinstance(message, Hello):
+            return message, [self._offer]
+        if isinstance(message, Join):
+            return message, [self._join(message)]
+        guest = self.guests.get(message.team) if message else None
+        if guest is not None and isinstance(message, Ready):
+            guest.ready = True
+        if guest is not None and isinstance(message, Done):
+            guest.done = True
+        return message, []
+
+    def _join(self, join: Join) -> Message:
+        try:
+            self._admit(join)
+        except RuleError as error:
+            return Refused(self._offer.run, join.team, str(error))
+        guest = self.guests.setdefault(join.team, Guest(join.team, join.channels))
+        token = self._tokens(join.team) or b""
+        signal = self._signal_for(join.team, guest.channels)
+        return Welcome(self._offer.run, join.team, signal, proof(self._offer.run, join.team, token))
+
+    def _admit(self, join: Join) -> None:
+        if self._one_team and not self._only:
+            self._only = join.team
+        if self._one_team and join.team != self._only:
+            raise RuleError(
+                f"this lockstep replay is team {self._only!r}'s; each team has its own: start another one"
+            )
+        if self._check_channels is None:
+            return
+        for subject in self._offer.subjects:
+            if subject not in join.channels:
+                raise RuleError(
+                    f"no channels were chosen for subject {subject!r}; {self._offer.choose} of "
+                    f"{len(self._offer.leads)} are needed for each of {self._offer.subjects}"
+                )
+            self._check_channels(join.channels[subject])

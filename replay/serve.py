@@ -1,0 +1,130 @@
+"""Plays sources in this process until they end or are stopped, and keeps the daemon's state file true."""
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from dataclasses import asdict
+
+from bci_stream.clock import RealClock
+from bci_stream.contest.contest import Contest
+from bci_stream.errors import BciError
+from bci_stream.wire.transport import Transport
+from replay.daemon import DaemonState, born, write_state
+from replay.joined import join_sources
+from replay.options import SourceOptions
+from replay.pace import Pace
+from replay.player import Player
+from replay.program import Program, make_program
+from replay.reception import StartOn
+from replay.source import Source
+from replay.uri import open_source
+
+STATE_EVERY_S = 0.5
+
+
+class Service:
+    """One replay, from opening its sources to its last state."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        contest: Contest,
+        *,
+        name: str,
+        uris: tuple[str, ...],
+        options: SourceOptions,
+        track: str | None,
+        pace: Pace,
+        start_on: StartOn,
+        team: str,
+        wait_s: float,
+        loop: bool,
+        stop: threading.Event,
+        say: Callable[[str], None],
+    ) -> None:
+        self._transport = transport
+        self._contest = contest
+        self._uris = uris
+        self._options = options
+        self._track = track
+        self._pace = pace
+        self._start_on: StartOn = start_on
+        self._team = team
+        self._wait_s = wait_s
+        self._loop = loop
+        self._stop = stop
+        self._say = say
+        self.player: Player | None = None
+        pid = os.getpid()
+        self.state = DaemonState(
+            name, pid, born(pid), list(uris), track or "", str(pace), contest.name
+        )
+
+    def run(self) -> None:
+        """Play; whatever happens, the state file has the last word."""
+        self._write("starting")
+        try:
+            source = join_sources([open_source(uri, self._options) for uri in self._uris])
+            try:
+                self._play(source)
+            finally:
+                source.close()
+        except BciError as error:
+            self._write("failed", str(error))
+            raise
+        self._write("stopped" if self._stop.is_set() else "finished")
+
+    def _play(self, source: Source) -> None:
+        program = make_program(source, self._track or source.track)
+        self.state.track = program.track_name
+        if source.live:
+            threading.Thread(target=self._close_on_stop, args=(source,), daemon=True).start()
+        while not self._stop.is_set():
+            self._play_once(program)
+            if not self._loop:
+                return
+
+    def _close_on_stop(self, source: Source) -> None:
+        self._stop.wait()
+        source.close()
+
+    def _play_once(self, program: Program) -> None:
+        player = Player(
+            self._transport,
+            RealClock(self._transport.now),
+            self._contest,
+            program,
+            name=self.state.name,
+            pace=self._pace,
+            start_on=self._start_on,
+            stop=self._stop,
+            team=self._team,
+            wait_s=self._wait_s,
+            say=self._say,
+        )
+        self.player = player
+        over = threading.Event()
+        writer = threading.Thread(target=self._keep_state, args=(player, over), daemon=True)
+        writer.start()
+        try:
+            player.play()
+        finally:
+            over.set()
+            writer.join()
+
+    def _keep_state(self, player: Player, over: threading.Event) -> None:
+        while not over.wait(STATE_EVERY_S):
+            self.state.progress = asdict(player.progress)
+            self._write(player.progress.state)
+
+    def _write(self, state: str, detail: str = "") -> None:
+        if self.player is not None:
+            self.state.progress = asdict(self.player.progress)
+        self.state.state, self.state.detail = state, detail
+        write_state(self.state)
+
+    def listen_to_signals(self) -> None:
+        """SIGUSR1 pauses, SIGUSR2 goes on; `bci-replay pause` and `resume` send them."""
+        signal.signal(signal.SIGUSR1, lambda *_: self.player and self.player.paused.set())
+        signal.signal(signal.SIGUSR2, lambda *_: self.player and self.player.paused.clear())

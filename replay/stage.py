@@ -1,0 +1,139 @@
+"""The stage: all streams that one replay shows, and what it says on them."""
+
+from typing import Any
+
+import numpy as np
+
+from bci_stream.packet import Lead, Packet
+from bci_stream.wire import names
+from bci_stream.wire.messages import Message, PacketNote, TruthComplete, TruthNote, TruthProbe, encode
+from bci_stream.wire.sealing import seal
+from bci_stream.wire.transport import SampleOutlet, Transport
+from replay.program import Program, truth_pieces
+
+
+class Stage:
+    """Outlets of a replay: control, signal, trigger markers (text and int32), sealed truth.
+
+    Where a track lets each team choose its leads, each team has a signal stream of its own.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        contest: str,
+        name: str,
+        run: str,
+        key: bytes,
+        program: Program,
+        speed: float,
+    ) -> None:
+        self._transport = transport
+        self._contest = contest
+        self._name = name
+        self._run = run
+        self._key = key
+        self._program = program
+        self._rate = program.rate * speed
+        self._stretched = speed != 1.0
+        meta = {"track": program.track_name, "run": run}
+        self._signals: dict[str, tuple[SampleOutlet, dict[str, list[int]]]] = {}
+        self._control = transport.text_outlet(names.text_stream(contest, "control", name, **meta))
+        self._truth = transport.text_outlet(names.text_stream(contest, "truth", name))
+        self._markers = transport.text_outlet(names.text_stream(contest, "markers", name))
+        self._codes = transport.sample_outlet(names.code_stream(contest, name))
+        self._meta = meta
+        self.shares_signal = not (program.track and program.track.choose_leads)
+        if self.shares_signal:
+            self._open_signal(name, program.leads, {})
+
+    # --- signal streams -----------------------------------------------------------------------
+
+    def signal_for(self, team: str, channels: dict[str, list[int]]) -> str:
+        """The source_id of the signal stream that this team is to open."""
+        if self.shares_signal:
+            return names.source_id(self._contest, "signal", self._name)
+        owner = f"{self._name}.{team}"
+        if owner not in self._signals:
+            count = len(next(iter(channels.values())))
+            slots = tuple(Lead(f"slot{number}", "ECOG") for number in range(1, count + 1))
+            self._open_signal(owner, slots, channels)
+        return names.source_id(self._contest, "signal", owner)
+
+    def _open_signal(
+        self, owner: str, leads: tuple[Lead, ...], channels: dict[str, list[int]]
+    ) -> None:
+        spec = names.signal_stream(self._contest, owner, self._program.rate, leads, **self._meta)
+        self._signals[owner] = (self._transport.sample_outlet(spec), channels)
+
+    def has_consumers(self) -> bool:
+        return any(outlet.has_consumers() for outlet, _ in self._signals.values())
+
+    def probe(self) -> None:
+        """One row of zeros on each signal stream, before any packet: proves that it is heard."""
+        now = self._transport.now()
+        for owner, (outlet, _) in self._signals.items():
+            width = len(self._program.leads) if self.shares_signal else self._chosen(owner)
+            outlet.push(np.zeros((1, width + 1), dtype=np.float32), now)
+
+    def _chosen(self, owner: str) -> int:
+        return len(next(iter(self._signals[owner][1].values())))
+
+    # --- what is said -------------------------------------------------------------------------
+
+    def say(self, message: Message, stamp: float = 0.0) -> None:
+        self._control.push(encode(message), stamp)
+
+    def probe_truth(self) -> None:
+        self._say_sealed(TruthProbe())
+
+    def truth_is_told(self) -> None:
+        """All that is known beforehand has been sent."""
+        self._say_sealed(TruthComplete())
+
+    def tell_truth(
+        self, session: int, packet: int, event: dict[str, Any] | None, leads: int
+    ) -> None:
+        """Truth of a session, or that it is going to be played."""
+        it = self._program.sessions[session]
+        for piece in [None] if event is None else truth_pieces(event):
+            self._say_sealed(
+                TruthNote(
+                    session,
+                    it.subject,
+                    packet,
+                    it.rate,
+                    leads,
+                    self._program.packet_samples,
+                    it.n_samples,
+                    piece,
+                )
+            )
+
+    def _say_sealed(self, message: Message) -> None:
+        self._truth.push(seal(encode(message), self._key, self._run))
+
+    def show(self, note: PacketNote, packet: Packet, stamp: float) -> None:
+        """A packet: its samples first, then its note, so that who hears the note has the samples."""
+        for outlet, channels in self._signals.values():
+            samples = packet.samples
+            if channels:
+                columns = [number - 1 for number in channels[packet.subject]]
+                samples = np.ascontiguousarray(samples[:, [*columns, -1]])
+            outlet.push(samples, self._stamps(len(samples), stamp))
+        self._control.push(encode(note), stamp)
+        for offset, code in packet.triggers:
+            at = stamp - (packet.n - 1 - offset) / self._rate
+            self._markers.push(str(code), at)
+            self._codes.push(np.array([[code]], dtype=np.int32), at)
+
+    def _stamps(self, n: int, stamp: float) -> float | list[float]:
+        if not self._stretched:
+            return stamp
+        return [stamp - (n - 1 - i) / self._rate for i in range(n)]
+
+    def close(self) -> None:
+        for outlet in (self._control, self._truth, self._markers, self._codes):
+            outlet.close()
+        for outlet, _ in self._signals.values():
+            outlet.close()

@@ -1,0 +1,42 @@
+"""How `bci-replay status` shows the daemons."""
+
+import json
+from dataclasses import asdict
+
+from rich.console import Console
+from rich.table import Table
+
+from replay.daemon import DaemonState
+
+
+def render_states(states: list[DaemonState], *, as_json: bool) -> str:
+    if as_json:
+        return json.dumps([asdict(state) for state in states], indent=2)
+    if not states:
+        return "no replay has been started"
+    table = Table(box=None, pad_edge=False)
+    for title in ("replay", "state", "track", "pace", "played", "teams", "late", "source"):
+        table.add_column(title)
+    for state in states:
+        table.add_row(*_row(state))
+    console = Console(width=140)
+    with console.capture() as capture:
+        console.print(table)
+    details = [f"{state.name}: {state.detail}" for state in states if state.detail]
+    return "\n".join([capture.get().rstrip(), *details])
+
+
+def _row(state: DaemonState) -> tuple[str, ...]:
+    at = state.progress
+    total = at.get("total")
+    played = f"{at.get('played', 0) / total:.0%}" if total else str(at.get("played", 0))
+    return (
+        state.name,
+        state.state,
+        state.track or "-",
+        state.pace,
+        played,
+        ", ".join(at.get("teams", ())) or "-",
+        f"{at.get('late_s', 0.0) * 1000:.1f} ms",
+        " ".join(state.sources),
+    )
