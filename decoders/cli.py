@@ -43,10 +43,12 @@ seed_option = click.option("--seed", default=0, show_default=True)
 @click.option("--team", default=None, help="Your team's name (default: the decoder's).")
 @click.option("--token", type=click.Path(path_type=Path), help="Your team's token file.")
 @seed_option
-@click.option("--wait", "wait_s", default=60.0, show_default=True, help="Seconds to wait for a replay.")
+@click.option(
+    "--wait", "wait_s", default=60.0, show_default=True, help="Seconds to wait for a replay."
+)
 @wire_options
 @click.pass_context
-def main(context: click.Context, track: str | None, **options: Any) -> None:
+def main(context: click.Context, /, track: str | None, **options: Any) -> None:
     """Take part in a run: feed packets to a decoder, and report what it finds."""
     os.environ.update(ONE_THREAD)
     if context.invoked_subcommand is not None:
@@ -128,7 +130,9 @@ def list_command(track: str | None) -> None:
 @click.argument("recordings", nargs=-1, required=True)
 @track_option
 @decoder_option
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="The model file to write.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, help="The model file to write."
+)
 @seed_option
 @click.option("--no-validation", is_flag=True, help="Skip the cross-validated figure.")
 def train(

@@ -31,13 +31,26 @@ def main() -> None:
 @main.command()
 @click.argument("sources", nargs=-1, required=True)
 @click.option("--track", type=click.Choice(TRACK_NAMES), help="Mask and pack for this track.")
-@click.option("--pace", default="realtime", show_default=True,
-              help="realtime, a factor like 2.0, or lockstep (a packet when it is asked for).")
-@click.option("--name", default=None, help="The replay's name (default: the track's, or the file's).")
-@click.option("--start", "start_on", type=click.Choice(["judge", "team", "consumer", "now"]),
-              default=None, help="Who must be there first (default: judge with a track, else consumer).")
+@click.option(
+    "--pace",
+    default="realtime",
+    show_default=True,
+    help="realtime, a factor like 2.0, or lockstep (a packet when it is asked for).",
+)
+@click.option(
+    "--name", default=None, help="The replay's name (default: the track's, or the file's)."
+)
+@click.option(
+    "--start",
+    "start_on",
+    type=click.Choice(["judge", "team", "consumer", "now"]),
+    default=None,
+    help="Who must be there first (default: judge with a track, else consumer).",
+)
 @click.option("--team", default="", help="Lockstep: the one team that this replay is for.")
-@click.option("--wait", "wait_s", default=600.0, show_default=True, help="Seconds to wait for them.")
+@click.option(
+    "--wait", "wait_s", default=600.0, show_default=True, help="Seconds to wait for them."
+)
 @click.option("--loop", is_flag=True, help="Begin again at the end.")
 @click.option("--foreground", is_flag=True, help="Stay in this terminal, with a progress line.")
 @click.option("--events", default=None, help="Names to codes: T1=11,T2=21.")
@@ -167,17 +180,17 @@ def status(name: str | None, as_json: bool) -> None:
 @click.argument("name", required=False)
 def stop(name: str | None) -> None:
     """Stop a replay (all of them, where none is named) and wait until it has ended."""
-    from replay.daemon import alive, all_states, read_state, send
+    from replay.daemon import alive, all_states, has_process, send
 
     names = [name] if name else [state.name for state in all_states() if alive(state)]
     if not names:
         click.echo("no replay is running")
     for each in names:
-        send(each, signal.SIGTERM)
+        stopped = send(each, signal.SIGTERM)
         deadline = time.monotonic() + 15.0
-        while alive(read_state(each)) and time.monotonic() < deadline:
+        while has_process(stopped) and time.monotonic() < deadline:
             time.sleep(0.05)
-        if alive(read_state(each)):
+        if has_process(stopped):
             raise click.ClickException(f"replay {each!r} did not stop within 15 s; see its log")
         click.echo(f"replay {each!r} has stopped")
 
@@ -207,12 +220,12 @@ main.add_command(resume)
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True)
 def synth(source: str, out: Path) -> None:
     """Write a synthetic SOURCE (synthetic:mi?subjects=2&set=train) to files."""
+    from replay.synthetic import open_synthetic
     from replay.synthetic.write import write_recordings
-    from replay.uri import open_source
+    from replay.uri import split_uri
 
-    if not source.startswith("synthetic:"):
-        source = f"synthetic:{source}"
-    for path in write_recordings(open_source(source), out):
+    track, params = split_uri(source.removeprefix("synthetic:"))
+    for path in write_recordings(open_synthetic(track, params), out):
         click.echo(str(path))
 
 
@@ -222,17 +235,18 @@ def synth(source: str, out: Path) -> None:
 @click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), help="Draw it as a PNG.")
 def inspect(source: str, track: str | None, plot: Path | None) -> None:
     """Say what SOURCE is, which track it fits, and what breaks that track's rules."""
-    from replay.inspect import inspect_source, plot_source, render
-    from replay.uri import open_source
+    from rich.console import Console
 
-    opened = open_source(source)
-    try:
-        click.echo(render(inspect_source(opened, track)))
-        if plot is not None:
-            plot_source(opened, plot)
-            click.echo(f"drawn: {plot}")
-    finally:
-        opened.close()
+    from replay.inspect import inspect_uri
+    from replay.inspect_plot import plot_uri
+    from replay.inspect_view import render
+    from replay.options import SourceOptions
+
+    options = SourceOptions(track=track)
+    Console().print(render(inspect_uri(source, options, track)))
+    if plot is not None:
+        plot_uri(source, options, plot)
+        click.echo(f"drawn: {plot}")
 
 
 ELSEWHERE = {

@@ -46,9 +46,10 @@ def log_path(name: str) -> Path:
 def born(pid: int) -> str:
     """When a process began, as the system counts it; empty where there is no such process."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19]
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     except (OSError, IndexError):
         return _born_elsewhere(pid)
+    return "" if fields[0] == "Z" else fields[19]  # a zombie has ended, only nobody has asked how
 
 
 def _born_elsewhere(pid: int) -> str:
@@ -79,13 +80,17 @@ def read_state(name: str) -> DaemonState | None:
         raise SourceError(
             f"the state file {state_path(name)} can't be read ({error}); delete it"
         ) from error
-    if state.state not in OVER and born(state.pid) != state.born:
+    if state.state not in OVER and not has_process(state):
         state.state = "crashed"
         state.detail = f"its process {state.pid} is gone; see {log_path(name)}"
     return state
 
 
 OVER = ("finished", "stopped", "failed", "crashed")
+
+
+def has_process(state: DaemonState) -> bool:
+    return bool(state.born) and born(state.pid) == state.born
 
 
 def alive(state: DaemonState | None) -> bool:

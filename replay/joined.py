@@ -33,5 +33,7 @@ def join_sources(sources: Sequence[Source]) -> Source:
         return sources[0]
     for source in sources:
         if source.live:
-            raise SourceError(f"{source.uri} is a live device: it can't be played with other sources")
+            raise SourceError(
+                f"{source.uri} is a live device: it can't be played with other sources"
+            )
     return JoinedSource(sources)

@@ -35,7 +35,11 @@ def _session_packets(
     live_truth = program.track is not None and program.truths[number] is None
     reader = program.track.truth(session.rate) if live_truth and program.track else None
     for raw, is_last in _with_last(session.packets(program.packet_samples)):
-        truth = () if reader is None else reader.step(raw.block, raw.start, len(raw.samples), raw.triggers)
+        truth = (
+            ()
+            if reader is None
+            else reader.step(raw.block, raw.start, len(raw.samples), raw.triggers)
+        )
         leads, triggers = raw.samples, raw.triggers
         if mask is not None:
             leads, triggers = mask.step(leads, triggers)

@@ -90,9 +90,7 @@ class Player:
         self._session = -1
         self._index = 0
 
-    def _open_reception(
-        self, transport: Transport, run: str, key: bytes, team: str
-    ) -> Reception:
+    def _open_reception(self, transport: Transport, run: str, key: bytes, team: str) -> Reception:
         program, track = self._program, self._program.track
         choose = track.choose_leads if track else None
         offer = Offer(

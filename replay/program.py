@@ -82,7 +82,9 @@ def _truth(session: Session, track: Track | None, uri: str) -> dict[str, Any] | 
     try:
         return read_truth(track, session.rate, blocks, session.angles)
     except RuleError as error:
-        raise SourceError(f"{uri}, subject {session.subject}, track {track.name}: {error}") from error
+        raise SourceError(
+            f"{uri}, subject {session.subject}, track {track.name}: {error}"
+        ) from error
 
 
 def _check_alike(session: Session, first: Session, uri: str) -> None:

@@ -126,5 +126,11 @@ class Service:
 
     def listen_to_signals(self) -> None:
         """SIGUSR1 pauses, SIGUSR2 goes on; `bci-replay pause` and `resume` send them."""
-        signal.signal(signal.SIGUSR1, lambda *_: self.player and self.player.paused.set())
-        signal.signal(signal.SIGUSR2, lambda *_: self.player and self.player.paused.clear())
+        signal.signal(signal.SIGUSR1, lambda *_: self._pause(True))
+        signal.signal(signal.SIGUSR2, lambda *_: self._pause(False))
+
+    def _pause(self, held: bool) -> None:
+        if self.player is not None and held:
+            self.player.paused.set()
+        elif self.player is not None:
+            self.player.paused.clear()

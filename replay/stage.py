@@ -6,7 +6,14 @@ import numpy as np
 
 from bci_stream.packet import Lead, Packet
 from bci_stream.wire import names
-from bci_stream.wire.messages import Message, PacketNote, TruthComplete, TruthNote, TruthProbe, encode
+from bci_stream.wire.messages import (
+    Message,
+    PacketNote,
+    TruthComplete,
+    TruthNote,
+    TruthProbe,
+    encode,
+)
 from bci_stream.wire.sealing import seal
 from bci_stream.wire.transport import SampleOutlet, Transport
 from replay.program import Program, truth_pieces

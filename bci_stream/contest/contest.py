@@ -70,8 +70,8 @@ class Contest:
     tracks: dict[str, TrackPlan] = field(default_factory=dict)
     pace: str = "lockstep"
     teams: tuple[str, ...] = ()
-    limits: Limits = Limits()
-    qualify: Qualify = Qualify()
+    limits: Limits = field(default_factory=Limits)
+    qualify: Qualify = field(default_factory=Qualify)
 
     @cached_property
     def keys(self) -> Keys:
@@ -111,7 +111,9 @@ def _contest(file: _File, path: Path) -> Contest:
     if file.track is not None:
         plans[file.track] = TrackPlan(file.recordings, file.rules)
     elif file.recordings or file.rules:
-        raise ContestError(f"contest file {path}: `recordings` and `rules` need a `track` beside them")
+        raise ContestError(
+            f"contest file {path}: `recordings` and `rules` need a `track` beside them"
+        )
     for track, plan in plans.items():
         _check_plan(track, plan, path)
     for team in file.teams:
@@ -129,8 +131,12 @@ def _contest(file: _File, path: Path) -> Contest:
 
 def _check_plan(track: str, plan: TrackPlan, path: Path) -> None:
     if track not in TRACKS:
-        raise ContestError(f"contest file {path}: no track {track!r}; there are {', '.join(TRACKS)}")
+        raise ContestError(
+            f"contest file {path}: no track {track!r}; there are {', '.join(TRACKS)}"
+        )
     for rule in plan.rules:
         if rule not in TRACKS[track].defaults:
             known = ", ".join(TRACKS[track].defaults) or "none"
-            raise ContestError(f"contest file {path}: {track} has no rule {rule!r}; it has: {known}")
+            raise ContestError(
+                f"contest file {path}: {track} has no rule {rule!r}; it has: {known}"
+            )

@@ -41,8 +41,12 @@ def write_contest(folder: Path, name: str, track: str, teams: Sequence[str]) -> 
         name=checked_name(name, "contest"),
         track=track,
         teams=", ".join(f'"{team}"' for team in teams),
-        rules="\n".join(f"# {rule} = {_toml(value)}" for rule, value in TRACKS[track].defaults.items()),
-        limits="\n".join(f"{field} = {_toml(getattr(Limits(), field))}" for field in Limits.__struct_fields__),
+        rules="\n".join(
+            f"# {rule} = {_toml(value)}" for rule, value in TRACKS[track].defaults.items()
+        ),
+        limits="\n".join(
+            f"{field} = {_toml(getattr(Limits(), field))}" for field in Limits.__struct_fields__
+        ),
     )
     path.write_text(text)
     contest = load_contest(path)

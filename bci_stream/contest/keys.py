@@ -51,9 +51,13 @@ def read_key(path: Path) -> bytes:
         text = path.read_text()
         key = bytes.fromhex(text.strip())
     except FileNotFoundError as error:
-        raise ContestError(f"no key at {path}: ask the organiser, or run `bci-judge init`") from error
+        raise ContestError(
+            f"no key at {path}: ask the organiser, or run `bci-judge init`"
+        ) from error
     except (OSError, ValueError) as error:
-        raise ContestError(f"{path} is no key file ({error}): 64 hexadecimal digits expected") from error
+        raise ContestError(
+            f"{path} is no key file ({error}): 64 hexadecimal digits expected"
+        ) from error
     if len(key) != KEY_BYTES:
         raise ContestError(f"{path} holds {len(key)} bytes; a key has {KEY_BYTES}")
     return key

@@ -45,9 +45,16 @@ def init(folder: Path, name: str | None, track: str, teams: tuple[str, ...]) -> 
 
 
 @main.command()
-@click.option("--teams", "team_count", default=1, show_default=True,
-              help="How many teams must be ready before the go (where the contest file lists none).")
-@click.option("--wait", "wait_s", default=600.0, show_default=True, help="Seconds to wait for a replay.")
+@click.option(
+    "--teams",
+    "team_count",
+    default=1,
+    show_default=True,
+    help="How many teams must be ready before the go (where the contest file lists none).",
+)
+@click.option(
+    "--wait", "wait_s", default=600.0, show_default=True, help="Seconds to wait for a replay."
+)
 @click.option("--port", default=8000, show_default=True, help="Of the web page; 0: any free one.")
 @click.option("--host", default="127.0.0.1", show_default=True)
 @click.option("--no-web", is_flag=True, help="No page.")
@@ -65,11 +72,22 @@ def live(**options: Any) -> None:
 
 @main.command()
 @click.option("--track", type=click.Choice(TRACK_NAMES), required=True)
-@click.option("--decoder", "decoders", multiple=True, help="NAME, module:Class or NAME=MODEL; repeatable.")
-@click.option("--submission", "submissions", multiple=True, type=click.Path(path_type=Path),
-              help="A contestant's folder, .zip or .tar.gz; repeatable.")
-@click.option("--recording", "recordings", multiple=True,
-              help="What is played (default: the contest file's, else synthetic ones); repeatable.")
+@click.option(
+    "--decoder", "decoders", multiple=True, help="NAME, module:Class or NAME=MODEL; repeatable."
+)
+@click.option(
+    "--submission",
+    "submissions",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A contestant's folder, .zip or .tar.gz; repeatable.",
+)
+@click.option(
+    "--recording",
+    "recordings",
+    multiple=True,
+    help="What is played (default: the contest file's, else synthetic ones); repeatable.",
+)
 @click.option("--jobs", "-j", default=1, show_default=True, help="Runs at the same time.")
 @click.option("--json", "as_json", is_flag=True, help="The outcome as JSON.")
 @wire_options

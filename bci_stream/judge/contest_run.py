@@ -152,7 +152,9 @@ class _OneRun:
         return [*path, "--room", self._room, *wire]
 
     def _log(self, role: str) -> Path:
-        return self._contest.runs / f"{self._entry.track}-{self._entry.team}-{self._room}.{role}.log"
+        return (
+            self._contest.runs / f"{self._entry.track}-{self._entry.team}-{self._room}.{role}.log"
+        )
 
     def _is_over(self, judge: Judge) -> bool:
         if judge.all_over():

@@ -34,9 +34,11 @@ from bci_stream.wire.messages import (
     Welcome,
     read_control,
     read_truth,
+    speed_of,
 )
 from bci_stream.wire.sealing import unseal
 from bci_stream.wire.transport import Found, TextInlet, Transport
+from tracks import TRACKS
 from tracks.run import Run
 from tracks.verdict import Verdict
 
@@ -47,7 +49,9 @@ SILENCE_S = 30.0
 class Sink(Protocol):
     """Where the judge shows what it has judged (a board, a progress bar, nothing)."""
 
-    def team(self, name: str, track: str, status: str = ..., reason: str = ..., lag_s: float = ...) -> None: ...
+    def team(
+        self, name: str, track: str, status: str = ..., reason: str = ..., lag_s: float = ...
+    ) -> None: ...
     def event(
         self, team: str, track: str, event: dict[str, Any], verdicts: list[Verdict], run: Run
     ) -> None: ...
@@ -174,8 +178,7 @@ class Hearing:
 
     def _take_word(self, message: ControlMessage, stamp: float) -> None:
         if isinstance(message, Offer) and self.offer is None:
-            self.offer = message
-            self._ear = Ear(self._contest.name, message.run, self._contest.token)
+            self._take_offer(message)
         elif isinstance(message, Welcome) and message.team == "":
             self._proven.add("control")
         elif isinstance(message, PacketNote):
@@ -184,7 +187,22 @@ class Hearing:
             self._stop_all(f"the replay stopped: {message.reason}")
         elif isinstance(message, Status) and message.state not in ("alive",):
             for team_run in self.teams.values():
-                self._sink.team(team_run.team, self._track(), "running", f"{message.state} {message.detail}")
+                self._sink.team(
+                    team_run.team, self._track(), "running", f"{message.state} {message.detail}"
+                )
+
+    def _take_offer(self, offer: Offer) -> None:
+        if offer.track not in TRACKS:
+            why = (
+                f"it plays track {offer.track!r}, which has no rules"
+                if offer.track
+                else "it plays no track"
+            )
+            self.complaints[f"not judged: {why}; tracks are {', '.join(TRACKS)}"] += 1
+            self.over = True
+            return
+        self.offer = offer
+        self._ear = Ear(self._contest.name, offer.run, self._contest.token)
 
     def _take_note(self, note: PacketNote, stamp: float) -> None:
         if not self._truth_complete:
@@ -220,7 +238,7 @@ class Hearing:
         self._contest.runs.mkdir(parents=True, exist_ok=True)
         path = self._contest.runs / f"{track}-{team}-{when}-{self.run[:6]}.jsonl"
         packet_s = self.offer.packet_samples / self.offer.rate
-        grace_s = self._contest.limits.grace_packets * packet_s / _speed(self.offer.pace)
+        grace_s = self._contest.limits.grace_packets * packet_s / speed_of(self.offer.pace)
         order = LockstepOrder() if self._lockstep else RealtimeOrder(grace_s)
         team_run = TeamRun(
             team,
@@ -282,7 +300,3 @@ class Hearing:
         self._stop_all("the judge was stopped")
         self._control.close()
         self._truth.close()
-
-
-def _speed(pace: str) -> float:
-    return 1.0 if pace in ("lockstep", "realtime") else float(pace)

@@ -15,7 +15,8 @@ from bci_stream.wire.signing import sign
 from bci_stream.wire.transport import Found, Transport
 
 POLL_S = 0.002
-"""How long the judge rests where nothing has come. It bounds how exactly an arrival is timed."""
+"""How long the judge rests between rounds: it bounds how exactly an arrival is timed, and leaves the
+machine to the decoders. Everything that came meanwhile is taken in one round."""
 
 LOOK_EVERY_S = 0.25
 
@@ -57,20 +58,19 @@ class Judge:
         begun = self._transport.now()
         try:
             while not self._stop.is_set() and not until(self):
-                busy = self.attend()
+                self.attend()
                 if not self.hearings and self._transport.now() - begun > wait_s:
                     raise NotFoundError(
                         f"waited {wait_s:g} s for a replay of contest {self._contest.name!r}, which "
                         "never came; start one: bci-replay start SOURCE --track T"
                     )
-                if not busy:
-                    self._stop.wait(POLL_S)
+                self._stop.wait(POLL_S)
         finally:
             self.close()
         return self.runs()
 
-    def attend(self) -> bool:
-        """One round; whether anything came."""
+    def attend(self) -> None:
+        """One round: take all that has come."""
         now = self._transport.now()
         if now - self._looked_at > LOOK_EVERY_S:
             self._looked_at = now
@@ -82,7 +82,6 @@ class Judge:
         for hearing in self.hearings:
             if not hearing.over:
                 hearing.attend(texts, gone)
-        return bool(heard)
 
     def runs(self) -> list[TeamRun]:
         return [run for hearing in self.hearings for run in hearing.teams.values()]

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 TERM_S = 5.0
@@ -40,15 +41,11 @@ class Child:
         """Ask it to end, then make it, and whatever it started."""
         if self._process.poll() is None:
             self._signal(signal.SIGTERM)
-            try:
+            with suppress(subprocess.TimeoutExpired):
                 self._process.wait(TERM_S)
-            except subprocess.TimeoutExpired:
-                pass
         self._signal(signal.SIGKILL)
         self._process.wait()
 
     def _signal(self, number: signal.Signals) -> None:
-        try:
+        with suppress(ProcessLookupError):
             os.killpg(self._process.pid, number)
-        except ProcessLookupError:
-            pass

@@ -42,7 +42,7 @@ class TeamRun:
         order: Order,
         log: RunLog,
         begun: float,
-        show: Show = lambda event, verdicts, run: None,
+        show: Show = lambda *_: None,
         **facts: object,
     ) -> None:
         self.team = team
@@ -66,7 +66,9 @@ class TeamRun:
         self._leaving: tuple[str, str, float] | None = None
         self.compute_s = 0.0
         self.elapsed_s: list[float] = []
-        self._write({"kind": "run", "v": 1, "track": track, "team": team, "rules": rules, **facts}, begun)
+        self._write(
+            {"kind": "run", "v": 1, "track": track, "team": team, "rules": rules, **facts}, begun
+        )
 
     @property
     def path(self) -> Path:

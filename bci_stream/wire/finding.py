@@ -9,13 +9,19 @@ POLL_S = 0.02
 
 
 def wait_for(
-    transport: Transport, watch: Watch, what: str, timeout_s: float, stop: threading.Event
+    transport: Transport,
+    watch: Watch,
+    what: str,
+    timeout_s: float,
+    stop: threading.Event,
+    source_id: str | None = None,
 ) -> Found:
-    """The first stream that a watch sees."""
+    """The first stream that a watch sees; with a source_id, the one that has exactly it."""
     deadline = transport.now() + timeout_s
     while not stop.is_set():
-        if found := watch.found():
-            return found[0]
+        for found in watch.found():
+            if source_id in (None, found.source_id):
+                return found
         if transport.now() > deadline:
             raise NotFoundError(_never_came(transport, what, timeout_s))
         stop.wait(POLL_S)
@@ -27,7 +33,7 @@ def wait_for_stream(
 ) -> Found:
     watch = transport.watch(source_id)
     try:
-        return wait_for(transport, watch, what, timeout_s, stop)
+        return wait_for(transport, watch, what, timeout_s, stop, source_id)
     finally:
         watch.close()
 

@@ -22,6 +22,9 @@ BUFFER_S = 360
 TEXT_BUFFER = 3000
 """The same for texts; LSL counts it in hundreds of samples."""
 
+TEXTS_AT_ONCE = 32
+"""pylsl clears a buffer of this many texts at each pull: a thousand would cost more than the text."""
+
 _FORMATS = {"float32": pylsl.cf_float32, "int32": pylsl.cf_int32, "string": pylsl.cf_string}
 
 _MACHINE_ONLY = """
@@ -105,7 +108,9 @@ class LslTextInlet:
 
     def pull(self, timeout_s: float) -> list[tuple[str, float]]:
         try:
-            values, stamps = self._inlet.pull_chunk(timeout_s, min_samples=1, as_numpy=True)
+            values, stamps = self._inlet.pull_chunk(
+                timeout_s, max_samples=TEXTS_AT_ONCE, min_samples=1, as_numpy=True
+            )
         except LslLostError as error:
             raise _lost(self._name) from error
         return [
@@ -127,7 +132,9 @@ class LslSampleOutlet:
     def __init__(self, spec: StreamSpec) -> None:
         self._outlet = pylsl.StreamOutlet(_stream_info(spec), max_buffered=BUFFER_S)
 
-    def push(self, samples: FloatArray | NDArray[np.int32], stamps: float | Sequence[float]) -> None:
+    def push(
+        self, samples: FloatArray | NDArray[np.int32], stamps: float | Sequence[float]
+    ) -> None:
         # liblsl reads as many stamps as there are samples, past the end of a list that is too short.
         if not isinstance(stamps, float) and len(stamps) != len(samples):
             raise ValueError(f"{len(samples)} samples need as many stamps, got {len(stamps)}")

@@ -79,9 +79,7 @@ class _Queue:
 
     def take(self, least: int, most: int, timeout_s: float) -> list[tuple[object, float]]:
         with self.changed:
-            self.changed.wait_for(
-                lambda: len(self.items) >= least or self.stream.closed, timeout_s
-            )
+            self.changed.wait_for(lambda: len(self.items) >= least or self.stream.closed, timeout_s)
             if not self.items and self.stream.closed:
                 raise LostError(f"stream {self.stream.spec.name!r} is gone: its owner ended")
             return [self.items.popleft() for _ in range(min(most, len(self.items)))]
@@ -164,7 +162,9 @@ class MemorySampleOutlet:
         self._transport = transport
         self._stream = stream
 
-    def push(self, samples: FloatArray | NDArray[np.int32], stamps: float | Sequence[float]) -> None:
+    def push(
+        self, samples: FloatArray | NDArray[np.int32], stamps: float | Sequence[float]
+    ) -> None:
         if isinstance(stamps, float):
             rate = self._stream.spec.rate or 1.0
             stamps = [stamps - (len(samples) - 1 - i) / rate for i in range(len(samples))]

@@ -189,6 +189,11 @@ class TruthComplete(Message, frozen=True, tag="complete"):
     """All truth that is known beforehand has been sent."""
 
 
+def speed_of(pace: str) -> float:
+    """How many times faster than life an offer's pace is; lockstep stamps are as in life."""
+    return 1.0 if pace in ("lockstep", "realtime") else float(pace)
+
+
 ControlMessage: TypeAlias = Offer | Welcome | Refused | Session | PacketNote | Status | Stopped
 ResultsMessage: TypeAlias = Hello | Join | Ready | Next | Report | Done
 JudgeMessage: TypeAlias = Seated | Go | Closed
@@ -230,4 +235,6 @@ def _read(decoder: "msgspec.json.Decoder[T]", text: str, stream: str) -> T:
         return decoder.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         shown = text if len(text) <= 80 else text[:77] + "..."
-        raise WireError(f"a message on a {stream} stream can't be read: {error}; got {shown!r}") from error
+        raise WireError(
+            f"a message on a {stream} stream can't be read: {error}; got {shown!r}"
+        ) from error

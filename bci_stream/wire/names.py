@@ -42,9 +42,7 @@ def owner(stream_source_id: str) -> str:
 def text_stream(contest: str, role: Role, owner: str, **meta: str) -> StreamSpec:
     """A stream of messages or markers."""
     kind = "Markers" if role == "markers" else f"BCI-{role.capitalize()}"
-    return StreamSpec(
-        f"{contest}-{owner}-{role}", kind, source_id(contest, role, owner), meta=meta
-    )
+    return StreamSpec(f"{contest}-{owner}-{role}", kind, source_id(contest, role, owner), meta=meta)
 
 
 def code_stream(contest: str, owner: str) -> StreamSpec:

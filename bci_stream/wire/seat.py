@@ -33,6 +33,7 @@ from bci_stream.wire.messages import (
     encode,
     read_control,
     read_judge,
+    speed_of,
 )
 from bci_stream.wire.signal_reader import SignalReader
 from bci_stream.wire.signing import SIGNATURE_LENGTH, proof, sign
@@ -139,7 +140,7 @@ class Seat:
             samples, _stamps = inlet.pull(1, 0.0)
             if len(samples):
                 break
-        self._signal = SignalReader(inlet, offer.rate)
+        self._signal = SignalReader(inlet, offer.rate * speed_of(offer.pace))
         self._stream_leads = inlet.spec.leads[:-1]
 
     def _talk(
@@ -292,6 +293,9 @@ class Seat:
     def _is_closed(self, inlet: TextInlet) -> bool:
         for text, _ in inlet.pull(0.05):
             message = read_judge(text[: -SIGNATURE_LENGTH - 1])
-            if isinstance(message, Closed) and (message.run, message.team) == (self._run, self.team):
+            if isinstance(message, Closed) and (message.run, message.team) == (
+                self._run,
+                self.team,
+            ):
                 return True
         return False

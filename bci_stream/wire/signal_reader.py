@@ -17,8 +17,9 @@ class SignalReader:
     """
 
     def __init__(self, inlet: SampleInlet, rate: float) -> None:
+        """rate: samples a second on the wire, which is faster than the recording's at a faster pace."""
         self._inlet = inlet
-        self._half_sample_s = 0.5 / rate
+        self._sample_s = 1.0 / rate
         self._held: FloatArray = np.empty((0, inlet.spec.channels), dtype=np.float32)
         self._held_stamps: NDArray[np.float64] = np.empty(0)
         self.missing = 0
@@ -26,9 +27,14 @@ class SignalReader:
     def read(self, n: int, stamp: float, timeout_s: float) -> FloatArray | None:
         """The n samples (n, channels) that end at this stamp; None where some of them are lost."""
         samples, stamps = self._take(n, timeout_s)
-        if len(samples) == n and abs(stamps[-1] - stamp) < self._half_sample_s:
+        if len(samples) == n and self._fits(stamps, n, stamp):
             return samples
         return self._search(n, stamp, samples, stamps, timeout_s)
+
+    def _fits(self, stamps: NDArray[np.float64], n: int, stamp: float) -> bool:
+        half_s = self._sample_s / 2
+        first = stamp - (n - 1) * self._sample_s
+        return bool(abs(stamps[-1] - stamp) < half_s and abs(stamps[0] - first) < half_s)
 
     def _take(self, n: int, timeout_s: float) -> tuple[FloatArray, NDArray[np.float64]]:
         if not len(self._held):
@@ -49,7 +55,8 @@ class SignalReader:
         timeout_s: float,
     ) -> FloatArray | None:
         """Pass over what is older than the packet; hold what is newer."""
-        while len(stamps) and stamps[-1] < stamp - self._half_sample_s:
+        end = stamp + self._sample_s / 2
+        while len(stamps) and stamps[-1] < stamp - self._sample_s / 2:
             more, more_stamps = self._take(1, timeout_s)
             if not len(more):
                 break
@@ -57,11 +64,11 @@ class SignalReader:
             stamps = np.concatenate([stamps[-n:], more_stamps])
         if not len(stamps):
             raise LostError(f"the {n} samples of a packet did not come within {timeout_s:g} s")
-        newer = stamps > stamp + self._half_sample_s
+        newer = stamps > end
         self._held = np.concatenate([samples[newer], self._held])
         self._held_stamps = np.concatenate([stamps[newer], self._held_stamps])
-        found = samples[~newer][-n:]
-        if len(found) == n and abs(stamps[~newer][-1] - stamp) < self._half_sample_s:
-            return found
-        self.missing += n
+        found, found_stamps = samples[~newer][-n:], stamps[~newer][-n:]
+        if len(found) == n and self._fits(found_stamps, n, stamp):
+            return np.ascontiguousarray(found)
+        self.missing += n - int(np.sum(found_stamps > stamp - (n - 0.5) * self._sample_s))
         return None

@@ -69,7 +69,9 @@ class TextInlet(Protocol):
 
 
 class SampleOutlet(Protocol):
-    def push(self, samples: FloatArray | NDArray[np.int32], stamps: float | Sequence[float]) -> None:
+    def push(
+        self, samples: FloatArray | NDArray[np.int32], stamps: float | Sequence[float]
+    ) -> None:
         """Send (n, channels) samples; stamps: of the last one, or of each one."""
 
     def has_consumers(self) -> bool: ...

@@ -1,0 +1,215 @@
+"""The commands as separate processes over real LSL, as the README shows them, in any order."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from replay.daemon import born
+
+ROOT = Path(__file__).parents[2]
+SOURCE = "synthetic:erp?subjects=1&trials=2"
+MINE = """
+class Mine:
+    def start(self, info):
+        self.packets = 0
+
+    def step(self, packet):
+        self.packets += 1
+        return ["A"] if self.packets % 100 == 0 else []
+"""
+pytestmark = [pytest.mark.lsl, pytest.mark.timeout(180)]
+
+
+class Processes:
+    """Starts commands, and leaves none behind."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.env = {
+            **os.environ,
+            "BCI_HOME": str(folder / "home"),
+            "BCI_LSL_SESSION": f"p-{os.getpid()}-{folder.name}",
+            "PYTHONPATH": str(ROOT),
+            "OPENBLAS_NUM_THREADS": "1",
+        }
+        (folder / "mine.py").write_text(MINE)
+        self._started: list[subprocess.Popen[str]] = []
+
+    def start(self, *command: str) -> "subprocess.Popen[str]":
+        process = subprocess.Popen(
+            [sys.executable, "-m", *command],
+            env=self.env,
+            cwd=self.folder,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        self._started.append(process)
+        return process
+
+    def run(self, *command: str, code: int = 0) -> str:
+        process = self.start(*command)
+        out, _ = process.communicate(timeout=120)
+        assert process.returncode == code, out
+        assert "Traceback" not in out
+        return out
+
+    def end(self) -> None:
+        for process in self._started:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+
+
+@pytest.fixture
+def processes(tmp_path: Path) -> Iterator[Processes]:
+    made = Processes(tmp_path)
+    yield made
+    made.end()
+
+
+REPLAY = ("replay", "start", SOURCE, "--track", "erp", "--foreground", "--wait", "60")
+DECODER = ("decoders", "--track", "erp", "--decoder", "mine:Mine", "--team", "alice")
+JUDGE = ("bci_stream.judge", "live", "--no-web", "--wait", "60")
+
+
+@pytest.mark.parametrize(
+    "order",
+    [(REPLAY, DECODER, JUDGE), (JUDGE, DECODER, REPLAY), (DECODER, JUDGE, REPLAY)],
+    ids=["replay first", "judge first", "decoder first"],
+)
+def test_the_three_commands_meet_in_any_order(processes: Processes, order) -> None:
+    pace = ("--pace", "8") if order[0] is REPLAY else ("--pace", "lockstep")
+    started = {
+        command[0]: processes.start(*command, *(pace if command is REPLAY else ()))
+        for command in order
+    }
+    outputs = {name: process.communicate(timeout=120)[0] for name, process in started.items()}
+    for name, process in started.items():
+        assert process.returncode == 0, outputs[name]
+        assert "Traceback" not in outputs[name]
+    (log,) = (processes.folder / "home" / "contests" / "default" / "runs").glob("*.jsonl")
+    result = json.loads(processes.run("bci_stream.judge", "score", str(log), "--json"))
+    assert result["end"] == "finished"
+    assert result["sessions"][0]["trials"] == 2
+    assert "alice" in outputs["bci_stream.judge"]
+
+
+@pytest.mark.parametrize("pace", ["lockstep", "8"])
+def test_a_client_that_imports_nothing_of_ours_takes_part(processes: Processes, pace: str) -> None:
+    judge = processes.start(*JUDGE)
+    processes.start(*REPLAY, "--pace", pace)
+    made = processes.run(
+        "bci_stream.contest.token", "outsider"
+    )  # what the organiser hands to a team
+    token = Path(made.strip())
+    client = subprocess.run(
+        [sys.executable, str(ROOT / "scripts" / "example_client.py"), "--track", "erp",
+         "--team", "outsider", "--token", str(token), "--result", '"A"',
+         "--lsl-session", processes.env["BCI_LSL_SESSION"]],
+        env=processes.env, cwd=processes.folder, text=True, capture_output=True, timeout=120,
+        check=False,
+    )  # fmt: skip
+    assert client.returncode == 0, client.stderr
+    out, _ = judge.communicate(timeout=60)
+    assert "outsider" in out
+    (log,) = (processes.folder / "home" / "contests" / "default" / "runs").glob("*.jsonl")
+    result = json.loads(processes.run("bci_stream.judge", "score", str(log), "--json"))
+    assert result["end"] == "finished"
+    packets = int(client.stdout.split()[1])
+    kinds = [json.loads(line)["kind"] for line in log.read_text().splitlines()]
+    assert kinds.count("packet") == packets
+    assert kinds.count("report") == packets // 20
+
+
+def test_run_judges_several_decoders_and_one_that_fails(processes: Processes) -> None:
+    out = processes.run(
+        *("bci_stream.judge", "run", "--track", "erp", "--recording", SOURCE, "--json", "-j", "2"),
+        *("--decoder", "mine:Mine", "--decoder", "no_such_module:Decoder"),
+    )
+    outcomes = {o["team"]: o for o in json.loads(out[out.index("[\n") :])}
+    assert outcomes["mine-Mine"]["reason"] == "finished"
+    failed = outcomes["no_such_module-Decoder"]
+    assert failed["reason"] == "crashed"
+    assert "no_such_module" in failed["detail"]
+
+
+class TestDaemon:
+    def test_it_starts_tells_its_state_and_stops(self, processes: Processes) -> None:
+        out = processes.run("replay", "start", SOURCE, "--track", "erp", "--pace", "lockstep")
+        assert "replay 'erp' is waiting" in out
+        again = processes.run("replay", "start", SOURCE, "--track", "erp", code=1)
+        assert "is running already" in again
+        (state,) = json.loads(processes.run("replay", "status", "--json"))
+        assert (state["name"], state["state"], state["track"]) == ("erp", "waiting", "erp")
+        assert "has stopped" in processes.run("replay", "stop", "erp")
+        (state,) = json.loads(processes.run("replay", "status", "--json"))
+        assert state["state"] == "stopped"
+        assert born(state["pid"]) != state["born"]
+
+    def test_a_crash_is_told(self, processes: Processes) -> None:
+        processes.run("replay", "start", SOURCE, "--track", "erp")
+        (state,) = json.loads(processes.run("replay", "status", "--json"))
+        os.kill(state["pid"], signal.SIGKILL)
+        for _ in range(100):  # the system takes a moment to bury it
+            if born(state["pid"]) != state["born"]:
+                break
+            signal.sigtimedwait([], 0.05)
+        (state,) = json.loads(processes.run("replay", "status", "--json"))
+        assert state["state"] == "crashed"
+        assert "is not running" in processes.run("replay", "stop", "erp", code=1)
+
+    def test_a_source_that_cannot_be_read_is_told_at_the_start(self, processes: Processes) -> None:
+        out = processes.run("replay", "start", "nowhere.edf", "--track", "erp", code=1)
+        assert "nowhere.edf" in out
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("command", [REPLAY, DECODER, JUDGE], ids=["replay", "decoder", "judge"])
+def test_each_process_stops_cleanly_on_a_signal(processes: Processes, command, number) -> None:
+    process = processes.start(*command)
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    assert "waiting" in line, line
+    process.send_signal(number)
+    out, _ = process.communicate(timeout=30)
+    assert "Traceback" not in out
+    assert process.returncode in (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "words"),
+    [
+        (("replay", "start", "x", "--track", "chess"), 2, ["chess", "erp"]),
+        (("replay", "start", "nowhere.edf", "--foreground"), 1, ["nowhere.edf"]),
+        (("replay", "start", "ftp:x", "--foreground"), 1, ["ftp", "synthetic"]),
+        (("replay", "start", SOURCE, "--pace", "slow", "--foreground"), 1, ["slow", "lockstep"]),
+        (("replay", "stop", "nobody"), 1, ["nobody"]),
+        (
+            ("decoders", "--track", "erp", "--decoder", "mine:Mine", "--wait", "0.2"),
+            1,
+            ["waited 0.2 s"],
+        ),
+        (("decoders",), 2, ["--track"]),
+        (("decoders", "--track", "erp", "--decoder", "nothing"), 1, ["nothing", "erp-umm"]),
+        (
+            ("bci_stream.judge", "live", "--no-web", "--wait", "0.2"),
+            1,
+            ["waited 0.2 s", "bci-replay"],
+        ),
+        (("bci_stream.judge", "score", "nowhere.jsonl"), 1, ["nowhere.jsonl"]),
+        (("bci_stream.judge", "live", "--contest", "nowhere.toml"), 1, ["nowhere.toml", "init"]),
+    ],
+    ids=lambda value: " ".join(value[:4]) if isinstance(value, tuple) else None,
+)
+def test_bad_input_gets_one_clear_line(processes: Processes, command, code, words) -> None:
+    out = processes.run(*command, code=code)
+    for word in words:
+        assert word in out

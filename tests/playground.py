@@ -1,0 +1,183 @@
+"""A whole contest in one process: replay, teams and judge in threads, on any transport."""
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from bci_stream.clock import Clock, RealClock
+from bci_stream.contest.contest import Contest
+from bci_stream.judge.judge import Judge
+from bci_stream.judge.team_run import TeamRun
+from bci_stream.packet import Lead, Packet, SignalInfo
+from bci_stream.wire.seat import Seat
+from bci_stream.wire.transport import Transport
+from decoders.decoder import Decoder
+from decoders.worker import Worker
+from replay.pace import parse_pace
+from replay.player import Player
+from replay.program import Program, make_program
+from replay.recording import ArrayBlock, Recording
+from replay.source import Session
+from tracks import TRACKS
+
+WAIT_S = 30.0
+
+
+class CounterSource:
+    """Recordings whose first lead counts its samples, so that any packet proves its place."""
+
+    live = False
+
+    def __init__(self, track: str, sessions: Sequence[Session]) -> None:
+        self.track = track
+        self.uri = f"counter:{track}"
+        self._sessions = sessions
+
+    def sessions(self) -> Any:
+        return iter(self._sessions)
+
+    def close(self) -> None:
+        pass
+
+
+def counter_recording(
+    track: str,
+    blocks: Sequence[tuple[int, tuple[tuple[int, int], ...]]],
+    subject: str = "S01",
+    angles: Any = None,
+) -> Recording:
+    """blocks: (samples, labelled triggers). Lead k holds k * 1e5 + the sample's number in its block."""
+    facts = TRACKS[track]
+    leads = tuple(Lead(name, facts.lead_kinds.get(name, "EEG")) for name in facts.leads)
+    made = []
+    for n_samples, triggers in blocks:
+        counter = np.arange(n_samples, dtype=np.float32)[:, None]
+        data = counter + np.arange(len(leads), dtype=np.float32) * 1e5
+        made.append(ArrayBlock(data.astype(np.float32), triggers))
+    return Recording(subject, float(facts.rate), leads, made, angles)
+
+
+def erp_recording(labels: Sequence[int] = (105, 120), subject: str = "S01") -> Recording:
+    """A short erp block: each trial has two sequences of three flashes; 157 samples are no multiple of 10."""
+    triggers = [(3, 242)]
+    at = 20
+    for label in labels:
+        triggers.append((at, label))
+        for sequence in range(2):
+            triggers += [(at + 15 + sequence * 60 + 12 * k, k + 1) for k in range(3)]
+            triggers.append((at + 55 + sequence * 60, 200))
+        triggers.append((at + 130, 241))
+        at += 150
+    triggers.append((at, 243))
+    return counter_recording("erp", [(at + 7, tuple(triggers))], subject)
+
+
+def program(track: str, *sessions: Session) -> Program:
+    return make_program(CounterSource(track, sessions), track)
+
+
+@dataclass
+class Recorder:
+    """A decoder that keeps what it saw, and reports what a function of the packet number says."""
+
+    answer: Callable[[int, Packet], list[object]] = lambda number, packet: []
+    infos: list[SignalInfo] = field(default_factory=list)
+    packets: list[Packet] = field(default_factory=list)
+
+    def start(self, info: SignalInfo) -> None:
+        self.infos.append(info)
+
+    def step(self, packet: Packet) -> list[object]:
+        self.packets.append(packet)
+        return self.answer(len(self.packets) - 1, packet)
+
+    def choose(self, info: SignalInfo, count: int) -> list[int]:
+        return list(range(1, count + 1))
+
+
+class Quiet:
+    """A sink that remembers what teams were said to be."""
+
+    def __init__(self) -> None:
+        self.states: list[tuple[str, str, str]] = []
+        self.shown: list[dict[str, Any]] = []
+
+    def team(
+        self, name: str, track: str, status: str = "", reason: str = "", lag_s: float = 0
+    ) -> None:
+        self.states.append((name, status, reason))
+
+    def event(self, team: str, track: str, event: dict[str, Any], verdicts: Any, run: Any) -> None:
+        self.shown.append(event)
+
+
+@dataclass
+class Played:
+    runs: dict[str, TeamRun]
+    errors: dict[str, BaseException]
+    said: list[str]
+    sink: Quiet
+    judge: Judge
+
+
+def play(
+    transport: Transport,
+    contest: Contest,
+    what: Program,
+    teams: dict[str, Decoder],
+    *,
+    pace: str = "lockstep",
+    clock: Clock | None = None,
+    track: str | None = None,
+    expected: int | None = None,
+    around: Callable[[Player, threading.Event], None] = lambda player, stop: None,
+    tokens: Callable[[str], bytes] | None = None,
+) -> Played:
+    """Run it to the end. In lockstep there is one team; in real time any number."""
+    stop = threading.Event()
+    said: list[str] = []
+    sink = Quiet()
+    errors: dict[str, BaseException] = {}
+    wanted = len(teams) if expected is None else expected
+    judge = Judge(transport, contest, sink, stop=stop, expected=lambda t: len(t) >= wanted)
+    player = Player(
+        transport,
+        clock or RealClock(transport.now),
+        contest,
+        what,
+        name="r",
+        pace=parse_pace(pace),
+        start_on="judge",
+        stop=stop,
+        wait_s=WAIT_S,
+        say=said.append,
+    )
+
+    def guarded(name: str, work: Callable[[], None]) -> threading.Thread:
+        def run() -> None:
+            try:
+                work()
+            except BaseException as error:  # noqa: BLE001 - kept for the test to look at
+                errors[name] = error
+
+        thread = threading.Thread(target=run, name=name, daemon=True)
+        thread.start()
+        return thread
+
+    def team(name: str, decoder: Decoder) -> Callable[[], None]:
+        token = (tokens or contest.keys.token)(name)
+        seat = Seat(transport, contest.name, name, token, stop=stop, say=said.append)
+        return Worker(seat, decoder, track=track or what.track_name, join_s=WAIT_S, stop=stop).run
+
+    threads = [guarded("replay", player.play)]
+    threads += [guarded(name, team(name, decoder)) for name, decoder in teams.items()]
+    around(player, stop)
+    refused = lambda j: set(errors) >= set(teams)  # noqa: E731
+    judge.judge(lambda j: j.all_over() or bool(teams and refused(j)), WAIT_S)
+    stop.set()
+    for thread in threads:
+        thread.join(WAIT_S)
+    return Played({run.team: run for run in judge.runs()}, errors, said, sink, judge)

@@ -1,0 +1,39 @@
+import base64
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bci_stream.errors import WireError
+from bci_stream.wire.sealing import seal, unseal
+
+KEY = b"k" * 32
+
+
+@given(st.text(st.characters(codec="utf-8")))
+def test_the_holder_of_the_key_reads_what_was_sealed(text: str) -> None:
+    assert unseal(seal(text, KEY, "run"), KEY, "run") == text
+
+
+@pytest.mark.parametrize(("key", "run"), [(b"x" * 32, "run"), (KEY, "another run")])
+def test_nobody_else_reads_it_nor_does_it_fit_another_run(key: bytes, run: str) -> None:
+    with pytest.raises(WireError, match="another contest's key, for another run"):
+        unseal(seal("label 3", KEY, "run"), key, run)
+
+
+def test_a_changed_text_is_refused() -> None:
+    raw = bytearray(base64.b64decode(seal("label 3", KEY, "run")))
+    for at in range(len(raw)):
+        changed = bytes(raw[:at]) + bytes([raw[at] ^ 1]) + bytes(raw[at + 1 :])
+        with pytest.raises(WireError):
+            unseal(base64.b64encode(changed).decode(), KEY, "run")
+
+
+def test_the_same_truth_never_looks_the_same_twice() -> None:
+    assert seal("label 3", KEY, "run") != seal("label 3", KEY, "run")
+
+
+@pytest.mark.parametrize("garbage", ["", "ä", "AAAA", "!!!!"])
+def test_garbage_is_refused(garbage: str) -> None:
+    with pytest.raises(WireError):
+        unseal(garbage, KEY, "run")
