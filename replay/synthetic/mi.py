@@ -1,0 +1,59 @@
+"""mi: imagery of the left hand, the right hand and the feet, 64 leads at 1000 Hz."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from bci_stream.packet import FloatArray
+from replay.recording import Recording
+from replay.synthetic import imagery
+from replay.synthetic.params import Number
+from replay.synthetic.scalp import MASTOIDS, Scalp
+from replay.synthetic.source import eeg_leads, recording
+from replay.synthetic.subject import Subject
+from replay.synthetic.timeline import Pen, Timeline
+from tracks.codes import TRIAL_END
+from tracks.mi import CLASSES, CUE_S, IMAGERY_S, REST_S, TRACK
+
+SEGMENTS_S = (0, 2, 3)  # where the first, second and third segment of the imagery start
+EYES_OPEN = 0.6  # what is left of alpha
+
+PARAMS = {
+    "blocks": Number(3, 1, 100, "blocks a subject"),
+    "trials": Number(30, 1, 1000, "trials a block"),
+}
+
+
+def record(subject: Subject, params: Mapping[str, float]) -> Recording:
+    blocks, trials = int(params["blocks"]), int(params["trials"])
+    timelines = [_timeline(subject, block, blocks, trials) for block in range(blocks)]
+    scalp = Scalp(subject, TRACK.leads, MASTOIDS, TRACK.rate)
+
+    def render(block: int) -> FloatArray:
+        line = timelines[block]
+        n = line.n_samples
+        task = imagery.rhythms(scalp, block, n, line.events)
+        return scalp.record(block, n, [*task, *scalp.alpha(block, n, EYES_OPEN)])
+
+    return recording(subject, TRACK.rate, eeg_leads(TRACK.leads), timelines, render)
+
+
+def _timeline(subject: Subject, block: int, blocks: int, trials: int) -> Timeline:
+    rng = subject.chance("timeline", block)
+    pen = Pen(TRACK.rate, rng)
+    pen.begin(first=block == 0)
+    for label in _balanced(rng, trials):
+        pen.wait(CUE_S)
+        pen.event(IMAGERY_S, label)
+        for segment, start_s in enumerate(SEGMENTS_S, 1):
+            pen.mark(10 * label + segment, after_s=start_s)
+        pen.wait(IMAGERY_S)
+        pen.mark(TRIAL_END)
+        pen.wait(REST_S)
+    return pen.finish(block == blocks - 1, TRACK.packet_samples)
+
+
+def _balanced(rng: np.random.Generator, trials: int) -> list[int]:
+    """All classes alike often (as far as the number allows), in random order."""
+    first = rng.permutation(list(CLASSES))
+    return [int(label) for label in rng.permutation(np.resize(first, trials))]

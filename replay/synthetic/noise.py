@@ -1,0 +1,60 @@
+"""Noise with a spectrum: Gaussian, shaped in the frequency domain, one row a source."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import fft
+
+from bci_stream.packet import FloatArray
+
+Spectrum = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+"""Amplitude (not power) over frequency in Hz; its scale does not matter."""
+
+ROWS_AT_ONCE = 8  # bounds the memory that the transforms need beside their result
+SMALLEST_SHARE = (
+    1e-4  # bins below this share of the largest are left empty: most of a narrow band's
+)
+
+
+def noise(
+    rng: np.random.Generator, count: int, n: int, rate: float, spectrum: Spectrum
+) -> FloatArray:
+    """(count, n) independent rows of noise, each of standard deviation 1."""
+    size = fft.next_fast_len(
+        n + round(rate), real=True
+    )  # longer, so that the end does not meet the beginning
+    frequencies_hz = np.arange(1, size // 2, dtype=np.float64) * (rate / size)
+    amplitudes = spectrum(frequencies_hz)
+    first, last = _span(amplitudes)
+    wanted = amplitudes[first:last]
+    scale = size / 2 / np.sqrt(np.sum(wanted**2))
+    out = np.empty((count, n), np.float32)
+    for row in range(0, count, ROWS_AT_ONCE):
+        rows = min(ROWS_AT_ONCE, count - row)
+        bins = np.zeros((rows, size // 2 + 1), np.complex64)
+        draws = rng.standard_normal((rows, last - first, 2), np.float32).view(np.complex64)[..., 0]
+        bins[:, first + 1 : last + 1] = draws * (wanted * scale).astype(np.float32)
+        out[row : row + rows] = fft.irfft(bins, size, axis=1, overwrite_x=True)[:, :n]
+    return out
+
+
+def power_law(exponent: float, corner_hz: float = 0.5) -> Spectrum:
+    """Power falls as f ** -exponent; flat below the corner."""
+    return lambda f: np.maximum(f, corner_hz) ** (-exponent / 2)
+
+
+def band(centre_hz: float, width_hz: float) -> Spectrum:
+    """A peak with skirts: a rhythm that waxes and wanes, the faster the wider."""
+    return lambda f: 1 / (1 + ((f - centre_hz) / width_hz) ** 2)
+
+
+def between(low_hz: float, high_hz: float) -> Spectrum:
+    """A band with soft edges."""
+    edge = 0.1 * low_hz
+    return lambda f: 1 / (1 + np.exp(-(f - low_hz) / edge)) / (1 + np.exp((f - high_hz) / edge))
+
+
+def _span(amplitudes: NDArray[np.float64]) -> tuple[int, int]:
+    kept = np.flatnonzero(amplitudes > SMALLEST_SHARE * amplitudes.max())
+    return int(kept[0]), int(kept[-1]) + 1

@@ -1,0 +1,100 @@
+"""A scalp recording: everything the leads of an EEG cap show beside what a track's task adds."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from bci_stream.packet import FloatArray
+from replay.synthetic import artefacts
+from replay.synthetic.activity import Activity, mix, several
+from replay.synthetic.head import Head, Vectors, scattered, wear
+from replay.synthetic.noise import band, noise, power_law
+from replay.synthetic.subject import Subject
+
+MASTOIDS = ("A1", "A2")  # the documents do not say what the 64 leads are measured against
+CPZ = ("CPz",)  # emotion's does
+
+BACKGROUND_SOURCES = 48
+ALPHA_AREAS = {"O1": 1.0, "O2": 1.0, "POz": 0.8, "P3": 0.45, "P4": 0.45}
+WHITE_UV_PER_ROOT_HZ, DRIFT_UV, OFFSET_UV = 0.08, 12.0, 120.0
+LINE_UV = 2.0
+ROWS_AT_ONCE = 8
+
+
+@dataclass(frozen=True)
+class Scalp:
+    """One person's head in one set of recordings."""
+
+    subject: Subject
+    leads: tuple[str, ...]
+    reference: tuple[str, ...]
+    rate: float
+
+    @cached_property
+    def head(self) -> Head:
+        return wear(self.leads, self.reference, self.subject.chance("cap"))
+
+    def record(self, block: int, n: int, task: Sequence[Activity]) -> FloatArray:
+        """(n, leads) microvolts: the task's activities in the middle of all the rest."""
+        place = (block, n, self.rate)
+        data = mix(
+            [
+                *task,
+                *self._background(block, n),
+                *artefacts.eyes(self.subject, self.head, *place),
+                artefacts.heart(self.subject, self.leads, *place),
+                *artefacts.muscles(self.subject, self.head, *place),
+                *artefacts.mains(self.subject, self.leads, *place, LINE_UV),
+            ]
+        )
+        self._add_electrodes(block, data)
+        artefacts.add_pops(self.subject, block, data, self.rate, per_minute=0.3)
+        data[:, artefacts.flat_leads(self.subject, len(self.leads))] = 0
+        return data
+
+    def alpha(self, block: int, n: int, gain: FloatArray | float = 1.0) -> list[Activity]:
+        """The rhythm of the closed or idle eye, at the person's own frequency; gain over time."""
+        person = self.subject.trait("alpha")
+        level_uv = 4.5 * np.exp(person.normal(0, 0.35))
+        rng, peak = self.subject.chance("alpha", block), band(alpha_hz(self.subject), 0.7)
+        shared, *own = noise(rng, 1 + len(ALPHA_AREAS), n, self.rate, peak)
+        out = []
+        for (lead, share), wave in zip(ALPHA_AREAS.items(), own, strict=True):
+            together = 0.8 * shared + 0.6 * wave  # the areas swing together, in part
+            signal = (share * level_uv * gain * together).astype(np.float32)
+            out.append(Activity(self.head.area(lead, person), signal))
+        return out
+
+    def _background(self, block: int, n: int) -> list[Activity]:
+        person = self.subject.trait("background")
+        rows = self.head.field(*scattered(person, BACKGROUND_SOURCES))
+        level_uv = self.subject.between(9, 11) * np.exp(person.normal(0, 0.15))
+        rows *= level_uv / np.sqrt(np.sum(rows**2, axis=0)).mean()
+        exponent = person.normal(1.3, 0.15)
+        rng = self.subject.chance("background", block)
+        return several(rows, noise(rng, len(rows), n, self.rate, power_law(exponent)))
+
+    def _add_electrodes(self, block: int, data: FloatArray) -> None:
+        """What each electrode adds of its own: white noise, a slow drift, an offset."""
+        rng = self.subject.chance("electrodes", block)
+        quality = np.exp(self.subject.trait("electrodes").normal(0, 0.3, len(self.leads)))
+        offsets_uv = self.subject.chance("offsets").normal(0, OFFSET_UV, len(self.leads))
+        white_uv = WHITE_UV_PER_ROOT_HZ * np.float32(np.sqrt(self.rate / 2))
+        n = len(data)
+        for first in range(0, len(self.leads), ROWS_AT_ONCE):
+            some = slice(first, first + ROWS_AT_ONCE)
+            size = len(quality[some])
+            own = noise(rng, size, n, self.rate, np.ones_like) * white_uv
+            own += noise(rng, size, n, self.rate, _drift) * DRIFT_UV
+            data[:, some] += (own.T * quality[some] + offsets_uv[some]).astype(np.float32)
+
+
+def alpha_hz(subject: Subject) -> float:
+    """A person's own frequency."""
+    return subject.trait("alpha frequency").normal(10.2, 0.7)
+
+
+def _drift(f: Vectors) -> Vectors:
+    return np.where(f < 0.5, 1 / np.maximum(f, 0.01), 0.0)
