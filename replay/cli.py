@@ -220,12 +220,13 @@ main.add_command(resume)
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True)
 def synth(source: str, out: Path) -> None:
     """Write a synthetic SOURCE (synthetic:mi?subjects=2&set=train) to files."""
-    from replay.synthetic import open_synthetic
+    from replay.synthetic.source import SyntheticSource
     from replay.synthetic.write import write_recordings
-    from replay.uri import split_uri
+    from replay.uri import open_source
 
-    track, params = split_uri(source.removeprefix("synthetic:"))
-    for path in write_recordings(open_synthetic(track, params), out):
+    opened = open_source(f"synthetic:{source.removeprefix('synthetic:')}")
+    assert isinstance(opened, SyntheticSource)
+    for path in write_recordings(opened, out):
         click.echo(str(path))
 
 

@@ -82,22 +82,22 @@ class Lobby:
         return message, []
 
     def _join(self, join: Join) -> Message:
+        if self._one_team and (self._only or join.team) != join.team:
+            return self._refuse(join, f"it is team {self._only!r}'s; in lockstep each has its own")
         try:
-            self._admit(join)
+            self._check(join)
         except RuleError as error:
             return Refused(self._offer.run, join.team, str(error))
+        self._only = join.team
         guest = self.guests.setdefault(join.team, Guest(join.team, join.channels))
         token = self._tokens(join.team) or b""
         signal = self._signal_for(join.team, guest.channels)
         return Welcome(self._offer.run, join.team, signal, proof(self._offer.run, join.team, token))
 
-    def _admit(self, join: Join) -> None:
-        if self._one_team and not self._only:
-            self._only = join.team
-        if self._one_team and join.team != self._only:
-            raise RuleError(
-                f"this lockstep replay is team {self._only!r}'s; each team has its own: start another one"
-            )
+    def _refuse(self, join: Join, reason: str) -> Refused:
+        return Refused(self._offer.run, join.team, reason, elsewhere=True)
+
+    def _check(self, join: Join) -> None:
         if self._check_channels is None:
             return
         for subject in self._offer.subjects:

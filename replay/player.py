@@ -8,9 +8,11 @@ import secrets
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from bci_stream.clock import Clock
 from bci_stream.contest.contest import Contest
+from bci_stream.errors import NotFoundError
 from bci_stream.wire.ear import Ear
 from bci_stream.wire.messages import (
     Next,
@@ -36,6 +38,9 @@ LEAD_IN_S = 0.25
 ALIVE_EVERY_S = 1.0
 LINGER_S = 60.0
 """How long the streams stay open after the last packet for teams that are still at work."""
+
+DOOR_S = 0.02
+"""How often a real-time replay looks who is at its door, and whether the judge is still there."""
 
 LATE_S = 0.25
 """A packet that leaves later than this is a stall, and is reported."""
@@ -88,7 +93,10 @@ class Player:
         self._stage = Stage(transport, contest.name, name, run, key, program, pace.speed)
         self._reception = self._open_reception(transport, run, key, team)
         self._session = -1
+        self._session_said: Session | None = None
         self._index = 0
+        self._told: list[tuple[PacketNote, float]] = []
+        self._truth_told: list[tuple[int, int, dict[str, Any]]] = []
 
     def _open_reception(self, transport: Transport, run: str, key: bytes, team: str) -> Reception:
         program, track = self._program, self._program.track
@@ -113,7 +121,15 @@ class Player:
             one_team=self._pace.lockstep,
             only=team,
         )
-        return Reception(transport, offer, self._stage, lobby, key)
+        return Reception(
+            transport,
+            offer,
+            self._stage,
+            lobby,
+            key,
+            self._retell,
+            lambda: self._session_said,
+        )
 
     def play(self) -> None:
         """Wait for whoever is expected, play, and stay until everyone has what was sent."""
@@ -137,10 +153,21 @@ class Player:
     def _announce(self) -> None:
         """All truth that is known beforehand, so that a run that ends early is still scored whole."""
         for number, truth in enumerate(self._program.truths):
-            self._stage.tell_truth(number, self._index, None, self._leads_sent())
+            self._stage.tell_truth(number, 0, None, self._leads_sent())
             if truth is not None:
-                self._stage.tell_truth(number, self._index, truth, self._leads_sent())
+                self._stage.tell_truth(number, 0, truth, self._leads_sent())
         self._stage.truth_is_told()
+
+    def _retell(self, packet: int) -> None:
+        """All that a judge missed that was started again; it alone can read it."""
+        if not self._told:
+            return
+        self._announce()
+        for session, before, event in self._truth_told:
+            self._stage.tell_truth(session, before, event, self._leads_sent())
+        for note, stamp in self._told[packet:]:
+            self._stage.retell(note, stamp)
+        self._stage.all_retold(self._reception.judge_gone_at or self._clock.now())
 
     def _leads_sent(self) -> int:
         track = self._program.track
@@ -151,6 +178,7 @@ class Player:
     def _show(self, shown: Shown, stamp: float) -> None:
         packet = shown.packet
         for event in shown.truth:
+            self._truth_told.append((shown.session, self._index, event))
             self._stage.tell_truth(shown.session, self._index, event, self._leads_sent())
         note = PacketNote(
             self._index,
@@ -162,6 +190,7 @@ class Player:
             packet.finish,
         )
         self._stage.show(note, packet, stamp)
+        self._told.append((note, stamp))
         self._index += 1
         self.progress.packets = self._index
         self.progress.played += packet.n
@@ -172,7 +201,8 @@ class Player:
         self.progress.subject = session.subject
         names = [lead.name for lead in session.leads]
         samples = self._program.packet_samples
-        self._stage.say(Session(number, session.subject, session.rate, samples, names))
+        self._session_said = Session(number, session.subject, session.rate, samples, names)
+        self._stage.say(self._session_said)
 
     def _play_lockstep(self) -> None:
         stamp = self._clock.now()
@@ -188,11 +218,16 @@ class Player:
     def _asked(self) -> bool:
         """Wait for the team to ask for the next packet; False where nobody will ask any more."""
         checked = said = self._clock.now()
+        asked = False
         while not self._stop.is_set():
-            for message in self._reception.attend_teams(0.25):
-                if isinstance(message, Next) and message.packet == self._index:
-                    return True
+            for message in self._reception.attend_teams(0.0 if asked else 0.25):
+                asked = asked or (isinstance(message, Next) and message.packet == self._index)
+            if asked and not self._reception.judge_is_away:
+                return True
             now = self._clock.now()
+            if asked:
+                self._stop.wait(0.02)
+                self._give_up_on_judge(now)
             if now - checked > 0.2:
                 checked = now
                 self._reception.attend()
@@ -203,6 +238,13 @@ class Player:
                 self._stage.say(Status("alive"))
         self._stage.say(Stopped("the replay was stopped"))
         return False
+
+    def _give_up_on_judge(self, now: float) -> None:
+        if now - self._reception.judge_gone_at > self._wait_s:
+            raise NotFoundError(
+                f"the judge went away and none came back for {self._wait_s:g} s; start `bci-judge live` "
+                "again while the replay waits, and it goes on where it was"
+            )
 
     def _play_realtime(self) -> None:
         door = threading.Thread(target=self._keep_door, name="door", daemon=True)
@@ -240,13 +282,16 @@ class Player:
 
     def _held_back(self) -> float:
         """How long a pause lasted; deadlines move by as much."""
-        if not self.paused.is_set():
+        if not (self.paused.is_set() or self._reception.judge_is_away):
             return 0.0
         begun = self._clock.now()
         self.progress.state = "paused"
         self._stage.say(Status("paused"))
-        while self.paused.is_set() and not self._stop.wait(0.05):
-            pass
+        while self.paused.is_set() or self._reception.judge_is_away:
+            if self._stop.wait(0.02):
+                break
+            if self._reception.judge_is_away:
+                self._give_up_on_judge(self._clock.now())
         self.progress.state = "playing"
         self._stage.say(Status("resumed"))
         return self._clock.now() - begun
@@ -262,7 +307,7 @@ class Player:
     def _keep_door(self) -> None:
         """Real time: let in who comes late, and say once a second that the replay is alive."""
         said = self._clock.now()
-        while not self._over.wait(0.05):
+        while not self._over.wait(DOOR_S):
             self._reception.attend()
             self.progress.teams = tuple(self._reception.lobby.guests)
             if self._clock.now() - said > ALIVE_EVERY_S:

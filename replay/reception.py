@@ -1,18 +1,22 @@
 """Reception: hears teams and judge, answers them through the lobby, and knows when a run may begin."""
 
 import threading
+from collections.abc import Callable
 from typing import Literal
 
 from bci_stream.errors import NotFoundError, WireError
 from bci_stream.wire.chorus import Chorus
 from bci_stream.wire.messages import (
+    Catch,
     Closed,
     Go,
     Hello,
     Join,
     Offer,
+    Ready,
     ResultsMessage,
     Seated,
+    Session,
     Welcome,
     read_judge,
 )
@@ -32,16 +36,27 @@ class Reception:
     """Handles everything that others say to a replay. `closed` are the teams that the judge has closed."""
 
     def __init__(
-        self, transport: Transport, offer: Offer, stage: Stage, lobby: Lobby, contest_key: bytes
+        self,
+        transport: Transport,
+        offer: Offer,
+        stage: Stage,
+        lobby: Lobby,
+        contest_key: bytes,
+        retell: Callable[[int], None],
+        current_session: Callable[[], Session | None],
     ) -> None:
+        """retell: tells a judge that was started again all that it missed, from a packet on."""
         self._transport = transport
         self._offer = offer
         self._stage = stage
         self._contest_key = contest_key
         self._results = Chorus(transport, offer.contest, "results")
         self._judge = Chorus(transport, offer.contest, "judge")
+        self._retell = retell
+        self._current_session = current_session
         self._begun = False
         self._go = False
+        self.judge_gone_at = 0.0
         self.lobby = lobby
         self.closed: set[str] = set()
 
@@ -78,6 +93,9 @@ class Reception:
                 self._stage.say(answer)
             if isinstance(message, Hello | Join) and not self._begun:
                 self._stage.probe()
+            session = self._current_session()
+            if isinstance(message, Ready) and session is not None:
+                self._stage.say(session)  # for who comes late; the others know this one already
             if message is not None:
                 believed.append(message)
         return believed
@@ -85,6 +103,14 @@ class Reception:
     def attend_judge(self) -> None:
         for _, text, _ in self._judge.pull():
             self._heed(text)
+        if self._go and not self._judge.owners:
+            self._go = False
+            self.judge_gone_at = self._transport.now()
+
+    @property
+    def judge_is_away(self) -> bool:
+        """A judge that had said go is gone; until another one says go, nothing would be judged."""
+        return self._begun and self.judge_gone_at > 0 and not self._go
 
     def _heed(self, text: str) -> None:
         plain = verified(text, self._contest_key)
@@ -102,6 +128,8 @@ class Reception:
             self._stage.probe_truth()
         elif isinstance(message, Go):
             self._go = True
+        elif isinstance(message, Catch):
+            self._retell(message.packet)
         elif isinstance(message, Closed):
             self.closed.add(message.team)
 

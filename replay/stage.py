@@ -9,6 +9,8 @@ from bci_stream.wire import names
 from bci_stream.wire.messages import (
     Message,
     PacketNote,
+    Retold,
+    RetoldAll,
     TruthComplete,
     TruthNote,
     TruthProbe,
@@ -97,6 +99,12 @@ class Stage:
     def truth_is_told(self) -> None:
         """All that is known beforehand has been sent."""
         self._say_sealed(TruthComplete())
+
+    def retell(self, note: PacketNote, stamp: float) -> None:
+        self._say_sealed(Retold(note, stamp))
+
+    def all_retold(self, gone_at: float) -> None:
+        self._say_sealed(RetoldAll(gone_at))
 
     def tell_truth(
         self, session: int, packet: int, event: dict[str, Any] | None, leads: int

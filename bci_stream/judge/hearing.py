@@ -10,10 +10,12 @@ from bci_stream.errors import LostError, WireError
 from bci_stream.judge.docket import Docket
 from bci_stream.judge.log import RunLog
 from bci_stream.judge.order import LockstepOrder, RealtimeOrder
+from bci_stream.judge.resume import unfinished
 from bci_stream.judge.team_run import TeamRun
 from bci_stream.wire import names
 from bci_stream.wire.ear import Ear
 from bci_stream.wire.messages import (
+    Catch,
     Closed,
     ControlMessage,
     Done,
@@ -23,8 +25,11 @@ from bci_stream.wire.messages import (
     Offer,
     PacketNote,
     Ready,
+    Recall,
     Report,
     ResultsMessage,
+    Retold,
+    RetoldAll,
     Seated,
     Status,
     Stopped,
@@ -44,6 +49,8 @@ from tracks.verdict import Verdict
 
 SAY_EVERY_S = 0.25
 SILENCE_S = 30.0
+GO_AGAIN_S = 1.0
+"""How long a judge that was started again says go, so that a replay that held back hears it."""
 
 
 class Sink(Protocol):
@@ -97,6 +104,9 @@ class Hearing:
         self._heard_at = transport.now()
         self._closed_at: dict[str, float] = {}
         self._finished_at: float | None = None
+        self._catching_up = False
+        self._held_results: list[tuple[str, float]] = []
+        self._go_until = 0.0
         self.complaints: Counter[str] = Counter()
 
     @property
@@ -115,8 +125,11 @@ class Hearing:
 
     def attend(self, results: list[tuple[str, float]], gone: list[str]) -> None:
         """Take what has come: the teams' signed texts with their arrival times, and who has gone."""
-        self._take_results(results)
+        self._held_results += results
         self._take_truth()
+        if not self._catching_up:
+            held, self._held_results = self._held_results, []
+            self._take_results(held)
         self._take_control()
         now = self._transport.now()
         for team_run in self.teams.values():
@@ -138,11 +151,11 @@ class Hearing:
                 self._sink.team(message.team, self._track(), "waiting")
             self._ready.add(message.team)
             if self._started:
-                self._open_run(message.team, at)
+                self._open_run(message.team)
         elif isinstance(message, Next | Report | Done):
             team_run = self.teams.get(message.team)
             if team_run is None and message.team in self._ready:
-                team_run = self._open_run(message.team, at)
+                team_run = self._open_run(message.team)
             if team_run is not None:
                 team_run.message(message, at)
 
@@ -161,10 +174,20 @@ class Hearing:
                 self._docket.add(message)
             elif isinstance(message, TruthComplete):
                 self._truth_complete = True
+            elif isinstance(message, Retold):
+                self._take_note(message.note, message.stamp)
+            elif isinstance(message, RetoldAll):
+                self._caught_up(message.gone_at + self._offset_s)
         if self._truth_complete and self._early:
             early, self._early = self._early, []
             for note, stamp in early:
                 self._take_note(note, stamp)
+
+    def _caught_up(self, gone_at: float) -> None:
+        """What the teams said while no judge was there counts as said when the last one was."""
+        self._catching_up = False
+        self._go_until = self._transport.now() + GO_AGAIN_S
+        self._held_results = [(text, min(at, gone_at)) for text, at in self._held_results]
 
     def _take_control(self) -> None:
         for text, stamp in self._pull(self._control):
@@ -203,6 +226,10 @@ class Hearing:
             return
         self.offer = offer
         self._ear = Ear(self._contest.name, offer.run, self._contest.token)
+        for team, path, events in unfinished(self._contest.runs, offer.run):
+            self.teams[team] = self._team_run(team, RunLog(path, go_on=True), events)
+            self._ready.add(team)
+            self._started = self._catching_up = True
 
     def _take_note(self, note: PacketNote, stamp: float) -> None:
         if not self._truth_complete:
@@ -211,7 +238,7 @@ class Hearing:
         if not self._started:
             self._started = True
             for team in sorted(self._ready):
-                self._open_run(team, self._transport.now())
+                self._open_run(team)
         for team_run in self.teams.values():
             team_run.note(note, stamp + self._offset_s)
         if note.finish:
@@ -229,32 +256,37 @@ class Hearing:
     def _track(self) -> str:
         return self.offer.track if self.offer else ""
 
-    def _open_run(self, team: str, now: float) -> TeamRun:
-        if team in self.teams:
-            return self.teams[team]
-        assert self.offer is not None
-        track = self.offer.track
-        when = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
-        self._contest.runs.mkdir(parents=True, exist_ok=True)
-        path = self._contest.runs / f"{track}-{team}-{when}-{self.run[:6]}.jsonl"
-        packet_s = self.offer.packet_samples / self.offer.rate
-        grace_s = self._contest.limits.grace_packets * packet_s / speed_of(self.offer.pace)
-        order = LockstepOrder() if self._lockstep else RealtimeOrder(grace_s)
-        team_run = TeamRun(
+    def _open_run(self, team: str) -> TeamRun:
+        if team not in self.teams:
+            when = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+            self._contest.runs.mkdir(parents=True, exist_ok=True)
+            name = f"{self._track()}-{team}-{when}-{self.run}.jsonl"
+            self.teams[team] = self._team_run(team, RunLog(self._contest.runs / name), [])
+            self._sink.team(team, self._track(), "running")
+        return self.teams[team]
+
+    def _team_run(self, team: str, log: RunLog, past: list[dict[str, Any]]) -> TeamRun:
+        track = self._track()
+        return TeamRun(
             team,
             track,
             self._rules(track),
             self._contest.limits,
             self._docket,
-            order,
-            RunLog(path),
-            now,
+            self._order(sum(event["kind"] == "packet" for event in past)),
+            log,
+            self._transport.now(),
             lambda event, verdicts, run: self._sink.event(team, track, event, verdicts, run),
-            pace=self.offer.pace,
+            past,
+            pace=self.offer.pace if self.offer else "",
         )
-        self.teams[team] = team_run
-        self._sink.team(team, track, "running")
-        return team_run
+
+    def _order(self, received: int) -> LockstepOrder | RealtimeOrder:
+        assert self.offer is not None
+        if self._lockstep:
+            return LockstepOrder(received)
+        packet_s = self.offer.packet_samples / self.offer.rate / speed_of(self.offer.pace)
+        return RealtimeOrder(self._contest.limits.grace_packets * packet_s, received)
 
     def _take_leave(self, gone: list[str], now: float) -> None:
         for team_run in self.teams.values():
@@ -287,12 +319,26 @@ class Hearing:
         contest = self._contest.name
         for team in self._closed_at:
             self._say(Closed(contest, self.run, team, self.teams[team].ended or ""))
+        for team_run in self.teams.values():
+            if self._catching_up or (team_run.inbox.waits and team_run.ended is None):
+                self._say(Recall(contest, self.run, team_run.team, team_run.inbox.expected))
+        if self._catching_up and self._proven >= {"control", "truth"}:
+            self._say(Seated(contest, self.run, sorted(self._ready), True))
+            self._say(Catch(contest, self.run, 0))
+        elif now < self._go_until:
+            self._say(Go(contest, self.run))
+        elif self._catching_up:
+            self._say(Seated(contest, self.run, sorted(self._ready)))
         if not self._started:
             ready = self._proven >= {"control", "truth"}
             self._say(Seated(contest, self.run, sorted(self._ready), ready))
             if ready and self._expected(sorted(self._ready)):
                 self._say(Go(contest, self.run))
-        elif self.teams and all(now - self._closed_at.get(t, now) > 1.0 for t in self.teams):
+        elif (
+            not self._catching_up
+            and self.teams
+            and all(now - self._closed_at.get(t, now) > 1.0 for t in self.teams)
+        ):
             # In real time others may still join, until the last packet; a lockstep replay is one team's.
             self.over = self._finished_at is not None or self._lockstep
 

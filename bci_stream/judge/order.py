@@ -55,13 +55,15 @@ class LockstepOrder:
     of the replay are.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, received: int = 0) -> None:
+        """received: how many packets are in the log already, where the judge was started again."""
         self._notes: dict[int, PacketNote] = {}
         self._messages: deque[tuple[Next | Report, float]] = deque()
-        self._wanted = 0
+        self._wanted = received
 
     def note(self, note: PacketNote, stamp: float) -> None:
-        self._notes[note.i] = note
+        if note.i >= self._wanted:
+            self._notes[note.i] = note
 
     def message(self, message: Next | Report, at: float) -> None:
         self._messages.append((message, at))
@@ -98,13 +100,16 @@ class RealtimeOrder:
     before the packet. A decoder's own time stamps play no part.
     """
 
-    def __init__(self, grace_s: float) -> None:
+    def __init__(self, grace_s: float, received: int = 0) -> None:
         self._grace_s = grace_s
+        self._next = received
         self._notes: deque[tuple[PacketNote, float]] = deque()
         self._reports: deque[tuple[Report, float]] = deque()
 
     def note(self, note: PacketNote, stamp: float) -> None:
-        self._notes.append((note, stamp))
+        if note.i >= self._next:
+            self._notes.append((note, stamp))
+            self._next = note.i + 1
 
     def message(self, message: Next | Report, at: float) -> None:
         if isinstance(message, Report):

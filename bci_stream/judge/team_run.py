@@ -3,14 +3,15 @@
 Every event is written before it is judged, and synced before its verdict is shown.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from bci_stream.contest.contest import Limits
 from bci_stream.judge.docket import Docket
+from bci_stream.judge.inbox import Inbox
 from bci_stream.judge.log import RunLog
-from bci_stream.judge.order import Happening, Order, Received
+from bci_stream.judge.order import Happening, LockstepOrder, Order, Received
 from bci_stream.wire.messages import Done, Next, PacketNote, Report
 from tracks.run import Run
 from tracks.verdict import Verdict
@@ -21,12 +22,6 @@ STRAGGLER_S = 2.0
 """A team may be done before the replay's last notes have reached the judge; they are waited for this long."""
 
 END_REASONS = ("finished", "timeout", "crashed", "disqualified", "stopped")
-
-
-class Log(Protocol):
-    def write(self, event: dict[str, Any]) -> None: ...
-    def sync(self) -> None: ...
-    def close(self) -> None: ...
 
 
 class TeamRun:
@@ -43,8 +38,10 @@ class TeamRun:
         log: RunLog,
         begun: float,
         show: Show = lambda *_: None,
+        past: Sequence[dict[str, Any]] = (),
         **facts: object,
     ) -> None:
+        """past: what is in the log already, where the judge was started again in mid-run."""
         self.team = team
         self.run = Run()
         self.ended: str | None = None
@@ -54,6 +51,7 @@ class TeamRun:
         self._docket = docket
         self._order = order
         self._log = log
+        self.inbox = Inbox(taken(past, order))
         self._begun = begun
         self._show = show
         self._shown: list[tuple[dict[str, Any], list[Verdict]]] = []
@@ -66,9 +64,23 @@ class TeamRun:
         self._leaving: tuple[str, str, float] | None = None
         self.compute_s = 0.0
         self.elapsed_s: list[float] = []
-        self._write(
-            {"kind": "run", "v": 1, "track": track, "team": team, "rules": rules, **facts}, begun
-        )
+        if past:
+            self._remember(past)
+        else:
+            run = {"kind": "run", "v": 1, "track": track, "team": team, "rules": rules, **facts}
+            self._write(run, begun)
+
+    def _remember(self, past: Sequence[dict[str, Any]]) -> None:
+        """Take up a log where it ends; nothing of it is written or measured again."""
+        for event in past:
+            self._shown.append((event, self.run.feed(event)))
+            if event["kind"] == "session":
+                self._session += 1
+                self._truth_written = 0
+            self._truth_written += event["kind"] == "truth"
+            self._finish_seen = self._finish_seen or bool(event.get("finish"))
+        self._begun -= float(past[-1].get("t", 0.0))
+        self._publish()
 
     @property
     def path(self) -> Path:
@@ -82,9 +94,11 @@ class TeamRun:
 
     def message(self, message: Next | Report | Done, at: float) -> None:
         """What the team says, in the order in which it says it."""
-        if self.ended is not None:
-            return
-        self.heard_at = at
+        if self.ended is None:
+            self.heard_at = at
+            self.inbox.put(message, at)
+
+    def _handle(self, message: Next | Report | Done, at: float) -> None:
         self._measure_turn(message, at)
         if isinstance(message, Done):
             self.leave(message.reason, message.detail, at)
@@ -100,6 +114,8 @@ class TeamRun:
         """Write what has become certain; show it once it is on the disk."""
         if self.ended is not None:
             return
+        for message, at in self.inbox.take(now):
+            self._handle(message, at)
         self._take(self._order.settled(now))
         if self._over_limit(now):
             self.end("timeout", self._limit_said(now), now)
@@ -173,6 +189,8 @@ class TeamRun:
                 self._receive(happening.note, happening.at)
             elif self._session >= 0:
                 self._report(happening.result, happening.at)
+            else:  # before any data there is nothing to report on; written so that it is not recalled
+                self._write({"kind": "ignored", "result": happening.result}, happening.at)
 
     def _receive(self, note: PacketNote, at: float) -> None:
         for session in range(self._session + 1, note.session + 1):
@@ -180,7 +198,13 @@ class TeamRun:
         self._write_truth(note.i, at)
         self._finish_seen = self._finish_seen or note.finish
         triggers = [list(trigger) for trigger in note.triggers]
-        self._write({"kind": "packet", "start": note.start, "n": note.n, "triggers": triggers}, at)
+        packet: dict[str, Any] = {
+            "kind": "packet",
+            "start": note.start,
+            "n": note.n,
+            "triggers": triggers,
+        }
+        self._write({**packet, "finish": True} if note.finish else packet, at)
         # Emotion asks for a decision each second, and its limit counts from there; the other tracks
         # have no such moment, so there the last packet is what a report's latency is measured from.
         if self.run.asks or not self._asked:
@@ -221,3 +245,13 @@ class TeamRun:
         for event, verdicts in self._shown:
             self._show(event, verdicts, self.run)
         self._shown.clear()
+
+
+def taken(past: Sequence[dict[str, Any]], order: Order) -> int:
+    """How many of the team's numbered messages a log holds: in lockstep it asked for each packet."""
+    kinds = (
+        ("report", "ignored", "packet")
+        if isinstance(order, LockstepOrder)
+        else ("report", "ignored")
+    )
+    return sum(event["kind"] in kinds for event in past)

@@ -23,7 +23,7 @@ def wait_for(
             if source_id in (None, found.source_id):
                 return found
         if transport.now() > deadline:
-            raise NotFoundError(_never_came(transport, what, timeout_s))
+            raise NotFoundError(never_came(transport, what, timeout_s))
         stop.wait(POLL_S)
     raise NotFoundError(f"stopped while waiting for {what}")
 
@@ -38,7 +38,8 @@ def wait_for_stream(
         watch.close()
 
 
-def _never_came(transport: Transport, what: str, timeout_s: float) -> str:
+def never_came(transport: Transport, what: str, timeout_s: float) -> str:
+    """What to tell a user whose wait was in vain."""
     everything = transport.watch("")
     try:
         seen = sorted({found.name for found in everything.found()})

@@ -48,9 +48,12 @@ class Welcome(Message, frozen=True, tag="welcome"):
 
 
 class Refused(Message, frozen=True, tag="refused"):
+    """elsewhere: another replay may take this team."""
+
     run: str
     team: str
     reason: str
+    elsewhere: bool = False
 
 
 class Session(Message, frozen=True, tag="session"):
@@ -118,15 +121,17 @@ class Ready(TeamMessage, frozen=True, tag="ready"):
 
 
 class Next(TeamMessage, frozen=True, tag="next"):
-    """Lockstep: let me have packet `packet`."""
+    """Lockstep: let me have packet `packet`. n numbers next, report and done messages from 0."""
 
     packet: int
+    n: int = -1
 
 
 class Report(TeamMessage, frozen=True, tag="report"):
     """A result; whatever JSON can say. The track's rules read it."""
 
     result: Any
+    n: int = -1
 
 
 class Done(TeamMessage, frozen=True, tag="done"):
@@ -134,6 +139,7 @@ class Done(TeamMessage, frozen=True, tag="done"):
 
     reason: str = "finished"
     detail: str = ""
+    n: int = -1
 
 
 # --- the judge, to everyone -------------------------------------------------------------------
@@ -160,6 +166,23 @@ class Closed(Message, frozen=True, tag="closed"):
     run: str
     team: str
     reason: str
+
+
+class Recall(Message, frozen=True, tag="recall"):
+    """The judge was started again: this team's messages from number n on are to be said once more."""
+
+    contest: str
+    run: str
+    team: str
+    n: int
+
+
+class Catch(Message, frozen=True, tag="catch"):
+    """The same to the replay: truth, and the notes of all packets from this one on."""
+
+    contest: str
+    run: str
+    packet: int
 
 
 # --- the replay, to the judge alone (sealed) --------------------------------------------------
@@ -194,10 +217,23 @@ def speed_of(pace: str) -> float:
     return 1.0 if pace in ("lockstep", "realtime") else float(pace)
 
 
+class Retold(Message, frozen=True, tag="retold"):
+    """A note that was sent before, with its stamp, for a judge that was started again."""
+
+    note: PacketNote
+    stamp: float
+
+
+class RetoldAll(Message, frozen=True, tag="retold_all"):
+    """The judge has caught up; gone_at: when the one before it was last there."""
+
+    gone_at: float
+
+
 ControlMessage: TypeAlias = Offer | Welcome | Refused | Session | PacketNote | Status | Stopped
 ResultsMessage: TypeAlias = Hello | Join | Ready | Next | Report | Done
-JudgeMessage: TypeAlias = Seated | Go | Closed
-TruthMessage: TypeAlias = TruthNote | TruthProbe | TruthComplete
+JudgeMessage: TypeAlias = Seated | Go | Closed | Recall | Catch
+TruthMessage: TypeAlias = TruthNote | TruthProbe | TruthComplete | Retold | RetoldAll
 
 T = TypeVar("T")
 

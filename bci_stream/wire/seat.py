@@ -1,46 +1,32 @@
-"""A seat is a team's place in a run: the handshake, then packets in and reports out.
-
-Nothing is lost at the start: the replay sends probes until the seat has seen one on each of its
-streams, and only a seat that says it is ready is counted in. Every wait here ends.
-"""
+"""A seat is a team's place in a run: packets in, reports out, until the last packet."""
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from bci_stream.errors import LostError, NotFoundError, RefusedError, WireError
+from bci_stream.errors import LostError, WireError
 from bci_stream.packet import Lead, Packet, SignalInfo
-from bci_stream.wire import names
-from bci_stream.wire.finding import wait_for, wait_for_stream
+from bci_stream.wire.chorus import Chorus
+from bci_stream.wire.handshake import REPEAT_S, Choose, Handshake, Joined
 from bci_stream.wire.messages import (
     Closed,
     ControlMessage,
     Done,
-    Hello,
-    Join,
     Next,
     Offer,
     PacketNote,
     Ready,
-    Refused,
+    Recall,
     Report,
-    ResultsMessage,
     Session,
     Status,
     Stopped,
-    Welcome,
-    encode,
     read_control,
     read_judge,
-    speed_of,
 )
-from bci_stream.wire.signal_reader import SignalReader
-from bci_stream.wire.signing import SIGNATURE_LENGTH, proof, sign
-from bci_stream.wire.transport import TextInlet, Transport
-
-REPEAT_S = 0.25
-"""A handshake message is said again after this long: whoever opens its ears late hears it too."""
+from bci_stream.wire.signing import SIGNATURE_LENGTH
+from bci_stream.wire.transport import Transport
+from bci_stream.wire.voice import Voice
 
 SILENCE_S = 30.0
 """A replay says something at least once a second; after this long without a word it is gone."""
@@ -50,8 +36,6 @@ NO_JUDGE_S = 1.5
 
 BEHIND_S = 1.0
 """A real-time consumer that is further behind is told so."""
-
-Choose = Callable[[Offer], dict[str, list[int]]]
 
 
 class Seat:
@@ -68,183 +52,111 @@ class Seat:
         say: Callable[[str], None],
     ) -> None:
         self._transport = transport
-        self._contest = contest
-        self.team = names.checked_name(team, "team")
-        self._token = token
+        self._voice = Voice(transport, contest, team, token)
+        self._judges = Chorus(transport, contest, "judge")
         self._stop = stop
         self._say = say
-        self._run = ""
-        # Numbers only ever grow, also when a worker is started again in the middle of a run.
-        self._seq = time.time_ns() // 1000
-        spec = names.text_stream(contest, "results", team)
-        self._results = transport.text_outlet(spec)
-        self._inbox: deque[tuple[ControlMessage, float]] = deque()
+        self._heard: deque[tuple[ControlMessage, float]] = deque()
+        self._judge_heard_at = 0.0
+        self._closed = False
         self._behind_said_s = BEHIND_S
-        self.offer: Offer | None = None
-
-    # --- handshake ----------------------------------------------------------------------------
+        self._place: Joined | None = None
 
     def join(self, track: str, choose: Choose, timeout_s: float) -> Offer:
         """Find a run of this track and take part in it; returns when every stream is proven."""
-        deadline = self._transport.now() + timeout_s
-        self._control, self._replay = self._find_control(timeout_s)
-        self._offset_s = self._control.clock_offset_s()
-        offer = self._await_offer(track, deadline, timeout_s)
-        self.offer, self._run = offer, offer.run
-        self._channels = choose(offer) if offer.choose else {}
-        welcome = self._await_welcome(deadline, timeout_s)
-        self._open_signal(welcome.signal, offer, deadline, timeout_s)
-        self._send(Ready)
-        return offer
+        handshake = Handshake(
+            self._transport, self._voice, track, choose, timeout_s, self._stop, self._say
+        )
+        self._place = handshake.join()
+        self._offset_s = self._place.control.clock_offset_s()
+        return self._place.offer
 
-    def _find_control(self, timeout_s: float) -> tuple[TextInlet, str]:
-        watch = self._transport.watch(names.prefix(self._contest, "control"))
-        try:
-            what = f"a replay of contest {self._contest!r}"
-            found = wait_for(self._transport, watch, what, timeout_s, self._stop)
-            return self._transport.text_inlet(found, timeout_s), names.owner(found.source_id)
-        finally:
-            watch.close()
-
-    def _await_offer(self, track: str, deadline: float, timeout_s: float) -> Offer:
-        what = f"an offer of replay {self._replay!r}"
-        for message in self._talk(Hello, deadline, timeout_s, what):
-            if isinstance(message, Offer):
-                if message.track != track:
-                    raise RefusedError(
-                        f"replay {self._replay!r} plays track {message.track!r}, not {track!r}: "
-                        f"use --track {message.track}, or start the replay that you want"
-                    )
-                return message
-        raise NotFoundError(f"stopped while waiting for {what}")
-
-    def _await_welcome(self, deadline: float, timeout_s: float) -> Welcome:
-        what = f"a welcome of replay {self._replay!r}"
-        for message in self._talk(Join, deadline, timeout_s, what, channels=self._channels):
-            if isinstance(message, Refused) and message.team == self.team:
-                raise RefusedError(f"replay {self._replay!r} refused: {message.reason}")
-            if isinstance(message, Welcome) and message.team == self.team:
-                if message.proof != proof(self._run, self.team, self._token):
-                    raise RefusedError(
-                        f"replay {self._replay!r} does not know this team's token, so it is not the "
-                        "organiser's; check --contest and --token"
-                    )
-                return message
-        raise NotFoundError(f"stopped while waiting for {what}")
-
-    def _open_signal(self, sid: str, offer: Offer, deadline: float, timeout_s: float) -> None:
-        found = wait_for_stream(self._transport, sid, f"signal {sid}", timeout_s, self._stop)
-        inlet = self._transport.sample_inlet(found, timeout_s)
-        what = "a probe on the signal stream"
-        for _ in self._talk(Join, deadline, timeout_s, what, channels=self._channels, quick=True):
-            samples, _stamps = inlet.pull(1, 0.0)
-            if len(samples):
-                break
-        self._signal = SignalReader(inlet, offer.rate * speed_of(offer.pace))
-        self._stream_leads = inlet.spec.leads[:-1]
-
-    def _talk(
-        self,
-        kind: type[ResultsMessage],
-        deadline: float,
-        timeout_s: float,
-        what: str,
-        *,
-        channels: dict[str, list[int]] | None = None,
-        quick: bool = False,
-    ) -> Iterator[ControlMessage | None]:
-        """Say something again and again, and hand out what is heard meanwhile."""
-        said = -REPEAT_S
-        while not self._stop.is_set():
-            now = self._transport.now()
-            if now > deadline:
-                raise NotFoundError(f"waited {timeout_s:g} s for {what}, which never came")
-            if now - said >= REPEAT_S:
-                self._send(kind, **({} if channels is None else {"channels": channels}))
-                said = now
-            pending = self._pull_control(0.005 if quick else REPEAT_S / 2)
-            yield from (message for message, _ in pending) if pending else (None,)
+    @property
+    def _joined(self) -> Joined:
+        if self._place is None:
+            raise WireError("a seat must join a run before it can be used")
+        return self._place
 
     # --- the run ------------------------------------------------------------------------------
 
     def stream(self) -> Iterator[SignalInfo | Packet]:
         """Subjects as they begin, and packets as they come; in lockstep each one is asked for."""
-        lockstep = self.offer is not None and self.offer.pace == "lockstep"
+        lockstep = self._joined.offer.pace == "lockstep"
         info: SignalInfo | None = None
-        wanted = 0
-        if lockstep:
-            self._await_start()
-            self._send(Next, packet=wanted)
-        for message, stamp in self._control_messages(repeat_ready=not lockstep):
-            if isinstance(message, Session):
+        session = -1
+        for message, stamp in self._control_messages():
+            if isinstance(message, Session) and message.index != session:
                 info = self._info(message)
                 yield info
+                if lockstep and session < 0:
+                    self._voice.say(Next, packet=0)
+                session = message.index
             elif isinstance(message, PacketNote) and info is not None:
                 packet = self._packet(message, stamp, info)
                 if packet is not None:
                     yield packet
                 if message.finish:
                     return
-                wanted = message.i + 1
                 if lockstep:
-                    self._send(Next, packet=wanted)
+                    self._voice.say(Next, packet=message.i + 1)
 
     def report(self, result: object) -> None:
-        self._send(Report, result=result)
+        self._voice.say(Report, result=result)
 
-    def leave(self, reason: str = "finished", detail: str = "", timeout_s: float = 10.0) -> None:
+    def leave(self, reason: str = "finished", detail: str = "", timeout_s: float = 60.0) -> None:
         """Say that this is over, and stay until the judge has it in its log (or there is no judge)."""
-        if self._run:
-            self._send(Done, reason=reason, detail=detail)
+        if self._place is not None:
+            self._voice.say(Done, reason=reason, detail=detail)
             self._await_closed(timeout_s)
-        self._results.close()
+        self._judges.close()
+        self._voice.close()
 
-    def _await_start(self) -> None:
-        """Lockstep: stay ready until the session begins; its message stays in the inbox."""
-        for message, stamp in self._control_messages(repeat_ready=True):
-            if isinstance(message, Session):
-                self._inbox.appendleft((message, stamp))
-                return
-
-    def _control_messages(self, *, repeat_ready: bool) -> Iterator[tuple[ControlMessage, float]]:
+    def _control_messages(self) -> Iterator[tuple[ControlMessage, float]]:
+        """What the replay says. Until the first session: keep saying that we are ready."""
         started = False
         heard = said = self._transport.now()
         while not self._stop.is_set():
             now = self._transport.now()
-            if self._inbox:
+            self._heed_judge(now)
+            if self._heard:
                 heard = now
-                message, stamp = self._inbox.popleft()
+                message, stamp = self._heard.popleft()
                 started = started or isinstance(message, Session)
                 self._note_state(message)
                 yield message, stamp
                 continue
             if now - heard > SILENCE_S:
-                raise LostError(f"no word from replay {self._replay!r} for {SILENCE_S:g} s")
-            if repeat_ready and not started and now - said > REPEAT_S:
-                self._send(Ready)
+                raise LostError(
+                    f"no word from replay {self._joined.replay!r} for {SILENCE_S:g} s; it says "
+                    "something every second while it lives"
+                )
+            if not started and now - said > REPEAT_S:
+                self._voice.say(Ready)
                 said = now
-            self._inbox.extend(self._pull_control(REPEAT_S))
+            pulled = self._joined.control.pull(REPEAT_S)
+            self._heard.extend((read_control(text), stamp) for text, stamp in pulled)
 
     def _note_state(self, message: ControlMessage) -> None:
+        replay = self._joined.replay
         if isinstance(message, Stopped):
-            raise LostError(f"replay {self._replay!r} stopped: {message.reason}")
+            raise LostError(f"replay {replay!r} stopped: {message.reason}")
         if isinstance(message, Status) and message.state != "alive":
-            self._say(f"replay {self._replay}: {message.state} {message.detail}".rstrip())
+            self._say(f"replay {replay}: {message.state} {message.detail}".rstrip())
 
     def _packet(self, note: PacketNote, stamp: float, info: SignalInfo) -> Packet | None:
-        samples = self._signal.read(note.n, stamp, SILENCE_S)
+        samples = self._joined.signal.read(note.n, stamp, SILENCE_S)
         self._watch_lag(stamp)
         if samples is None:
             self._say(
-                f"LOST packet {note.i} ({note.n} samples): the decoder is too slow for the stream, "
-                f"and LSL dropped what it did not take in time; {self._signal.missing} samples so far"
+                f"LOST packet {note.i}: {self._joined.signal.missing} samples so far. The decoder is "
+                "too slow for the stream, and LSL dropped what it did not take in time"
             )
             return None
         triggers = tuple(note.triggers)
         return Packet(samples, triggers, note.start, note.block, info.subject, note.finish)
 
     def _watch_lag(self, stamp: float) -> None:
-        if self.offer is None or self.offer.pace == "lockstep":
+        if self._joined.offer.pace == "lockstep":
             return
         behind_s = self._transport.now() - stamp - self._offset_s
         if behind_s > self._behind_said_s:
@@ -254,48 +166,38 @@ class Seat:
             self._behind_said_s = BEHIND_S
 
     def _info(self, session: Session) -> SignalInfo:
-        track = self.offer.track if self.offer else ""
-        leads = self._stream_leads
-        if chosen := self._channels.get(session.subject):
+        leads = self._joined.leads
+        if chosen := self._joined.channels.get(session.subject):
             leads = tuple(Lead(session.leads[number - 1], "ECOG") for number in chosen)
+        track = self._joined.offer.track
         return SignalInfo(track, session.subject, session.rate, leads, session.packet_samples)
 
-    # --- talking ------------------------------------------------------------------------------
+    # --- the judge ----------------------------------------------------------------------------
 
-    def _send(self, kind: type[ResultsMessage], **fields: object) -> None:
-        self._seq += 1
-        message = kind(self._contest, self._run, self.team, self._seq, **fields)  # type: ignore[arg-type]
-        self._results.push(sign(encode(message), self._token))
-
-    def _pull_control(self, timeout_s: float) -> list[tuple[ControlMessage, float]]:
-        return [(read_control(text), stamp) for text, stamp in self._control.pull(timeout_s)]
+    def _heed_judge(self, now: float) -> None:
+        """Now and then: has the judge closed our run, or does it want to hear something again?"""
+        if now - self._judge_heard_at < REPEAT_S:
+            return
+        self._judge_heard_at = now
+        self._judges.look()
+        for _, text, _ in self._judges.pull():
+            try:
+                message = read_judge(text[: -SIGNATURE_LENGTH - 1])
+            except WireError:
+                continue
+            if not isinstance(message, Closed | Recall) or message.run != self._voice.run:
+                continue
+            if message.team == self._voice.team and isinstance(message, Recall):
+                self._voice.repeat(message.n)
+            elif message.team == self._voice.team:
+                self._closed = True
 
     def _await_closed(self, timeout_s: float) -> None:
-        watch = self._transport.watch(names.prefix(self._contest, "judge"))
         begun = self._transport.now()
-        inlets: dict[str, TextInlet] = {}
-        try:
-            while not self._stop.is_set():
-                waited_s = self._transport.now() - begun
-                if waited_s > (timeout_s if inlets else NO_JUDGE_S):
-                    return
-                for found in watch.found():
-                    if found.uid not in inlets:
-                        inlets[found.uid] = self._transport.text_inlet(found, 5.0)
-                if any(self._is_closed(inlet) for inlet in inlets.values()):
-                    return
-                self._stop.wait(0.0 if inlets else 0.05)
-        except WireError:
-            return  # the judge itself has ended: nobody is left to wait for
-        finally:
-            watch.close()
-
-    def _is_closed(self, inlet: TextInlet) -> bool:
-        for text, _ in inlet.pull(0.05):
-            message = read_judge(text[: -SIGNATURE_LENGTH - 1])
-            if isinstance(message, Closed) and (message.run, message.team) == (
-                self._run,
-                self.team,
-            ):
-                return True
-        return False
+        while not (self._stop.is_set() or self._closed):
+            now = self._transport.now()
+            self._heed_judge(now)
+            judged = self._judges.owners or self._judges.gone  # one that has died may come back
+            if now - begun > (timeout_s if judged else NO_JUDGE_S):
+                return
+            self._stop.wait(REPEAT_S / 10)
