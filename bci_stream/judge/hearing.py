@@ -10,7 +10,7 @@ from bci_stream.errors import LostError, WireError
 from bci_stream.judge.docket import Docket
 from bci_stream.judge.log import RunLog
 from bci_stream.judge.order import LockstepOrder, RealtimeOrder
-from bci_stream.judge.resume import unfinished
+from bci_stream.judge.resume import earlier_logs
 from bci_stream.judge.team_run import TeamRun
 from bci_stream.wire import names
 from bci_stream.wire.ear import Ear
@@ -49,6 +49,9 @@ from tracks.verdict import Verdict
 
 SAY_EVERY_S = 0.25
 SILENCE_S = 30.0
+CLOSING_S = 1.5
+"""How long a judge says that a run is closed, so that its team hears it and may leave."""
+
 GO_AGAIN_S = 1.0
 """How long a judge that was started again says go, so that a replay that held back hears it."""
 
@@ -226,10 +229,17 @@ class Hearing:
             return
         self.offer = offer
         self._ear = Ear(self._contest.name, offer.run, self._contest.token)
-        for team, path, events in unfinished(self._contest.runs, offer.run):
+        self._take_up_earlier(offer.run)
+
+    def _take_up_earlier(self, run: str) -> None:
+        """This judge was started again: go on with the logs of the one before it."""
+        for team, path, events in earlier_logs(self._contest.runs, run):
             self.teams[team] = self._team_run(team, RunLog(path, go_on=True), events)
             self._ready.add(team)
-            self._started = self._catching_up = True
+        self._started = bool(self.teams)
+        self._catching_up = any(team_run.ended is None for team_run in self.teams.values())
+        if self._started and not self._catching_up:
+            self._finished_at = self._transport.now()
 
     def _take_note(self, note: PacketNote, stamp: float) -> None:
         if not self._truth_complete:
@@ -305,10 +315,12 @@ class Hearing:
         return self._finished_at is not None and now - self._finished_at > limit_s
 
     def _stop_all(self, why: str) -> None:
+        """The replay has ended; the teams still have to hear that their runs are closed."""
         now = self._transport.now()
         for team_run in self.teams.values():
-            team_run.end("stopped", why, now)
-        self.over = True
+            team_run.stop(why, now)
+        self._finished_at = self._finished_at or now
+        self.over = self.over or not self.teams
 
     # --- what the judge says ------------------------------------------------------------------
 
@@ -337,7 +349,7 @@ class Hearing:
         elif (
             not self._catching_up
             and self.teams
-            and all(now - self._closed_at.get(t, now) > 1.0 for t in self.teams)
+            and all(now - self._closed_at.get(t, now) > CLOSING_S for t in self.teams)
         ):
             # In real time others may still join, until the last packet; a lockstep replay is one team's.
             self.over = self._finished_at is not None or self._lockstep

@@ -8,6 +8,7 @@ import gzip
 import json
 import math
 import os
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,7 @@ def read_log(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             for number, line in enumerate(file, start=1):
                 if line.strip():
                     yield number, _parse(path, number, line)
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise LogError(f"can't read the log {path}: {error}") from None
 
 

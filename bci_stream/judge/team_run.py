@@ -80,7 +80,10 @@ class TeamRun:
             self._truth_written += event["kind"] == "truth"
             self._finish_seen = self._finish_seen or bool(event.get("finish"))
         self._begun -= float(past[-1].get("t", 0.0))
+        self.ended = self.run.end_reason
         self._publish()
+        if self.ended is not None:
+            self._log.close()
 
     @property
     def path(self) -> Path:
@@ -128,6 +131,13 @@ class TeamRun:
         reason, _, at = self._leaving
         complete = self._order.idle() and (self._finish_seen or reason != "finished")
         return complete or now - at > STRAGGLER_S
+
+    def stop(self, why: str, at: float) -> None:
+        """The replay has ended: what the team said of its own end before that still holds."""
+        if self.ended is None:
+            for message, said_at in self.inbox.take(at):
+                self._handle(message, said_at)
+            self.end(*(self._leaving or ("stopped", why, at)))
 
     def end(self, reason: str, detail: str, at: float) -> None:
         """The run is over; sessions that never began are written too, since what is missing is wrong."""

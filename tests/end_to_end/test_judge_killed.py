@@ -92,7 +92,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return played.runs["alice"].path
 
 
-@pytest.mark.parametrize("deaths", [[1], [2], [3], [10], [25], [40, 41], [50, 60, 75], [80]])
+@pytest.mark.parametrize("deaths", [[1], [2], [3], [10], [25], [40, 41], [50, 60, 75], [80], [81]])
 def test_a_restart_gives_the_log_of_a_run_without_it(contest, undisturbed, deaths) -> None:
     log = play_with_deaths(MemoryTransport(), contest, deaths)
     assert lines(log) == lines(undisturbed)
