@@ -99,3 +99,57 @@ def run(**options: Any) -> None:
     path = options.pop("contest_path")
     contest = open_contest(path, options.pop("room"))
     run_contest(contest, path, stop=stop, **options)
+
+
+@main.command()
+@click.argument("store", default="", required=False)
+@click.option(
+    "--logs",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Rebuild the store from the run logs of this folder first.",
+)
+@click.option("--track", type=click.Choice(TRACK_NAMES))
+@click.option(
+    "--form", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True
+)
+@wire_options
+def leaderboard(
+    store: str, logs: Path | None, track: str | None, form: str, contest_path: Path | None, **_: Any
+) -> None:
+    """Print the leaderboard of a contest's runs (STORE: a file, or postgresql://...)."""
+    from bci_stream.board.leaderboard_cmd import print_leaderboard
+    from bci_stream.board.standing import Qualifying
+
+    contest = open_contest(contest_path, "")
+    print_leaderboard(
+        store or str(contest.folder / "contest.sqlite"),
+        logs=logs or (None if store else contest.runs),
+        contest=contest.name,
+        track=track,
+        form=form,
+        qualifying=Qualifying(contest.qualify.top, contest.qualify.least_score),
+    )
+
+
+@main.command()
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default="report.html",
+    show_default=True,
+)
+@click.option(
+    "--recording",
+    "recordings",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A labelled recording, for signal quality and topographies; repeatable.",
+)
+@click.option("--title", default="Contest report", show_default=True)
+def report(runs: tuple[Path, ...], out: Path, recordings: tuple[Path, ...], title: str) -> None:
+    """One self-contained HTML page on RUNS: run logs, or folders of them."""
+    from bci_stream.board.report_cmd import write_report
+
+    write_report(runs, out, recordings, title)
+    click.echo(f"report: {out}")

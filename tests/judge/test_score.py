@@ -1,0 +1,116 @@
+"""What `bci-judge score` prints."""
+
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from bci_stream.errors import LogError
+from bci_stream.judge.log import score_run
+from bci_stream.judge.score import render
+from bci_stream.judge.score_cmd import score_log
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+def shown(name):
+    console = Console(width=200)
+    with console.capture() as capture:
+        console.print(render(score_run(GOLDEN / f"{name}.jsonl.gz")))
+    return capture.get()
+
+
+def test_json_is_one_object_with_the_score(capsys):
+    score_log(GOLDEN / "mi-2.jsonl.gz", as_json=True)
+    result = json.loads(capsys.readouterr().out)
+    assert (result["track"], result["team"], result["end"]) == ("mi", "t2", "finished")
+    assert result["score"] == pytest.approx(0.5698819085169101, abs=1e-9)
+    assert result["sessions"][0]["subject"] == "S01"
+    assert (result["sessions"][0]["trials"], result["sessions"][0]["answers"]) == (12, 36)
+
+
+def test_a_human_reads_a_table(capsys):
+    score_log(GOLDEN / "mi-2.jsonl.gz", as_json=False)
+    assert "Motor imagery, subject S01" in capsys.readouterr().out
+
+
+def test_a_broken_log_is_an_error_of_ours(tmp_path):
+    with pytest.raises(LogError):
+        score_log(tmp_path / "none", as_json=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "texts"),
+    [
+        (
+            "mi-2",
+            [
+                "feet (2.96 s)",
+                "report 1: at 2.96 s, limit 2.00 s",
+                "after the submission point (241) was received",
+                "left instead of feet",
+                "no report 3",
+                "before a trial's first packet",
+                "S01: 0.5699 bits/min (15 of 36 right)",
+                "t2 · mi · 0.5699 bits/min",
+                "ended as finished",
+            ],
+        ),
+        ("turing-5", ["no report: wrong, charged 5 s", "wrong, 5.00 s", "Right-MI (13.12 s)"]),
+        (
+            "erp-1",
+            [
+                "P (1 sequence)",
+                "Y (4 sequences), H (4 sequences)",
+                "U instead of 6",
+                "right, 7.20 s",
+            ],
+        ),
+        ("emotion-2", ["6 of 7 seconds right", "1 more", "'3' (second 30)"]),
+        ("ecog-1", ["rows 44-293", "NRMSE", "not rows of 8 numbers within +-1e+06"]),
+        ("mi-1", ["ended as timeout: every session and the run score 0", "S02: 0.0000"]),
+    ],
+)
+def test_the_table_says_what_counted_and_why_not(name, texts):
+    text = shown(name)
+    for expected in texts:
+        assert expected in text
+
+
+def test_a_name_that_a_terminal_would_obey_is_spelled_out(tmp_path):
+    path = tmp_path / "run.jsonl"
+    lines = [
+        {"kind": "run", "v": 1, "track": "erp", "team": "\x1b[2J", "rules": {}},
+        {"kind": "session", "subject": "\ud800", "rate": 250},
+        {"kind": "truth", "blocks": [["A"]]},
+        {"kind": "report", "result": "\x1b[2J"},
+    ]
+    path.write_text("\n".join(map(json.dumps, lines)))
+    console = Console(width=200, color_system=None)
+    with console.capture() as capture:
+        console.print(render(score_run(path)))
+    assert "\x1b" not in capture.get()
+    assert r"'\x1b[2J' · erp" in capture.get()
+    assert r"subject '\ud800'" in capture.get()
+
+
+def test_a_log_without_an_end_is_said_to_have_none(tmp_path):
+    path = tmp_path / "run.jsonl"
+    lines = [
+        {"kind": "run", "v": 1, "track": "erp", "team": "[red]t[/]", "rules": {}},
+        {"kind": "session", "subject": "[bold]S", "rate": 250},
+        {"kind": "truth", "blocks": [["A"]]},
+        {"kind": "packet", "start": 0, "n": 10, "triggers": [[0, 101]]},
+        {"kind": "packet", "start": 0, "n": 10, "triggers": []},
+        {"kind": "report", "result": "[link=x]" * 20},
+    ]
+    path.write_text("\n".join(map(json.dumps, lines)))
+    console = Console(width=200)
+    with console.capture() as capture:
+        console.print(render(score_run(path)))
+    text = capture.get()
+    assert "no end line: scored as it stands" in text
+    assert "subject [bold]S" in text
+    assert "[red]t[/]" in text  # what a team wrote is shown, not obeyed
+    assert "'[link=x][link=x]" in text

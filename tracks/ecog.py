@@ -1,0 +1,289 @@
+"""ecog: eight joint angles of a walking animal, 24 of 32 leads. From seed 003.
+
+The decoder first names 24 channels for each subject; after each packet of 40 ms (decided) it
+reports the angles of that packet: eight rows of eight joints, at 200 Hz.
+"""
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from tracks.angles import (
+    ANGLE_LIMIT,
+    ANGLE_RATE,
+    JOINTS,
+    Comparison,
+    Moments,
+    Rows,
+    Trace,
+    as_rows,
+    compare,
+    read_rows,
+    row_at,
+)
+from tracks.clips import range_in
+from tracks.codes import TRIAL_END, TRIAL_START, BlockCounter
+from tracks.errors import RuleError, TruthError
+from tracks.events import Event, count, items, triggers
+from tracks.exact import exact
+from tracks.leads import ECOG_32
+from tracks.masks import CodeMask, Triggers
+from tracks.reading import read_int
+from tracks.track import VOID_REASONS, Track
+from tracks.truth import Angles, TruthEvent, TruthReader
+from tracks.verdict import Answer, OpenTrial, Refusals, Verdict, by_block, mean
+
+CHANNELS_SENT = 24
+"""Section 3.2 (2): as many leads as a decoder may choose."""
+
+DEFAULTS = {
+    "initial_angle": 0.0,
+    "constant_corr": 0.0,
+    "constant_nrmse": 1.0,
+    "void_reasons": VOID_REASONS,
+}
+"""Decided: what is held before the first report, and what a constant trace scores."""
+
+NRMSE_WEIGHT, CORR_WEIGHT = 50, 50
+"""Section 3.3 (3)."""
+
+
+def check_channels(numbers: Sequence[object]) -> tuple[int, ...]:
+    """The channels that a decoder asks for, in its order: exactly 24 distinct numbers of 1-32."""
+    channels = tuple(read_int(number) for number in numbers)
+    wrong = [n for n, c in zip(numbers, channels, strict=True) if c not in range(1, 33)]
+    if wrong:
+        raise RuleError(f"channels must be whole numbers of 1-{len(ECOG_32)}; got {wrong[0]!r}")
+    if len(channels) != CHANNELS_SENT or len(set(channels)) != CHANNELS_SENT:
+        raise RuleError(
+            f"exactly {CHANNELS_SENT} distinct channels must be chosen; "
+            f"got {len(channels)}, {len(set(channels))} of them distinct"
+        )
+    return tuple(channel for channel in channels if channel is not None)
+
+
+class EcogReferee:
+    """Section 3.2 (what is reported) and 3.3 (how it is scored)."""
+
+    def __init__(self, subject: str, rate: Fraction, rules: Mapping[str, Any]) -> None:
+        self.subject = subject
+        self.rate = rate
+        self.refusals = Refusals(subject)
+        self.asks = False
+        self._constant_corr = float(exact(rules["constant_corr"], "constant_corr"))
+        self._constant_nrmse = float(exact(rules["constant_nrmse"], "constant_nrmse"))
+        self._last = np.full(len(JOINTS), float(exact(rules["initial_angle"], "initial_angle")))
+        self._truth = Trace()
+        self._predicted = Trace()
+        self._trials: list[tuple[int, int, int]] = []  # block, first row, row after the last
+        self._given = 0
+        self._moments = Moments()  # of the rows since the last verdict
+        self._measured = 0
+        self._final = 0  # rows before it can change no more
+        self._blocks = BlockCounter()
+        self._received = 0
+        self._packets = 0
+        self._rows_of_packet = 0
+        self._reported = True  # there is no packet yet that a report could be of
+
+    def truth(self, event: Event) -> list[Verdict]:
+        if "angles" in event:
+            self._truth.append(as_rows(event["angles"]))
+        for trial in items(event, "trials") if "trials" in event else []:
+            self._trials.append(range_in(trial, "trials"))
+        return self._settle()
+
+    def packet(self, event: Event) -> list[Verdict]:
+        self._final = len(self._predicted)
+        given = self._settle()
+        for _, code in triggers(event):
+            self._blocks.see(code)
+        first = row_at(self._received, self.rate)
+        self._received += count(event, "n")
+        self._rows_of_packet = row_at(self._received, self.rate) - first
+        self._predicted.hold(self._last, self._rows_of_packet)
+        self._packets += 1
+        self._reported = False
+        self.asks = self._rows_of_packet > 0
+        return given
+
+    def report(self, event: Event) -> list[Verdict]:
+        result = event.get("result")
+        rows = read_rows(result)
+        if rows is None:
+            wanted = f"not rows of {len(JOINTS)} numbers within +-{ANGLE_LIMIT:g}"
+            self.refusals.add(self._packets, result, wanted)
+        elif self._reported:
+            taken = "the packet has its report: the first one counts"
+            self.refusals.add(self._packets, result, taken if self._packets else "no packet")
+        else:
+            self._take(rows)
+        return []
+
+    def verdicts(self) -> list[Verdict]:
+        predicted = self._filled()
+        return [self._judge(number, predicted) for number in range(len(self._ranges()))]
+
+    def provisional(self) -> list[Verdict]:
+        """The rows since the last verdict, as if they were a trial of their own."""
+        self._measure()
+        found = self._moments.compare(self._constant_nrmse, self._constant_corr)
+        if found is None:
+            return []
+        ahead = self._trials[self._given :]  # in a live run a trial is known once it has ended
+        block = ahead[0][0] if ahead else self._blocks.current
+        return [self._verdict(block, len(self._trials), "", self._measured, found)]
+
+    def open_trial(self) -> OpenTrial | None:
+        if not self._packets:
+            return None
+        used_s = float(self._received / self.rate)
+        return OpenTrial(self._blocks.current, self._given, used_s, self._packets)
+
+    def _take(self, rows: Rows) -> None:
+        """Too few rows are held to the packet's end, rows too many dropped."""
+        self._reported = True
+        n = self._rows_of_packet
+        if n:
+            held = np.minimum(np.arange(n), len(rows) - 1)
+            self._predicted.replace_last(rows[held])
+            self._last = rows[held[-1]]
+
+    def _ranges(self) -> list[tuple[int, int, int]]:
+        """The trials; without any, all rows are one trial of block 0."""
+        return self._trials or [(0, 0, len(self._truth))]
+
+    def _filled(self) -> Rows:
+        """What was predicted, the last value held over rows that were never received."""
+        missing = max(0, len(self._truth) - len(self._predicted))
+        return np.concatenate([self._predicted.rows, np.tile(self._last, (missing, 1))])
+
+    def _settle(self) -> list[Verdict]:
+        """Verdicts of the trials whose rows are all there, in order."""
+        given = []
+        known = min(len(self._truth), self._final)
+        while self._given < len(self._trials) and self._trials[self._given][2] <= known:
+            given.append(self._judge(self._given, self._predicted.rows))
+            self._moments = Moments()
+            self._measured = max(self._measured, self._trials[self._given][2])
+            self._given += 1
+        return given
+
+    def _measure(self) -> None:
+        stop = min(len(self._truth), self._final)
+        if stop > self._measured:
+            rows = slice(self._measured, stop)
+            self._moments.add(self._truth.rows[rows], self._predicted.rows[rows])
+            self._measured = stop
+
+    def _judge(self, number: int, predicted: Rows) -> Verdict:
+        trials = self._ranges()
+        block, start, end = trials[number]
+        in_block = [trial[0] for trial in trials[:number]].count(block)
+        truth = self._truth.rows[max(0, start) : max(0, end)]
+        if not len(truth):
+            why = "no rows of angles: left out"
+            return Verdict(self.subject, block, in_block, None, (), scored=False, reason=why)
+        found = compare(
+            truth,
+            predicted[max(0, start) : max(0, start) + len(truth)],
+            self._constant_nrmse,
+            self._constant_corr,
+        )
+        label = f"rows {start}-{start + len(truth) - 1}"
+        return self._verdict(block, in_block, label, len(truth), found)
+
+    def _verdict(self, block: int, trial: int, label: str, rows: int, found: Comparison) -> Verdict:
+        text = f"NRMSE {found.nrmse:.3f}, CORR {found.corr:.3f}"
+        answer = Answer(None, None, rows / ANGLE_RATE, "s", None, text)
+        share = trial_score(found.nrmse, found.corr)
+        return Verdict(
+            self.subject, block, trial, label, (answer,), scored=True, share=share, reason=text
+        )
+
+
+def trial_score(nrmse: float, corr: float) -> float:
+    """Section 3.3 (3): (1 - NRMSE) * 50 + CORR * 50."""
+    return NRMSE_WEIGHT * (1 - nrmse) + CORR_WEIGHT * corr
+
+
+def score(verdicts: Sequence[Verdict]) -> float:
+    """A block is the mean of its trials, a session the mean of its blocks."""
+    return mean([mean([v.share or 0.0 for v in block]) for block in by_block(verdicts)])
+
+
+class EcogTruth(TruthReader):
+    """The rows of angles that each piece holds, and the trials, from 240 to 241, in rows."""
+
+    label_codes = "(but joint angles)"
+
+    def __init__(self, rate: Fraction, angles: Angles = None) -> None:
+        super().__init__(rate, angles)
+        if angles is None:
+            raise TruthError("ecog needs the joint angles of the recording; it has none")
+        self._rows = as_rows(angles)
+        self._received = 0
+        self._shift = 0  # from a position in the block to one in the session
+        self._start: int | None = None
+        self._start_row = 0
+
+    def step(self, block: int, start: int, n: int, triggers: Triggers) -> list[TruthEvent]:
+        self._shift = self._received - start
+        events = super().step(block, start, n, triggers)
+        first = row_at(self._received, self.rate)
+        self._received += n
+        rows = self._rows[first : row_at(self._received, self.rate)]
+        if len(rows):
+            events.append({"kind": "truth", "angles": rows.tolist()})
+            self._found = True
+        return events
+
+    def code(self, position: int, code: int) -> list[TruthEvent]:
+        row = row_at(position + self._shift, self.rate)
+        if code == TRIAL_START:
+            if self._start is not None:
+                raise self.error(position, "240 within a trial", "241 before it")
+            self._start, self._start_row = position, row
+        elif code == TRIAL_END:
+            return [self._end(position, row)]
+        return []
+
+    def block_over(self) -> None:
+        if self._start is not None:
+            raise self.error(self._start, "240 without 241", "241 before the block ends")
+
+    def _end(self, position: int, row: int) -> TruthEvent:
+        if self._start is None:
+            raise self.error(position, "241 without 240", "240 before it")
+        if row > len(self._rows):
+            raise self.error(position, f"angles end at row {len(self._rows)}", f"{row} rows")
+        trial = {"block": self.blocks.current, "start": self._start_row, "end": row}
+        self._start = None
+        return {"kind": "truth", "trials": [trial]}
+
+
+def _no_class(result: object) -> None:
+    """Angles are no classes."""
+
+
+TRACK = Track(
+    name="ecog",
+    title="Joint angles from ECoG",
+    rate=1000,
+    leads=ECOG_32,
+    lead_kinds=dict.fromkeys(ECOG_32, "ECOG"),
+    packet_samples=40,
+    unit="points",
+    used_unit="",
+    classes={},
+    choose_leads=CHANNELS_SENT,
+    defaults=DEFAULTS,
+    read=_no_class,
+    make_mask=CodeMask,
+    make_truth=EcogTruth,
+    make_referee=EcogReferee,
+    score=score,
+    running=score,
+)

@@ -1,0 +1,278 @@
+"""emotion: nine classes, a decision each second. From seed 002.
+
+Which second a report belongs to stands in `tracks.seconds`; here is what it is worth. A trial is a
+clip: 28 of them in 7 blocks (section 2.1).
+"""
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from tracks.clips import CLIPS as CLIPS
+from tracks.clips import Clip, clips_in
+from tracks.codes import TRIAL_END, TRIAL_START
+from tracks.events import Event, count, triggers
+from tracks.exact import exact
+from tracks.leads import EMOTION_SECOND_BATCH
+from tracks.masks import CodeMask
+from tracks.reading import read_int
+from tracks.seconds import Second, SecondGrid
+from tracks.track import VOID_REASONS, Track
+from tracks.truth import Angles, TruthEvent, TruthReader
+from tracks.verdict import Answer, OpenTrial, Refusals, Verdict, brief, mean, scored
+
+# Section 3.1.3 and table 1.
+CLASSES = {
+    0: "anger",
+    1: "disgust",
+    2: "fear",
+    3: "sadness",
+    4: "neutral",
+    5: "amusement",
+    6: "inspiration",
+    7: "joy",
+    8: "tenderness",
+}
+
+BLOCKS, CLIPS_A_BLOCK = 7, 4
+CLIP_NUMBER_LEAD_S = 0.1
+"""Section 2.2.1: the clip's number comes so long before its 240."""
+
+MARGIN_S = 1
+"""Section 3.1.3: the first and the last second of a clip do not count."""
+
+DEFAULTS: dict[str, Any] = {"decision_limit_s": None, "void_reasons": VOID_REASONS}
+"""`decision_limit_s` (3.1.5): a decision that took longer is skipped; off, and 0.5 in the final."""
+
+
+def read(result: object) -> int | None:
+    """Section 3.2.3: an int of 0-8, nothing else."""
+    number = read_int(result)
+    return number if number in CLASSES else None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The report on one second; `said` is None where it is wrong whatever the label is."""
+
+    result: object
+    said: int | None
+    reason: str
+
+
+class EmotionReferee:
+    """Section 3.1.3 (a decision a second), 3.1.5 (its limit), 3.3 (the share of right seconds)."""
+
+    def __init__(self, subject: str, rate: Fraction, rules: Mapping[str, Any]) -> None:
+        self.subject = subject
+        self.refusals = Refusals(subject)
+        self.asks = False
+        limit = rules["decision_limit_s"]
+        self._limit_s = None if limit is None else float(exact(limit, "decision_limit_s"))
+        self._grid = SecondGrid(rate)
+        self._decisions: dict[Second, Decision] = {}
+        self._clips: list[Clip] = []
+        self._open: list[Clip] = []  # those whose verdict has not fallen
+        self._next_over = 0  # the second of this block with which one of them is over
+        self._packets = 0
+
+    def truth(self, event: Event) -> list[Verdict]:
+        for block, start, end, label in clips_in(event):
+            number = sum(clip.block == block for clip in self._clips)
+            self._clips.append(Clip(block, number, start, end, label))
+            self._open.append(self._clips[-1])
+        return self._settle()
+
+    def packet(self, event: Event) -> list[Verdict]:
+        self._packets += 1
+        listed = triggers(event)
+        self.asks = self._grid.packet(count(event, "start"), count(event, "n"), listed)
+        due = self.asks and self._grid.last is not None and self._grid.last[1] >= self._next_over
+        return self._settle() if due or listed else []
+
+    def report(self, event: Event) -> list[Verdict]:
+        result = event.get("result")
+        second = self._grid.last
+        if second is None:
+            self.refusals.add(self._packets, result, "no second of a block is complete")
+        elif second in self._decisions:
+            why = "this second has its decision: the first one counts"
+            self.refusals.add(self._packets, result, why)
+        else:
+            self._decisions[second] = self._decision(result, event.get("elapsed_s"))
+        return []
+
+    def verdicts(self) -> list[Verdict]:
+        return [self._judge(clip) for clip in self._clips]
+
+    def provisional(self) -> list[Verdict]:
+        return []
+
+    def open_trial(self) -> OpenTrial | None:
+        """The second that was completed last."""
+        last = self._grid.last
+        if last is None or not self._grid.in_block:
+            return None
+        return OpenTrial(*last, used_s=last[1] + 1.0, reports=last in self._decisions)
+
+    def _decision(self, result: object, elapsed_s: object) -> Decision:
+        if self._limit_s is not None and _longer(elapsed_s, self._limit_s):
+            return Decision(result, None, f"took {elapsed_s} s, limit {self._limit_s:g} s")
+        said = read(result)
+        return Decision(result, said, f"{brief(result)} is no int of 0-8" if said is None else "")
+
+    def _settle(self) -> list[Verdict]:
+        """Verdicts of the clips whose last second can take no more decision."""
+        over = [clip for clip in self._open if self._is_over(clip)]
+        self._open = [clip for clip in self._open if clip not in over]
+        stops = [self._seconds_of(clip).stop for clip in self._open if self._is_playing(clip)]
+        self._next_over = min(stops, default=sys.maxsize)
+        return [self._judge(clip) for clip in over]
+
+    def _is_over(self, clip: Clip) -> bool:
+        if not self._is_playing(clip):
+            return clip.block < self._grid.block
+        last = self._grid.last
+        return last is not None and last[1] >= self._seconds_of(clip).stop
+
+    def _is_playing(self, clip: Clip) -> bool:
+        return clip.block == self._grid.block and self._grid.began(clip.block)
+
+    def _seconds_of(self, clip: Clip) -> range:
+        return self._grid.inside(clip.block, clip.start, clip.end, MARGIN_S)
+
+    def _judge(self, clip: Clip) -> Verdict:
+        began = self._grid.began(clip.block)
+        answers = tuple(self._answers(clip)) if began else ()
+        right = tuple(bool(answer.right) for answer in answers)
+        return Verdict(
+            self.subject,
+            clip.block,
+            clip.number,
+            _name(clip),
+            answers,
+            scored=bool(answers) or not began,
+            right=right,
+            share=mean(right),
+            reason=_summary(answers) if began else "its block never began",
+        )
+
+    def _answers(self, clip: Clip) -> list[Answer]:
+        seconds = self._seconds_of(clip)
+        decisions = ((second, self._decisions.get((clip.block, second))) for second in seconds)
+        return [_answer(second, decision, clip) for second, decision in decisions]
+
+
+def _longer(elapsed_s: object, limit_s: float) -> bool:
+    return isinstance(elapsed_s, int | float) and elapsed_s > limit_s
+
+
+def _name(clip: Clip) -> str:
+    wanted = read(clip.label)
+    return brief(clip.label) if wanted is None else CLASSES[wanted]
+
+
+def _answer(second: int, decision: Decision | None, clip: Clip) -> Answer:
+    if decision is None:
+        return Answer(None, None, None, "second", False, "no report")
+    said = None if decision.said is None else CLASSES[decision.said]
+    right = decision.said is not None and decision.said == read(clip.label)
+    why = "" if right else decision.reason or f"{said} instead of {_name(clip)}"
+    return Answer(decision.result, said, second, "second", right, why)
+
+
+def _summary(answers: Sequence[Answer]) -> str:
+    if not answers:
+        return "no second lies wholly inside it: left out"
+    right = sum(bool(answer.right) for answer in answers)
+    silent = sum(answer.when is None for answer in answers)
+    more = f", {silent} without a report" if silent else ""
+    return f"{right} of {len(answers)} seconds right{more}"
+
+
+def score(verdicts: Sequence[Verdict]) -> float:
+    """Section 3.3: the mean over a subject's clips of the share of right seconds."""
+    return mean([verdict.share or 0.0 for verdict in scored(verdicts)])
+
+
+class EmotionMask(CodeMask):
+    """Section 2.2.2: clip numbers, 240 and 241 are not shown."""
+
+    def show(self, code: int) -> int | None:
+        return None if code in CLIPS or code in (TRIAL_START, TRIAL_END) else code
+
+
+class EmotionTruth(TruthReader):
+    """Section 2.2.1: the clip's number, 240 where it begins, 241 where it ends; each clip once."""
+
+    label_codes = "240 after a clip's number 1-28"
+
+    def __init__(self, rate: Fraction, angles: Angles = None) -> None:
+        super().__init__(rate, angles)
+        self._seen: dict[int, str] = {}
+        self._announced: tuple[int, int] | None = None  # position, clip
+        self._playing: tuple[int, int] | None = None
+
+    def code(self, position: int, code: int) -> list[TruthEvent]:
+        if code == TRIAL_START:
+            self._begin(position)
+        elif code == TRIAL_END:
+            return [self._end(position)]
+        elif code in CLIPS:
+            self._announce(position, code)
+        return []
+
+    def block_over(self) -> None:
+        if self._playing:
+            raise self.error(self._playing[0], "240 without 241", "241 before the block ends")
+        if self._announced:
+            position, clip = self._announced
+            raise self.error(position, f"clip {clip} without 240", "240 before the block ends")
+
+    def _announce(self, position: int, clip: int) -> None:
+        if clip in self._seen:
+            got = f"clip {clip} twice (before: {self._seen[clip]})"
+            raise self.error(position, got, "each clip once in a session")
+        before = self._announced or self._playing
+        if before:
+            got = f"clip {clip} within clip {before[1]}"
+            raise self.error(position, got, "240 and 241 before it")
+        self._seen[clip] = self.place(position)
+        self._announced = position, clip
+
+    def _begin(self, position: int) -> None:
+        if self._playing:
+            raise self.error(position, "240 within a clip", "241 before it")
+        if not self._announced:
+            raise self.error(position, "240 without a clip", "a clip's number 1-28 before it")
+        self._playing, self._announced = (position, self._announced[1]), None
+
+    def _end(self, position: int) -> TruthEvent:
+        if not self._playing:
+            raise self.error(position, "241 without 240", "240 before it")
+        (start, number), self._playing = self._playing, None
+        label = CLIPS[number][1]
+        clip = {"block": self.blocks.current, "start": start, "end": position, "label": label}
+        return {"kind": "truth", "clips": [clip]}
+
+
+TRACK = Track(
+    name="emotion",
+    title="Emotion recognition",
+    rate=250,
+    leads=EMOTION_SECOND_BATCH,
+    lead_kinds={},
+    packet_samples=50,
+    unit="share of seconds",
+    used_unit="",
+    classes=CLASSES,
+    defaults=DEFAULTS,
+    read=read,
+    make_mask=EmotionMask,
+    make_truth=EmotionTruth,
+    make_referee=EmotionReferee,
+    score=score,
+    running=score,
+)

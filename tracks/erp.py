@@ -1,0 +1,182 @@
+"""erp: a P300 speller of 36 characters, no training on the subject. From seed 004.
+
+A trial (section 1): 1 s cue, 5 sequences of 12 flashes of 150 ms, 850 ms between sequences. It
+begins at 101-136, of which the wire shows 101 only.
+"""
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from tracks.codes import TRIAL_END
+from tracks.exact import exact
+from tracks.itr import itr_bits_per_min
+from tracks.leads import NEUSEN_64, NEUSEN_64_KINDS
+from tracks.masks import CodeMask
+from tracks.reading import read_number, strip
+from tracks.track import VOID_REASONS, Track
+from tracks.trials import Label, Report, Trial, TrialReferee
+from tracks.truth import Angles, TruthEvent, TruthReader
+from tracks.verdict import Answer, Verdict, scored
+
+CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ123456789_"
+"""Decided: 101-136 in this order."""
+
+CLASSES = dict(enumerate(CHARACTERS, start=1))
+NUMBERS = {character: number for number, character in CLASSES.items()}
+
+GROUPS = {
+    1: "ABCDEF2",
+    2: "GHIJKL9",
+    3: "MNOPQR8",
+    4: "ASTUVWX",
+    5: "BHYZ134",
+    6: "CIO567_",
+    7: "DJPV",
+    8: "EKQW3",
+    9: "FLRX4_",
+    10: "GMSY25",
+    11: "NTZ69",
+    12: "U178",
+}
+"""Table 2: which characters flash together, by trigger."""
+
+FIRST_TARGET = 101
+TARGETS = range(FIRST_TARGET, FIRST_TARGET + len(CHARACTERS))
+FLASHES = range(1, 13)
+SEQUENCE_END = 200
+
+CUE_S, FLASH_S, GAP_S = 1.0, 0.15, 0.85
+SEQUENCES = 5
+FLASHES_THAT_COUNT = 3
+"""Section 4.7: with so many of its flashes received, a sequence is used."""
+
+DEFAULTS = {"sequence_s": 1.8, "missing_trial_s": 9.0, "void_reasons": VOID_REASONS}
+"""Decided: `sequence_s`, T_s of section 4.6, is 12 flashes of 150 ms. 4.8: missing or late, 9 s."""
+
+
+def read(result: object) -> int | None:
+    """A character, in any case, or (decided) 1-36 or 101-136."""
+    if isinstance(result, str):
+        text = strip(result)
+        if len(text) == 1:
+            return NUMBERS.get(text.upper()) if text.isascii() else None
+    number = read_number(result)
+    if number is not None and number in TARGETS:
+        return number - FIRST_TARGET + 1
+    return number if number in CLASSES else None
+
+
+class ErpReferee(TrialReferee):
+    """Section 3.1-2 (when a report is in time), 4.7 (sequences used), 4.8 (many, missing, late)."""
+
+    classes = CLASSES
+
+    def __init__(self, subject: str, rate: Fraction, rules: Mapping[str, Any]) -> None:
+        super().__init__(subject, rate)
+        self._sequence_s = float(exact(rules["sequence_s"], "sequence_s"))
+        self._missing_s = float(exact(rules["missing_trial_s"], "missing_trial_s"))
+
+    def read(self, result: object) -> int | None:
+        return read(result)
+
+    def begins(self, code: int) -> bool:
+        return code in TARGETS
+
+    def act(self, trial: Trial, code: int) -> None:
+        super().act(trial, code)
+        if trial.end_packet is not None:
+            return
+        if code == SEQUENCE_END:
+            trial.flashes = 0
+        elif code in FLASHES:
+            trial.flashes += 1
+            trial.sequences += trial.flashes == FLASHES_THAT_COUNT
+
+    def judge(self, trial: Trial, label: Label, reason: str) -> Verdict:
+        if not trial.reports:
+            why = f"{reason or 'no report'}: wrong, charged {self._missing_s:g} s"
+            return self.one_answer(trial, label, self.no_answer(why), self._missing_s)
+        first = trial.reports[0]
+        if first.after_end:
+            why = f"report after the trial's end (241): wrong, charged {self._missing_s:g} s"
+            return self.one_answer(trial, label, self.answer(first, False, why), self._missing_s)
+        why = self.wrong_because(first, label)
+        charged_s = used_sequences(first) * self._sequence_s
+        return self.one_answer(trial, label, self.answer(first, not why, why), charged_s)
+
+    def answer(self, report: Report, right: bool | None, reason: str) -> Answer:
+        said = self.read(report.result)
+        name = None if said is None else CLASSES[said]
+        return Answer(report.result, name, used_sequences(report), "sequences", right, reason)
+
+
+def used_sequences(report: Report) -> int:
+    """m: at least 1, at most 5."""
+    return min(max(report.sequences, 1), SEQUENCES)
+
+
+def score(verdicts: Sequence[Verdict]) -> float:
+    """Section 4.6: ITR over the mean trial time; 0 where P <= 0.5 (decided: not only P is 0)."""
+    trials = scored(verdicts)
+    right = sum(verdict.right[0] for verdict in trials)
+    if 2 * right <= len(trials):
+        return 0.0
+    mean_s = sum(verdict.charged_s or 0.0 for verdict in trials) / len(trials)
+    return itr_bits_per_min(right, len(trials), len(CLASSES), mean_s)
+
+
+class ErpMask(CodeMask):
+    """Section 2: every trial start is replaced by 101."""
+
+    def show(self, code: int) -> int | None:
+        return FIRST_TARGET if code in TARGETS else code
+
+
+class ErpTruth(TruthReader):
+    """Table 2: 101-136, flashes and 200, then 241."""
+
+    label_codes = "101-136 (a trial's start)"
+
+    def __init__(self, rate: Fraction, angles: Angles = None) -> None:
+        super().__init__(rate, angles)
+        self._start: int | None = None
+
+    def code(self, position: int, code: int) -> list[TruthEvent]:
+        if code in TARGETS:
+            if self._start is not None:
+                expected = f"241 after the trial's start at {self._start}"
+                raise self.error(position, f"{code} within a trial", expected)
+            self._start = position
+            return [self.label(CLASSES[code - FIRST_TARGET + 1])]
+        if code == TRIAL_END:
+            if self._start is None:
+                raise self.error(position, "241 without a trial", "101-136 before it")
+            self._start = None
+        elif self._start is None and (code in FLASHES or code == SEQUENCE_END):
+            raise self.error(position, f"{code} outside a trial", "101-136 before it")
+        return []
+
+    def block_over(self) -> None:
+        if self._start is not None:
+            raise self.error(self._start, "a trial without 241", "241 before the block ends")
+
+
+TRACK = Track(
+    name="erp",
+    title="P300 speller",
+    rate=250,
+    leads=NEUSEN_64,
+    lead_kinds=NEUSEN_64_KINDS,
+    packet_samples=10,
+    unit="bits/min",
+    used_unit="sequences",
+    classes=CLASSES,
+    defaults=DEFAULTS,
+    read=read,
+    make_mask=ErpMask,
+    make_truth=ErpTruth,
+    make_referee=ErpReferee,
+    score=score,
+    running=score,
+)

@@ -1,0 +1,55 @@
+"""A mask takes from a labelled recording what a decoder may not see, before it is on the wire.
+
+`step(samples, triggers)` takes any piece of the recording, in order, and gives the piece that is
+shown. It never looks ahead, never changes its input, and gives the same array back where nothing is
+hidden.
+"""
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Samples: TypeAlias = NDArray[np.float32]
+Triggers: TypeAlias = tuple[tuple[int, int], ...]
+
+
+class Mask(Protocol):
+    """One session's mask; it keeps what it must know from one piece to the next."""
+
+    def step(self, samples: Samples, triggers: Triggers) -> tuple[Samples, Triggers]:
+        """samples: (n, leads); triggers: (offset in the piece, code)."""
+
+
+class CodeMask:
+    """A mask that changes triggers only; this one shows them all."""
+
+    def __init__(self, rate: Fraction) -> None:
+        self.rate = rate
+
+    def show(self, code: int) -> int | None:
+        """The code that is shown in its place; None for none."""
+        return code
+
+    def step(self, samples: Samples, triggers: Triggers) -> tuple[Samples, Triggers]:
+        shown = ((offset, self.show(int(code))) for offset, code in triggers)
+        return samples, tuple((offset, code) for offset, code in shown if code is not None)
+
+
+def recode(triggers: Triggers, codes: Mapping[int, int]) -> Triggers:
+    """The same triggers under the codes of the test."""
+    return tuple((offset, codes.get(int(code), int(code))) for offset, code in triggers)
+
+
+def zeroed_outside(samples: Samples, windows: Sequence[tuple[int, int]]) -> Samples:
+    """The samples within the windows (start, stop), zeros elsewhere."""
+    keep = np.zeros(len(samples), dtype=bool)
+    for start, stop in windows:
+        keep[start:stop] = True
+    if keep.all():
+        return samples
+    shown: NDArray[Any] = np.zeros_like(samples)
+    shown[keep] = samples[keep]
+    return shown

@@ -1,0 +1,197 @@
+"""mi: motor imagery, three classes, three reports a trial. From seed 000.
+
+A trial (section 1): 2 s cue, 4 s imagery, 2 s rest; cue and rest are zeroed. It begins at 200.
+"""
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from tracks.codes import BLOCK_END, BLOCK_START, SESSION_END, SESSION_START, TRIAL_END
+from tracks.exact import exact
+from tracks.itr import itr_bits_per_min
+from tracks.leads import NEUSEN_64, NEUSEN_64_KINDS
+from tracks.masks import Samples, Triggers, recode, zeroed_outside
+from tracks.reading import read_number, strip
+from tracks.track import VOID_REASONS, Track
+from tracks.trials import Label, Report, Trial, TrialReferee
+from tracks.truth import Angles, TruthEvent, TruthReader
+from tracks.verdict import Answer, Verdict, mean, scored
+
+CLASSES = {1: "left", 2: "right", 3: "feet"}
+CUE_S, IMAGERY_S, REST_S = 2, 4, 2
+
+# Tables 2 and 3: the codes of the labelled recording (the tens digit is the class) and of the test.
+IMAGERY_START, IMAGERY_2_S, IMAGERY_3_S = 200, 202, 203
+SEGMENT_CODES = {
+    **dict.fromkeys((11, 21, 31), IMAGERY_START),
+    **dict.fromkeys((12, 22, 32), IMAGERY_2_S),
+    **dict.fromkeys((13, 23, 33), IMAGERY_3_S),
+}
+
+LIMITS_S = (2, 3, 4)
+"""T_k, section 6: the window of the k-th report, inclusive (6.1 "4 s inclusive")."""
+
+DEFAULTS = {"window_tolerance_s": 0.0, "void_reasons": VOID_REASONS}
+"""Decided: added to each T_k. The packet with 241 ends a trial anyway (2.1; "not 4 s": 2.2)."""
+
+
+def read(result: object) -> int | None:
+    """1, 2, 3, or (decided) left, right, feet in any case."""
+    if isinstance(result, str):
+        word = strip(result).lower()
+        for number, name in CLASSES.items():
+            if word == name:
+                return number
+    number_read = read_number(result)
+    return number_read if number_read in CLASSES else None
+
+
+class MiReferee(TrialReferee):
+    """Section 6 (valid reports) and 8 (too many, missing, late); 7: when a trial's data begins."""
+
+    classes = CLASSES
+    answers_wanted = len(LIMITS_S)
+    next_trigger_ends_trial = True  # by then the previous trial is over: a report counts for none
+
+    def __init__(self, subject: str, rate: Fraction, rules: Mapping[str, Any]) -> None:
+        super().__init__(subject, rate)
+        self._tolerance_s = exact(rules["window_tolerance_s"], "window_tolerance_s")
+
+    def read(self, result: object) -> int | None:
+        return read(result)
+
+    def begins(self, code: int) -> bool:
+        return code == IMAGERY_START
+
+    def judge(self, trial: Trial, label: Label, reason: str) -> Verdict:
+        answers = [self._answer(trial, k, label, reason) for k in range(len(LIMITS_S))]
+        right = tuple(bool(answer.right) for answer in answers)
+        extra = [self.answer(r, None, "beyond the three") for r in trial.reports[len(LIMITS_S) :]]
+        why = reason or "; ".join(answer.reason for answer in answers if answer.reason)
+        return Verdict(
+            self.subject,
+            trial.block,
+            trial.number,
+            label.text,
+            (*answers, *extra),
+            scored=True,
+            right=right,
+            reason=why,
+        )
+
+    def _answer(self, trial: Trial, k: int, label: Label, reason: str) -> Answer:
+        if k >= len(trial.reports):
+            return Answer(None, None, None, "s", False, reason or f"no report {k + 1}")
+        report = trial.reports[k]
+        why = self._invalid(report, k) or self.wrong_because(report, label)
+        return self.answer(report, not why, f"report {k + 1}: {why}" if why else "")
+
+    def _invalid(self, report: Report, k: int) -> str:
+        limit_s = LIMITS_S[k] + self._tolerance_s
+        if report.used > limit_s * self.rate:
+            return f"at {self.seconds(report.used):.2f} s, limit {float(limit_s):.2f} s"
+        if report.after_end is not None:
+            return "after the submission point (241) was received"
+        return ""
+
+
+def score(verdicts: Sequence[Verdict]) -> float:
+    """Section 6: the mean over k of ITR_k, P_k over all k-th reports of the session."""
+    trials = scored(verdicts)
+    if not trials:
+        return 0.0
+    return mean([_itr_k(trials, k, limit_s) for k, limit_s in enumerate(LIMITS_S)])
+
+
+def _itr_k(trials: Sequence[Verdict], k: int, limit_s: float) -> float:
+    right = sum(verdict.right[k] for verdict in trials)
+    return itr_bits_per_min(right, len(trials), len(CLASSES), limit_s)
+
+
+class MiMask:
+    """Section 1: only the 4 s of imagery are shown, and no class in the triggers."""
+
+    _ENDS = (TRIAL_END, BLOCK_START, BLOCK_END, SESSION_START, SESSION_END)
+
+    def __init__(self, rate: Fraction) -> None:
+        self._imagery = int(IMAGERY_S * rate)
+        self._left = 0  # samples of imagery that are still to come
+
+    def step(self, samples: Samples, triggers: Triggers) -> tuple[Samples, Triggers]:
+        shown = recode(triggers, SEGMENT_CODES)
+        return zeroed_outside(samples, self._windows(len(samples), shown)), shown
+
+    def _windows(self, n: int, triggers: Triggers) -> list[tuple[int, int]]:
+        """Stretches of imagery within this piece, and how much of the last one is left after it."""
+        windows = []
+        position = 0
+        for offset, code in (*sorted(triggers, key=lambda pair: pair[0]), (n, 0)):
+            windows.append((position, min(offset, position + self._left)))
+            self._left = max(0, self._left - (offset - position))
+            position = offset
+            if code == IMAGERY_START:
+                self._left = self._imagery
+            elif code in self._ENDS:
+                self._left = 0
+        return windows
+
+
+class MiTruth(TruthReader):
+    """Table 2: first, second, third segment of one class, then 241.
+
+    The codes of the second and third segment and the 241 may be absent (imagery ends after 4 s by
+    itself), but not contradict.
+    """
+
+    label_codes = "11, 21 or 31 (a first segment)"
+
+    def __init__(self, rate: Fraction, angles: Angles = None) -> None:
+        super().__init__(rate, angles)
+        self._open: tuple[int, int, int] | None = None  # position, class, segment
+
+    def code(self, position: int, code: int) -> list[TruthEvent]:
+        if code in SEGMENT_CODES:
+            return self._segment(position, code)
+        if code == IMAGERY_START:
+            raise self.error(position, f"{code} is a test recording's code", "11, 21 or 31")
+        if code == TRIAL_END:
+            if self._open is None:
+                raise self.error(position, "241 without a trial", "11, 21 or 31 before it")
+            self._open = None
+        return []
+
+    def _segment(self, position: int, code: int) -> list[TruthEvent]:
+        label, segment = divmod(code, 10)
+        if segment == 1:
+            if self._open and position - self._open[0] < IMAGERY_S * self.rate:
+                raise self.error(position, f"{code} within a trial", "241 before the next trial")
+            self._open = (position, label, segment)
+            return [self.label(label)]
+        if self._open is None or self._open[1:] != (label, segment - 1):
+            raise self.error(position, f"{code} without {code - 1}", f"{code - 1} before it")
+        self._open = (self._open[0], label, segment)
+        return []
+
+    def block_over(self) -> None:
+        self._open = None
+
+
+TRACK = Track(
+    name="mi",
+    title="Motor imagery",
+    rate=1000,
+    leads=NEUSEN_64,
+    lead_kinds=NEUSEN_64_KINDS,
+    packet_samples=40,
+    unit="bits/min",
+    used_unit="s",
+    classes=CLASSES,
+    defaults=DEFAULTS,
+    read=read,
+    make_mask=MiMask,
+    make_truth=MiTruth,
+    make_referee=MiReferee,
+    score=score,
+    running=score,
+)

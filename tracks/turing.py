@@ -1,0 +1,218 @@
+"""turing: which of seven tasks is it, as early as possible. From seed 001.
+
+A trial (section 4): 3 s cue, 5 s task, 5 s action of the robots. It begins at the task's trigger.
+"""
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from tracks.codes import TRIAL_END, TRIAL_START
+from tracks.exact import exact
+from tracks.leads import NEUSEN_64, NEUSEN_64_KINDS
+from tracks.masks import CodeMask
+from tracks.reading import read_number
+from tracks.track import VOID_REASONS, Track
+from tracks.trials import Label, Report, Trial, TrialReferee
+from tracks.truth import Angles, TruthEvent, TruthReader
+from tracks.verdict import Verdict, by_block, mean
+
+# Table 3: bits 2-0 of a code below 128.
+CLASSES = {
+    1: "Left-MI",
+    2: "Right-MI",
+    3: "Left-SSVEP",
+    4: "Right-SSVEP",
+    5: "Pass-SSVEP",
+    6: "Shoot-SSVEP",
+    7: "Idle",
+}
+
+# Table 2: bits 6-3 are what the two robots do, and each behaviour allows only some tasks.
+TASKS_OF_BEHAVIOUR = {
+    1: (1, 3, 7),
+    2: (1, 2, 3, 4),
+    3: (1, 2, 3, 4),
+    4: (2, 4, 7),
+    5: (5, 7),
+    6: (6, 3, 1, 7),
+    7: (6, 4, 2, 7),
+    8: (6, 3, 1, 7),
+    9: (6, 4, 2, 7),
+}
+
+SSVEP_HZ = {3: 15.4, 4: 15.5, 5: 15.6, 6: 15.7}
+"""Section 3.2: sinusoidal luminance, all of initial phase 0."""
+
+CUE_S, TASK_S, ACTION_S = 3, 5, 5
+
+LIMIT_S = 5
+"""Section 8.2: used data below it (decided: 9.9.2 also says "more than 5 s")."""
+
+DEFAULTS = {"missing_trial_s": 5.0, "void_reasons": VOID_REASONS}
+"""Decided: an unreported or missing trial is charged with `missing_trial_s`."""
+
+SCORE_FACTOR = 200
+"""K, section 9.7.2."""
+
+
+def behaviour_of(code: int) -> int | None:
+    """What the robots do, of a task's trigger; None for any other code."""
+    behaviour = code >> 3
+    return behaviour if behaviour in TASKS_OF_BEHAVIOUR else None
+
+
+def read(result: object) -> int | None:
+    number = read_number(result)
+    return number if number in CLASSES else None
+
+
+class TuringReferee(TrialReferee):
+    """Section 8 (one report, its limit), 9.8 (when a trial's data begins), 9.9 (late reports)."""
+
+    classes = CLASSES
+
+    def __init__(self, subject: str, rate: Fraction, rules: Mapping[str, Any]) -> None:
+        super().__init__(subject, rate)
+        self._missing_s = float(exact(rules["missing_trial_s"], "missing_trial_s"))
+
+    def read(self, result: object) -> int | None:
+        return read(result)
+
+    def begins(self, code: int) -> bool:
+        return behaviour_of(code) is not None
+
+    def judge(self, trial: Trial, label: Label, reason: str) -> Verdict:
+        if not trial.reports:
+            why = f"{reason or 'no report'}: wrong, charged {self._missing_s:g} s"
+            return self.one_answer(trial, label, self.no_answer(why), self._missing_s)
+        first = trial.reports[0]
+        why = self._late(first) or self.wrong_because(first, label)
+        return self.one_answer(
+            trial, label, self.answer(first, not why, why), self.seconds(first.used)
+        )
+
+    def _late(self, report: Report) -> str:
+        if report.used < LIMIT_S * self.rate:
+            return ""
+        return f"report at {self.seconds(report.used):.2f} s: must be below {LIMIT_S:.2f} s"
+
+
+def score(verdicts: Sequence[Verdict]) -> float:
+    """Section 9.7: the mean over blocks of 200 * N / L, N = ceil(0.8 * trials)."""
+    return mean([block_score(block) for block in by_block(verdicts)])
+
+
+def block_score(block: Sequence[Verdict]) -> float:
+    """200 * N / L at the trial with which N are right; 0 where that is never reached."""
+    wanted = needed(len(block))
+    right, used_s = 0, 0.0
+    for verdict in block:
+        right += verdict.right[0]
+        used_s += verdict.charged_s or 0.0
+        if right == wanted:
+            return _rate(right, used_s)
+    return 0.0
+
+
+def needed(trials: int) -> int:
+    """ceil(0.8 * trials), in whole numbers."""
+    return -(-4 * trials // 5)
+
+
+def running(verdicts: Sequence[Verdict]) -> float:
+    """While a block runs: 200 * correct / L so far; the blocks before it as they ended."""
+    blocks = by_block(verdicts)
+    if not blocks:
+        return 0.0
+    *ended, last = blocks
+    right = sum(verdict.right[0] for verdict in last)
+    used_s = sum(verdict.charged_s or 0.0 for verdict in last)
+    return mean([*(block_score(block) for block in ended), _rate(right, used_s)])
+
+
+def _rate(right: int, used_s: float) -> float:
+    return SCORE_FACTOR * right / used_s if used_s else 0.0
+
+
+class TuringMask(CodeMask):
+    """Section 6: bits 2-0 of every code below 128 are cleared; what becomes 0 is no trigger."""
+
+    def show(self, code: int) -> int | None:
+        if not 0 <= code < 128:
+            return code
+        return (code & ~0b111) or None
+
+
+class TuringTruth(TruthReader):
+    """Section 6: 240, the task's trigger, 241. Training data (section 10) has the same triggers."""
+
+    label_codes = "8-79 (a task)"
+
+    def __init__(self, rate: Fraction, angles: Angles = None) -> None:
+        super().__init__(rate, angles)
+        self._start: int | None = None  # of the trial that is open
+        self._task: int | None = None
+        self._marked = False  # whether the recording has 240 at all
+
+    def code(self, position: int, code: int) -> list[TruthEvent]:
+        if code == TRIAL_START:
+            return self._begin(position)
+        if code == TRIAL_END:
+            return self._end(position)
+        if 0 < code < 128:
+            return self._label(position, code)
+        return []
+
+    def block_over(self) -> None:
+        if self._start is not None:
+            raise self.error(self._start, "240 without 241", "241 before the block ends")
+
+    def _begin(self, position: int) -> list[TruthEvent]:
+        if self._start is not None:
+            raise self.error(position, "240 within a trial", f"241 after the 240 at {self._start}")
+        self._start, self._task, self._marked = position, None, True
+        return []
+
+    def _end(self, position: int) -> list[TruthEvent]:
+        if self._start is None:
+            raise self.error(position, "241 without 240", "240 before it")
+        if self._task is None:
+            raise self.error(position, "a trial without a task", "a code 8-79 between 240 and 241")
+        self._start = None
+        return []
+
+    def _label(self, position: int, code: int) -> list[TruthEvent]:
+        behaviour, task = code >> 3, code & 0b111
+        if behaviour not in TASKS_OF_BEHAVIOUR:
+            raise self.error(position, f"code {code}, behaviour {behaviour}", "a behaviour of 1-9")
+        allowed = TASKS_OF_BEHAVIOUR[behaviour]
+        if task not in allowed:
+            got = f"code {code}, task {task} with behaviour {behaviour}"
+            raise self.error(position, got, f"one of the tasks {', '.join(map(str, allowed))}")
+        if self._marked and self._start is None:
+            raise self.error(position, f"task {code} outside a trial", "240 before it")
+        if self._marked and self._task is not None:
+            raise self.error(position, f"task {code} after task {self._task}", "one task a trial")
+        self._task = code
+        return [self.label(task)]
+
+
+TRACK = Track(
+    name="turing",
+    title="Brain-computer Turing test",
+    rate=250,
+    leads=NEUSEN_64,
+    lead_kinds=NEUSEN_64_KINDS,
+    packet_samples=10,
+    unit="points",
+    used_unit="s",
+    classes=CLASSES,
+    defaults=DEFAULTS,
+    read=read,
+    make_mask=TuringMask,
+    make_truth=TuringTruth,
+    make_referee=TuringReferee,
+    score=score,
+    running=running,
+)
