@@ -1,0 +1,278 @@
+"""The board is what the judge publishes and the displays consume: rows, lanes, verdicts, signal.
+
+The judge's threads call `team`, `event` and `signal`; a display calls `tick` a few times a second
+and sends what `after` gives. Every update has a number, so that a display which lost its link goes
+on where it left off, and one that can't (the judge was restarted) is given a snapshot instead.
+"""
+
+import secrets
+import threading
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import asdict
+from itertools import groupby, islice
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bci_stream.board.message import Message
+from bci_stream.board.monitor import Monitor
+from bci_stream.board.settled import Embargo, Key, Settled
+from bci_stream.board.standing import IN_PLAY, TIE_RULE, Qualifying, Row, rank
+from bci_stream.board.view import View
+from tracks import TRACKS
+from tracks.run import Run
+from tracks.verdict import Verdict
+
+UPDATES_KEPT: Final = 600
+VERDICTS_KEPT: Final = 40
+"""Of each track, for a page that is opened later."""
+LANES_SHOWN: Final = 12
+"""Lanes of the best teams of each track; a page of a hundred lanes could not be read anyway."""
+
+
+class Board:
+    """Everything that is shown of a contest. All methods may be called from any thread.
+
+    hold_back: for lockstep contests whose teams can see the page: a trial is shown only when no
+    team that waits or runs has it still before it. In real time a closed trial is behind everybody.
+    """
+
+    def __init__(
+        self,
+        contest: str = "BCI contest",
+        qualifying: Qualifying | None = None,
+        *,
+        hold_back: bool = False,
+    ) -> None:
+        self._contest = contest
+        self._hold_back = hold_back
+        self._embargo = Embargo()
+        self._qualifying = qualifying or Qualifying()
+        self._lock = threading.Lock()
+        self._boot = secrets.token_hex(4)
+        self._number = 0
+        self._snapshot: Message | None = None
+        self._updates: deque[Message] = deque(maxlen=UPDATES_KEPT)
+        self._views: dict[Key, View] = {}
+        self._shown: dict[Key, tuple[int, Row]] = {}
+        self._unranked: dict[Key, Row] = {}
+        self._rows: list[Row] = []
+        self._stale = False
+        self._verdicts: dict[str, deque[dict[str, Any]]] = {}
+        self._monitors: dict[str, Monitor] = {}
+        self._changed: set[Key] = set()
+        self._moved: set[Key] = set()
+        self._lanes: dict[Key, dict[str, Any]] = {}
+        self._new_points: dict[str, list[tuple[float, float]]] = {}
+        self._new_verdicts: list[dict[str, Any]] = []
+        self._restarted: list[str] = []
+
+    # What the judge calls
+
+    def team(
+        self, name: str, track: str, status: str = "waiting", reason: str = "", lag_s: float = 0.0
+    ) -> None:
+        """A team appears, or what it is doing changes."""
+        with self._lock:
+            self._view(name, track).is_now(status, reason, lag_s)
+            self._changed.add((track, name))
+            self._release()
+
+    def event(
+        self, team: str, track: str, event: dict[str, Any], verdicts: Sequence[Verdict], run: Run
+    ) -> None:
+        """The run-log line that was just synced, what Run.feed said to it, and that run."""
+        with self._lock:
+            key = (track, team)
+            if event["kind"] == "run":
+                self._begin_run(key)
+            settled = self._view(team, track).take(event, verdicts, run)
+            self._moved.add(key)
+            if event["kind"] != "packet":
+                self._changed.add(key)
+            if settled is not None:
+                self._embargo.add(key, settled)
+                self._release()
+
+    def signal(
+        self, track: str, samples: NDArray[np.float32], rate: float, leads: tuple[str, ...]
+    ) -> None:
+        """Samples (n, leads) as they went over the wire, for the small live view."""
+        with self._lock:
+            monitor = self._monitors.get(track)
+            if monitor is None or not monitor.fits(rate, leads):
+                monitor = self._monitors[track] = Monitor(rate, leads)
+            monitor.add(samples)
+
+    # What the displays call
+
+    def tick(self) -> int:
+        """Gather what changed since the last tick into one update; gives the last one's number."""
+        with self._lock:
+            return self._tick()
+
+    def after(self, cursor: str) -> list[Message] | None:
+        """The updates after the one named `cursor`; None where a snapshot is needed."""
+        with self._lock:
+            boot, _, number = cursor.partition("-")
+            if boot != self._boot or not number.isdecimal() or int(number) > self._number:
+                return None
+            missed = self._number - int(number)
+            if missed > len(self._updates):
+                return None
+            return list(islice(self._updates, len(self._updates) - missed, None))
+
+    def snapshot(self) -> Message:
+        """All that the updates so far amount to, under the number of the last one."""
+        with self._lock:
+            number = self._tick()
+            if self._snapshot is None or self._snapshot.number != number:
+                self._snapshot = Message(self._boot, number, "snapshot", self._everything())
+            return self._snapshot
+
+    def rows(self, track: str | None = None) -> list[Row]:
+        """The ranked rows, of one track or of all."""
+        with self._lock:
+            self._rank()
+            return [row for row in self._rows if track is None or row.track == track]
+
+    def detail(self, team: str, track: str) -> dict[str, Any] | None:
+        """What a team's own page shows; None for a team that is not here."""
+        with self._lock:
+            view = self._views.get((track, team))
+            if view is None:
+                return None
+            self._rank()
+            row = next(row for row in self._rows if (row.track, row.team) == (track, team))
+            return {"row": asdict(row), **view.detail()}
+
+    # Gathering; the lock is held
+
+    def _view(self, team: str, track: str) -> View:
+        key = (track, team)
+        if key not in self._views:
+            self._views[key] = View(team, track)
+            self._changed.add(key)
+        return self._views[key]
+
+    def _begin_run(self, key: Key) -> None:
+        """A team's second run (the next round) takes the place of its first one."""
+        view = self._views.get(key)
+        if view is not None and view.history:
+            track, team = key
+            self._views[key] = View(team, track)
+            self._embargo.forget(key)
+            self._new_points.pop(f"{track}/{team}", None)
+            self._restarted.append(f"{track}/{team}")
+
+    def _release(self) -> None:
+        """Show what is settled, unless a team could still learn a label from it."""
+        for key, settled in self._embargo.release(self._in_play() if self._hold_back else ()):
+            self._show(key, settled)
+
+    def _in_play(self) -> list[Key]:
+        return [key for key, view in self._views.items() if view.status in IN_PLAY]
+
+    def _show(self, key: Key, settled: Settled) -> None:
+        track, team = key
+        view = self._views[key]
+        records = [{"team": team, "track": track} | item for item in view.show(settled)]
+        self._verdicts.setdefault(track, deque(maxlen=VERDICTS_KEPT)).extend(records)
+        self._new_verdicts.extend(records)
+        self._new_points.setdefault(f"{track}/{team}", []).append(view.history[-1])
+        self._changed.add(key)
+
+    def _tick(self) -> int:
+        if data := self._gather():
+            self._number += 1
+            self._updates.append(Message(self._boot, self._number, "update", data))
+        return self._number
+
+    def _everything(self) -> dict[str, Any]:
+        contest = {
+            "name": self._contest,
+            "tie_rule": TIE_RULE,
+            "qualifying": asdict(self._qualifying),
+        }
+        return {
+            "contest": contest,
+            "tracks": self._tracks(),
+            "rows": [_as_sent(order, row) for order, row in self._shown.values()],
+            "history": {f"{t}/{n}": list(view.history) for (t, n), view in self._views.items()},
+            "lanes": {f"{t}/{n}": lane for (t, n), lane in self._lanes.items()},
+            "verdicts": [item for kept in self._verdicts.values() for item in kept],
+            "signal": {track: monitor.whole() for track, monitor in self._monitors.items()},
+        }
+
+    def _gather(self) -> dict[str, Any]:
+        """The parts that changed; an empty dict where none did."""
+        known_tracks = {track for track, _ in self._shown}
+        points, self._new_points = self._new_points, {}
+        verdicts, self._new_verdicts = self._new_verdicts, []
+        restarted, self._restarted = self._restarted, []
+        rows = self._changed_rows()
+        parts = {
+            "rows": rows,
+            "tracks": self._tracks() if {row["track"] for row in rows} - known_tracks else None,
+            "restarted": restarted,
+            "history": points,
+            "lanes": self._changed_lanes(),
+            "verdicts": verdicts,
+            "signal": self._new_signal(),
+        }
+        return {name: part for name, part in parts.items() if part}
+
+    def _tracks(self) -> dict[str, Any]:
+        played = {track for track, _ in self._views}
+        facts = {name: {"title": t.title, "unit": t.unit} for name, t in TRACKS.items()}
+        return {name: fact for name, fact in facts.items() if name in played}
+
+    def _rank(self) -> None:
+        """Ranks anew where a row changed; only that row is asked for anew."""
+        if self._changed:
+            self._unranked |= {key: self._views[key].row() for key in self._changed}
+            self._changed.clear()
+            self._rows = rank(self._unranked.values(), self._qualifying)
+            self._stale = True
+
+    def _changed_rows(self) -> list[dict[str, Any]]:
+        self._rank()
+        if not self._stale:
+            return []
+        self._stale = False
+        changed = []
+        for _, rows in groupby(self._rows, key=lambda row: row.track):
+            for order, row in enumerate(rows):
+                key = (row.track, row.team)
+                if self._shown.get(key) != (order, row):
+                    self._shown[key] = (order, row)
+                    changed.append(_as_sent(order, row))
+        return changed
+
+    def _changed_lanes(self) -> dict[str, Any]:
+        """None for a lane that is shown no more."""
+        best = self._best_running()
+        moved, self._moved = self._moved & best, set()
+        drawn = {key: self._views[key].lane.view() for key in moved | (best - self._lanes.keys())}
+        gone = self._lanes.keys() - best
+        self._lanes = {key: lane for key, lane in self._lanes.items() if key in best} | drawn
+        names: dict[Key, Any] = drawn | dict.fromkeys(gone)
+        return {f"{track}/{team}": lane for (track, team), lane in names.items()}
+
+    def _best_running(self) -> set[Key]:
+        best: dict[str, list[Key]] = {}
+        for row in self._rows:
+            if row.status in ("running", "lagging"):
+                best.setdefault(row.track, []).append((row.track, row.team))
+        return {key for keys in best.values() for key in keys[:LANES_SHOWN]}
+
+    def _new_signal(self) -> dict[str, Any]:
+        pieces = {track: monitor.news() for track, monitor in self._monitors.items()}
+        return {track: piece for track, piece in pieces.items() if piece is not None}
+
+
+def _as_sent(order: int, row: Row) -> dict[str, Any]:
+    """order: the row's place in the table of its track, for teams without a rank too."""
+    return asdict(row) | {"order": order}

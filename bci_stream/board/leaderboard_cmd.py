@@ -1,0 +1,67 @@
+"""`bci-judge leaderboard`: the leaderboard of a store, or of a folder of run logs, printed once."""
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from bci_stream.board.export import to_csv, to_records
+from bci_stream.board.standing import Qualifying, Row
+from bci_stream.board.store import Store, open_store
+from bci_stream.errors import LogError
+
+
+def print_leaderboard(
+    where: str,
+    *,
+    logs: Path | None = None,
+    contest: str | None = None,
+    track: str | None = None,
+    form: str = "table",
+    qualifying: Qualifying | None = None,
+) -> None:
+    """Print the leaderboard of the store `where`; with `logs`, first rebuild it from that folder.
+
+    form: "table", "json" or "csv". Logs that can't be read are named on stderr and left out.
+    """
+    store = open_store(where)
+    try:
+        if logs is not None:
+            _rebuild(store, logs, contest or logs.resolve().name)
+        PRINTERS[form](store.leaderboard(contest, track, qualifying))
+    finally:
+        store.close()
+
+
+def _rebuild(store: Store, folder: Path, contest: str) -> None:
+    if not folder.is_dir():
+        raise LogError(f"{folder} is no folder; give the one that holds the run logs (*.jsonl)")
+    paths = sorted([*folder.rglob("*.jsonl"), *folder.rglob("*.jsonl.gz")])
+    if not paths:
+        raise LogError(f"{folder} holds no run log (*.jsonl)")
+    for problem in store.rebuild(paths, contest).problems:
+        print(f"left out: {problem}", file=sys.stderr)
+
+
+def _print_table(rows: Sequence[Row]) -> None:
+    from rich.console import Console
+
+    from bci_stream.board.terminal import render_leaderboard
+
+    Console().print(render_leaderboard(rows))
+
+
+def _print_json(rows: Sequence[Row]) -> None:
+    print(json.dumps({"rows": to_records(rows)}, ensure_ascii=False))
+
+
+def _print_csv(rows: Sequence[Row]) -> None:
+    print(to_csv(rows), end="")
+
+
+PRINTERS: Final[dict[str, Callable[[Sequence[Row]], None]]] = {
+    "table": _print_table,
+    "json": _print_json,
+    "csv": _print_csv,
+}

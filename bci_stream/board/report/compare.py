@@ -1,0 +1,97 @@
+"""A comparison asks whether two teams differ by more than chance, on the same trials."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import permutation_test
+
+from tracks.verdict import Verdict
+
+FLIPS: Final = 9999
+SEED: Final = 20240611
+
+Array = NDArray[np.float64]
+TrialKey = tuple[str, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Team `a` against team `b` on one track.
+
+    trials: how many both were judged on. difference: mean of a's trial scores less b's.
+    p: of a two-sided paired permutation test. p_holm: corrected for all pairs of the track.
+    """
+
+    track: str
+    a: str
+    b: str
+    trials: int
+    difference: float
+    p: float
+    p_holm: float
+
+
+def trial_scores(verdicts: Sequence[Verdict]) -> dict[TrialKey, float]:
+    """What each scored trial was worth: its share, or how much of its answers were right."""
+    scored = (verdict for verdict in verdicts if verdict.scored)
+    return {(v.subject, v.block, v.trial): _worth(v) for v in scored}
+
+
+def _worth(verdict: Verdict) -> float:
+    if verdict.share is not None:
+        return float(verdict.share)
+    return sum(verdict.right) / len(verdict.right) if verdict.right else 0.0
+
+
+def compare(track: str, teams: Mapping[str, Mapping[TrialKey, float]]) -> list[Comparison]:
+    """Every pair of teams that share trials, the clearest difference first."""
+    pairs = [_pair(track, a, b, teams[a], teams[b]) for a, b in combinations(teams, 2)]
+    return holm([pair for pair in pairs if pair is not None])
+
+
+def _pair(
+    track: str, a: str, b: str, of_a: Mapping[TrialKey, float], of_b: Mapping[TrialKey, float]
+) -> Comparison | None:
+    shared = sorted(of_a.keys() & of_b.keys())
+    if not shared:
+        return None
+    a_scores, b_scores = [of_a[key] for key in shared], [of_b[key] for key in shared]
+    difference = (sum(a_scores) - sum(b_scores)) / len(shared)
+    p = sign_flip_p(a_scores, b_scores)
+    return Comparison(track, a, b, len(shared), difference, p, p)
+
+
+def sign_flip_p(of_a: Sequence[float], of_b: Sequence[float]) -> float:
+    """Two-sided p of the mean difference, by a paired permutation test.
+
+    Were the teams alike, which of a trial's two results is whose would be a coin's choice. All are
+    tried where they are few, FLIPS random ones otherwise.
+    """
+    result = permutation_test(
+        (np.asarray(of_a, dtype=float), np.asarray(of_b, dtype=float)),
+        _mean_difference,
+        permutation_type="samples",
+        vectorized=True,
+        n_resamples=FLIPS,
+        batch=1000,
+        random_state=np.random.default_rng(SEED),
+    )
+    return float(result.pvalue)
+
+
+def _mean_difference(a: Array, b: Array, axis: int = -1) -> Array:
+    return np.asarray(np.mean(a, axis=axis) - np.mean(b, axis=axis))
+
+
+def holm(comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """The comparisons by p, each corrected for being one of several (Holm 1979)."""
+    ordered = sorted(comparisons, key=lambda c: (c.p, c.a, c.b))
+    corrected, least = [], 0.0
+    for index, comparison in enumerate(ordered):
+        least = max(least, min(1.0, comparison.p * (len(ordered) - index)))
+        corrected.append(replace(comparison, p_holm=least))
+    return corrected

@@ -1,0 +1,183 @@
+// The page: follows the judge's events, and draws the leaderboard of a track or a team's own page.
+
+import { drawChart } from "./chart.js";
+import { h, put } from "./dom.js";
+import { linkTo, mark, place, score } from "./format.js";
+import { labelPage, remember, switchLanguage, t, theme } from "./i18n.js";
+import { drawLanes } from "./lanes.js";
+import { drawSignal, hasSignal } from "./signal.js";
+import { reason } from "./reasons.js";
+import { rowsOf, state, takeSnapshot, takeUpdate } from "./state.js";
+import { drawTable } from "./table.js";
+import { drawTeam } from "./team.js";
+
+const main = document.getElementById("main");
+const TEAM_REFRESH_MS = 1000;
+const HEARTBEAT_LOST_MS = 40000;
+const RETRY_MS = 2000;
+let panels = null; // the nodes of the track view, null while a team's page is shown
+let shown = "";
+let leader = "";
+let teamDrawnAt = 0;
+let heardAt = Date.now();
+
+function route() {
+  const [track, team] = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
+  const first = Object.keys(state.tracks)[0] ?? "";
+  return { track: track in state.tracks ? track : first, team: team ?? "" };
+}
+
+function section(name, className, body) {
+  return h("section", { class: `panel ${className}` }, h("h2", { "data-i18n": name }, t(name)), body);
+}
+
+function layTrack() {
+  panels = {
+    table: h("div", { class: "scroll" }), chart: h("div", {}), lanes: h("div", {}),
+    signal: h("canvas", { class: "signal", role: "img", "data-i18n-label": "signal", "aria-label": t("signal") }),
+    noSignal: h("p", { class: "empty" }, t("noSignal")), verdicts: h("ol", { class: "verdicts" }),
+  };
+  const signal = h("div", {}, panels.signal, panels.noSignal);
+  put(main, h("div", { class: "view" },
+    h("div", { class: "wide" }, section("leaderboard", "standings", panels.table), section("overTime", "curves", panels.chart)),
+    h("div", { class: "side" }, section("now", "now", panels.lanes), section("signal", "eeg", signal),
+      section("verdicts", "feed", panels.verdicts))));
+}
+
+function drawVerdicts(track) {
+  const items = state.verdicts.filter((verdict) => verdict.track === track).slice(-30).toReversed();
+  put(panels.verdicts, items.length ? items.map((verdict) => {
+    const said = verdict.reported ? ` · ${verdict.reported}` : "";
+    return h("li", { class: verdict.mark }, h("b", { class: "mark" }, mark(verdict)), " ",
+      h("a", { href: linkTo(verdict) }, verdict.team), h("small", {}, ` ${place(verdict)}${said}`),
+      h("span", { class: "why" }, reason(verdict.reason)));
+  }) : h("p", { class: "empty" }, t("noVerdicts")));
+}
+
+function drawSignalPanel(track) {
+  panels.signal.hidden = !hasSignal(track);
+  panels.noSignal.hidden = hasSignal(track);
+  drawSignal(panels.signal, track);
+}
+
+function announce(rows) {
+  const first = rows.find((row) => row.rank === 1);
+  if (first && first.team !== leader) {
+    leader = first.team;
+    document.getElementById("announce").textContent =
+      t("leads", { team: first.team, score: score(first.score), unit: t(first.unit) });
+  }
+}
+
+function drawTrack(track, changed) {
+  if (panels === null) layTrack();
+  const rows = rowsOf(track);
+  if (changed("rows")) drawTable(panels.table, rows, state.contest.qualifying);
+  if (changed("rows") || changed("history")) drawChart(panels.chart, rows, state.history);
+  if (changed("rows") || changed("lanes")) drawLanes(panels.lanes, rows, state.lanes);
+  if (changed("verdicts")) drawVerdicts(track);
+  drawSignalPanel(track);
+  announce(rows);
+}
+
+function drawTabs(current) {
+  const names = Object.keys(state.tracks);
+  put(document.getElementById("tracks"), names.map((name) => h("a",
+    { href: `#/${name}`, "aria-current": name === current ? "page" : null }, t(name))));
+}
+
+function drawShell(current) {
+  document.getElementById("contest").textContent = state.contest.name;
+  document.title = `${state.contest.name} · ${t("leaderboard")}`;
+  document.getElementById("tie-rule").textContent = t("tieRule");
+  drawTabs(current);
+}
+
+function draw(changed = () => true) {
+  if (state.contest === null) return;
+  const { track, team } = route();
+  const where = `${track}/${team}`;
+  if (where !== shown) {
+    shown = where;
+    panels = null;
+    put(main);
+    changed = () => true;
+  }
+  if (changed("tracks")) drawShell(track);
+  if (!team) {
+    drawTrack(track, changed);
+  } else if (changed("tracks") || Date.now() - teamDrawnAt > TEAM_REFRESH_MS) {
+    teamDrawnAt = Date.now();
+    drawTeam(main, track, team);
+  }
+}
+
+function showLink(name) {
+  document.getElementById("live").dataset.state = name;
+  document.getElementById("live-text").textContent = t(name);
+}
+
+// The browser reconnects by itself and names the last update it saw; the judge answers with what
+// followed it, or, where it can't (a restart), with a new snapshot.
+function follow() {
+  const events = new EventSource("/api/v1/events");
+  heardAt = Date.now();
+  const watch = setInterval(() => {
+    // A link that died without a word (a laptop that slept) never errs: start anew.
+    if (Date.now() - heardAt > HEARTBEAT_LOST_MS) restart(0);
+  }, 5000);
+  const restart = (wait) => {
+    clearInterval(watch);
+    events.close();
+    setTimeout(follow, wait);
+  };
+  const hear = (take) => (message) => {
+    heardAt = Date.now();
+    take(message.data);
+  };
+  events.onopen = () => showLink("live");
+  events.onerror = () => {
+    showLink("lost");
+    if (events.readyState === EventSource.CLOSED) restart(RETRY_MS);
+  };
+  events.addEventListener("alive", hear(() => {}));
+  events.addEventListener("snapshot", hear((data) => {
+    takeSnapshot(JSON.parse(data));
+    shown = "";
+    draw();
+  }));
+  events.addEventListener("update", hear((data) => {
+    const update = JSON.parse(data);
+    takeUpdate(update);
+    draw((part) => part in update);
+  }));
+}
+
+function setTheme(name) {
+  if (name === "dark" || name === "light") document.documentElement.dataset.theme = name;
+}
+
+document.getElementById("language").addEventListener("click", () => {
+  switchLanguage();
+  showLink(document.getElementById("live").dataset.state);
+  shown = "";
+  draw();
+});
+document.getElementById("theme").addEventListener("click", () => {
+  const dark = document.documentElement.dataset.theme
+    ? document.documentElement.dataset.theme === "dark"
+    : matchMedia("(prefers-color-scheme: dark)").matches;
+  setTheme(dark ? "light" : "dark");
+  remember("theme", dark ? "light" : "dark");
+  draw();
+});
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault(); // the hash is the page's route
+  main.focus();
+});
+addEventListener("hashchange", () => draw());
+addEventListener("resize", () => draw());
+setTheme(theme);
+labelPage();
+showLink("connecting");
+follow();

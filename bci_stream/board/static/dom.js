@@ -1,0 +1,50 @@
+// Building blocks of the page. Text always enters through text nodes and attributes through
+// setAttribute, so nothing that a team sends can become markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function fill(node, attributes, children) {
+  for (const [name, value] of Object.entries(attributes ?? {})) {
+    if (value === null || value === undefined || value === false) continue;
+    node.setAttribute(name, value === true ? "" : String(value));
+  }
+  for (const child of children.flat(Infinity)) {
+    if (child === null || child === undefined || child === false) continue;
+    node.append(child instanceof Node ? child : document.createTextNode(String(child)));
+  }
+  return node;
+}
+
+export function h(tag, attributes, ...children) {
+  return fill(document.createElement(tag), attributes, children);
+}
+
+export function s(tag, attributes, ...children) {
+  return fill(document.createElementNS(SVG, tag), attributes, children);
+}
+
+export function put(node, ...children) {
+  node.replaceChildren(...children.flat(Infinity).filter((child) => child instanceof Node));
+  return node;
+}
+
+// A colour class for each team: a team keeps its colour for as long as the page is open.
+const COLOURS = 8;
+const given = new Map();
+
+export function colour(key) {
+  if (!given.has(key)) given.set(key, given.size % COLOURS);
+  return `c${given.get(key)}`;
+}
+
+// Ticks at 1, 2 or 5 times a power of ten, about `count` of them between low and high.
+export function ticks(low, high, count) {
+  const raw = (high - low) / count || 1;
+  const power = 10 ** Math.floor(Math.log10(raw));
+  const step = [1, 2, 5, 10].map((m) => m * power).find((m) => m >= raw);
+  const result = [];
+  for (let value = Math.ceil(low / step) * step; value <= high + step * 1e-9; value += step) {
+    result.push(Number(value.toPrecision(12)));
+  }
+  return result;
+}

@@ -1,0 +1,114 @@
+// The words of the page, in the two languages of the contest.
+
+const WORDS = {
+  en: {
+    skip: "Skip to the leaderboard", tracks: "Tracks", language: "Language: 中文", theme: "Dark or light",
+    connecting: "Connecting…", live: "Live", lost: "Reconnecting…", other: "中文",
+    leaderboard: "Leaderboard", rank: "Rank", team: "Team", score: "Score", accuracy: "Accuracy",
+    used: "Data used", trials: "Trials", latency: "Latency p50 / p99", status: "Status",
+    overTime: "Score over time", now: "Current trial", signal: "Signal", verdicts: "Verdicts",
+    noTeams: "No team has joined yet. Teams appear here by themselves.",
+    noScores: "Scores appear with the first judged trial.",
+    noVerdicts: "Verdicts appear when a trial is closed.", noSignal: "No signal yet.",
+    noTrial: "No trial is running.",
+    line: "qualifying line", top: "top {n}", qualifies: "qualifies",
+    waiting: "waiting", running: "running", lagging: "lagging by {s} s", gone: "gone",
+    finished: "finished", stopped: "stopped", crashed: "crashed", timeout: "over its time",
+    disqualified: "disqualified",
+    right: "right", wrong: "wrong", unscored: "not scored", reported: "Reported", truth: "Truth",
+    verdict: "Verdict", block: "Block", trial: "Trial", subject: "Subject", why: "Why",
+    report: "report", trigger: "trigger", more: "and {n} more teams",
+    subjectOf: "subject {subject}, block {block}, trial {trial}",
+    blockOf: "subject {subject}, block {block}", sequences: "sequences", partly: "partly",
+    trialsOf: "Trials", confusion: "Confusion matrix", usedOf: "Data used in each trial",
+    angles: "Joint angles of the last closed trial", predicted: "reported", measured: "measured",
+    confusionHint: "Rows: truth. Columns: what was reported.", none: "none",
+    back: "All teams", unknownTeam: "There is no team of this name on this track.",
+    notLoaded: "This could not be loaded from the judge.",
+    sessions: "Scores of the subjects", leads: "{team} leads with {score} {unit}",
+    seconds: "s", microvolts: "µV", closedOnly: "Only closed trials count here.",
+    tieRule: "Ties: higher accuracy, then less data used; still equal: the rank is shared.",
+    mi: "Motor imagery", turing: "Turing", emotion: "Emotion", ecog: "ECoG", erp: "P300 speller",
+    points: "points", "bits/min": "bits/min", "share of seconds": "of seconds",
+  },
+  zh: {
+    skip: "跳到排行榜", tracks: "赛道", language: "Language: English", theme: "深色或浅色",
+    connecting: "连接中…", live: "直播", lost: "重新连接…", other: "English",
+    leaderboard: "排行榜", rank: "名次", team: "队伍", score: "得分", accuracy: "正确率",
+    used: "所用数据", trials: "试次", latency: "延迟 p50 / p99", status: "状态",
+    overTime: "得分曲线", now: "当前试次", signal: "信号", verdicts: "判定",
+    noTeams: "还没有队伍加入。队伍加入后会自动出现。",
+    noScores: "第一个试次判定后显示得分。",
+    noVerdicts: "试次结束后显示判定。", noSignal: "还没有信号。",
+    noTrial: "当前没有试次。",
+    line: "晋级线", top: "前 {n} 名", qualifies: "晋级",
+    waiting: "等待中", running: "进行中", lagging: "落后 {s} 秒", gone: "已离开",
+    finished: "已完成", stopped: "已停止", crashed: "已崩溃", timeout: "超时",
+    disqualified: "取消资格",
+    right: "正确", wrong: "错误", unscored: "不计分", reported: "报告", truth: "真值",
+    verdict: "判定", block: "区块", trial: "试次", subject: "受试者", why: "原因",
+    report: "报告", trigger: "触发", more: "另有 {n} 支队伍",
+    subjectOf: "受试者 {subject}，区块 {block}，试次 {trial}",
+    blockOf: "受试者 {subject}，区块 {block}", sequences: "轮", partly: "部分正确",
+    trialsOf: "试次", confusion: "混淆矩阵", usedOf: "各试次所用数据",
+    angles: "最近结束试次的关节角度", predicted: "报告", measured: "实测",
+    confusionHint: "行：真值；列：报告。", none: "无",
+    back: "所有队伍", unknownTeam: "该赛道没有这支队伍。",
+    notLoaded: "无法从裁判端加载。",
+    sessions: "各受试者得分", leads: "{team} 以 {score} {unit} 领先",
+    seconds: "秒", microvolts: "µV", closedOnly: "只计入已结束的试次。",
+    tieRule: "同分时：正确率高者在前，其次所用数据少者；仍相同则并列。",
+    mi: "运动想象", turing: "图灵", emotion: "情绪", ecog: "皮层脑电", erp: "P300 拼写",
+    points: "分", "bits/min": "比特/分", "share of seconds": "秒正确率",
+  },
+};
+
+function remembered(name) {
+  try {
+    return localStorage.getItem(name);
+  } catch {
+    return null; // a browser that keeps nothing still gets the page
+  }
+}
+
+export function remember(name, value) {
+  try {
+    localStorage.setItem(name, value);
+  } catch {
+    // see above
+  }
+}
+
+const wish = new URLSearchParams(location.search);
+let language =
+  wish.get("lang") ?? remembered("lang") ?? (navigator.language.startsWith("zh") ? "zh" : "en");
+if (!(language in WORDS)) language = "en";
+
+export const theme = wish.get("theme") ?? remembered("theme");
+
+export function currentLanguage() {
+  return language;
+}
+
+export function t(word, values = {}) {
+  const text = WORDS[language][word] ?? word;
+  return text.replace(/\{(\w+)\}/g, (_, name) => values[name] ?? "");
+}
+
+export function switchLanguage() {
+  language = language === "en" ? "zh" : "en";
+  remember("lang", language);
+  labelPage();
+}
+
+export function labelPage() {
+  document.documentElement.lang = language === "zh" ? "zh-CN" : "en";
+  for (const node of document.querySelectorAll("[data-i18n]")) {
+    node.textContent = t(node.dataset.i18n);
+  }
+  for (const node of document.querySelectorAll("[data-i18n-label]")) {
+    node.setAttribute("aria-label", t(node.dataset.i18nLabel));
+    node.title = t(node.dataset.i18nLabel);
+  }
+  document.getElementById("language").textContent = t("other");
+}

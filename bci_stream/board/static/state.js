@@ -1,0 +1,42 @@
+// What the page knows: a snapshot, and the updates that followed it, each with its number.
+
+import { addSignal, forgetSignals } from "./signal.js";
+import { keyOf } from "./format.js";
+
+const VERDICTS_KEPT = 400;
+
+export const state = { contest: null, tracks: {}, rows: new Map(), history: {}, lanes: {}, verdicts: [] };
+
+function addSignals(pieces) {
+  for (const [track, piece] of Object.entries(pieces ?? {})) addSignal(track, piece);
+}
+
+export function takeSnapshot(snapshot) {
+  state.contest = snapshot.contest;
+  state.tracks = snapshot.tracks;
+  state.rows = new Map(snapshot.rows.map((row) => [keyOf(row), row]));
+  state.history = snapshot.history;
+  state.lanes = snapshot.lanes;
+  state.verdicts = snapshot.verdicts;
+  forgetSignals();
+  addSignals(snapshot.signal);
+}
+
+export function takeUpdate(update) {
+  Object.assign(state.tracks, update.tracks);
+  for (const row of update.rows ?? []) state.rows.set(keyOf(row), row);
+  for (const key of update.restarted ?? []) state.history[key] = [];
+  for (const [key, points] of Object.entries(update.history ?? {})) {
+    state.history[key] = [...(state.history[key] ?? []), ...points];
+  }
+  for (const [key, lane] of Object.entries(update.lanes ?? {})) {
+    if (lane === null) delete state.lanes[key];
+    else state.lanes[key] = lane;
+  }
+  state.verdicts = [...state.verdicts, ...(update.verdicts ?? [])].slice(-VERDICTS_KEPT);
+  addSignals(update.signal);
+}
+
+export function rowsOf(track) {
+  return [...state.rows.values()].filter((row) => row.track === track).sort((a, b) => a.order - b.order);
+}

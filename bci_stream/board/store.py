@@ -1,0 +1,161 @@
+"""A store knows contests, teams and runs: an index that can be rebuilt from the run logs."""
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Final
+
+from bci_stream.board.database import Cursor, Database, SqliteDatabase
+from bci_stream.board.errors import StoreError
+from bci_stream.board.fold import StoredRun, fold_log
+from bci_stream.board.standing import Qualifying, Row, rank
+from bci_stream.errors import LogError, RuleError
+
+VERSION: Final = 1
+
+SCHEMA: Final = (
+    "CREATE TABLE IF NOT EXISTS store_version (version INTEGER NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS contests (name TEXT PRIMARY KEY)",
+    """CREATE TABLE IF NOT EXISTS teams (
+        contest TEXT NOT NULL REFERENCES contests (name), name TEXT NOT NULL,
+        PRIMARY KEY (contest, name))""",
+    """CREATE TABLE IF NOT EXISTS runs (
+        log TEXT PRIMARY KEY, contest TEXT NOT NULL, log_bytes BIGINT NOT NULL,
+        team TEXT NOT NULL, track TEXT NOT NULL, score DOUBLE PRECISION NOT NULL,
+        row_json TEXT NOT NULL, sessions_json TEXT NOT NULL,
+        FOREIGN KEY (contest, team) REFERENCES teams (contest, name))""",
+    "CREATE INDEX IF NOT EXISTS runs_by_track ON runs (contest, track, score)",
+)
+
+PUT_RUN: Final = """INSERT INTO runs
+    (log, contest, log_bytes, team, track, score, row_json, sessions_json)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT (log) DO UPDATE SET contest = excluded.contest, log_bytes = excluded.log_bytes,
+    team = excluded.team, track = excluded.track, score = excluded.score,
+    row_json = excluded.row_json, sessions_json = excluded.sessions_json"""
+
+ROW_FIELDS: Final = frozenset(field.name for field in fields(Row))
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """What a rebuild found: how many logs it took, and which it can't read and why."""
+
+    runs: int
+    problems: tuple[str, ...]
+
+
+class Store:
+    """Contests, teams and runs in a database; opening it makes or checks its tables."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        try:
+            with database.transaction() as cursor:
+                for statement in SCHEMA:
+                    cursor.execute(statement)
+                self._check_version(cursor)
+        except StoreError:
+            database.close()
+            raise
+
+    def _check_version(self, cursor: Cursor) -> None:
+        cursor.execute("SELECT max(version) FROM store_version")
+        found = cursor.fetchall()[0][0]
+        if found is None:
+            cursor.execute("INSERT INTO store_version VALUES (?)", (VERSION,))
+        elif found > VERSION:
+            raise StoreError(
+                f"the store {self._database.name} is of version {found}, written by a newer "
+                f"bci-judge; this one reads up to {VERSION}: upgrade it, or give another store"
+            )
+
+    def put(self, run: StoredRun) -> None:
+        """Keep a run; one that was kept before, under the same log, is replaced."""
+        with self._database.transaction() as cursor:
+            _put(cursor, run)
+
+    def rebuild(
+        self, logs: Iterable[Path], contest: str = "", tell: Callable[[Path], None] | None = None
+    ) -> Rebuilt:
+        """Forget all and read the run logs anew; readers see the old rows until it is done."""
+        runs, problems = [], []
+        for path in logs:
+            if tell is not None:
+                tell(path)
+            try:
+                runs.append(fold_log(path, contest))
+            except (LogError, RuleError, OSError) as error:
+                problems.append(f"{path}: {error}")
+        with self._database.transaction() as cursor:
+            for table in ("runs", "teams", "contests"):
+                cursor.execute(f"DELETE FROM {table}")
+            for run in runs:
+                _put(cursor, run)
+        return Rebuilt(len(runs), tuple(problems))
+
+    def runs(self, contest: str | None = None, track: str | None = None) -> list[StoredRun]:
+        """All runs, or those of a contest or track, in the order of their logs' names."""
+        wanted = [("contest", contest), ("track", track)]
+        given = [(name, value) for name, value in wanted if value is not None]
+        where = " AND ".join(f"{name} = ?" for name, _ in given)
+        sql = "SELECT log, contest, log_bytes, row_json, sessions_json FROM runs"
+        with self._database.transaction() as cursor:
+            cursor.execute(
+                f"{sql}{' WHERE ' + where if where else ''} ORDER BY log", [v for _, v in given]
+            )
+            return [_stored(values) for values in cursor.fetchall()]
+
+    def contests(self) -> list[str]:
+        with self._database.transaction() as cursor:
+            cursor.execute("SELECT name FROM contests ORDER BY name")
+            return [name for (name,) in cursor.fetchall()]
+
+    def leaderboard(
+        self,
+        contest: str | None = None,
+        track: str | None = None,
+        qualifying: Qualifying | None = None,
+    ) -> list[Row]:
+        """The ranked rows; a team's best run on a track is the one that counts."""
+        return rank(best_runs(run.row for run in self.runs(contest, track)), qualifying)
+
+    def close(self) -> None:
+        self._database.close()
+
+
+def best_runs(rows: Iterable[Row]) -> list[Row]:
+    """One row a team and track: the one that ranks first."""
+    by_team: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        by_team.setdefault((row.track, row.team), []).append(row)
+    return [rank(group)[0] for group in by_team.values()]
+
+
+def open_store(where: str) -> Store:
+    """A postgresql:// URL opens PostgreSQL; anything else is the path of a SQLite file."""
+    if where.startswith(("postgresql://", "postgres://")):
+        from bci_stream.board.store_postgres import PostgresDatabase
+
+        return Store(PostgresDatabase(where))
+    return Store(SqliteDatabase(Path(where.removeprefix("sqlite:///"))))
+
+
+def _put(cursor: Cursor, run: StoredRun) -> None:
+    cursor.execute(
+        "INSERT INTO contests (name) VALUES (?) ON CONFLICT (name) DO NOTHING", (run.contest,)
+    )
+    cursor.execute(
+        "INSERT INTO teams (contest, name) VALUES (?, ?) ON CONFLICT (contest, name) DO NOTHING",
+        (run.contest, run.row.team),
+    )
+    row = {name: getattr(run.row, name) for name in sorted(ROW_FIELDS)}
+    values = (run.log, run.contest, run.log_bytes, run.row.team, run.row.track, run.row.score)
+    cursor.execute(PUT_RUN, (*values, json.dumps(row), json.dumps(run.sessions)))
+
+
+def _stored(values: tuple[Any, ...]) -> StoredRun:
+    log, contest, log_bytes, row_json, sessions_json = values
+    row = {name: value for name, value in json.loads(row_json).items() if name in ROW_FIELDS}
+    return StoredRun(log, contest, log_bytes, Row(**row), json.loads(sessions_json))

@@ -1,0 +1,114 @@
+"""The emotion part of the decoders' benchmark: across people, a decision each second, causally.
+
+Recordings are npz files a person: `rate` and `class0` to `class8` (leads, samples), one clip a
+class. They become sessions of the track at its rate, the clips in an order drawn from a seed;
+each person is decoded by models of the others.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from _bench_row import Row
+from numpy.typing import NDArray
+from scipy.signal import resample_poly
+
+from bci_stream.packet import Lead
+from decoders.decoder import Decoder
+from decoders.emotion import EmotionDecoder
+from decoders.emotion_model import pack
+from decoders.emotion_training import Person, person_of, train
+from decoders.offline import OfflineRun, run_offline
+from decoders.references_b import EntropyClassifier, UsualClass
+from replay.recording import ArrayBlock, Recording
+from tracks.emotion import CLASSES, CLIPS
+
+LEADS = ("AF3", "F7", "F3", "FC5", "T7", "P7", "O1", "O2", "P8", "T8", "FC6", "F4", "F8", "AF4")
+RATE = 250
+PAUSE_S = 1
+ORDERS = 2
+"""Each person is decoded with the clips in so many orders: the units that run along depend on it.
+"""
+FIRST_CLIP = {label: min(n for n, (_, c) in CLIPS.items() if c == label) for label in CLASSES}
+
+Make = Callable[[list[Person]], Decoder]
+METHODS: dict[str, Make] = {
+    "emotion-de": lambda people: EmotionDecoder(model=pack(train(people, LEADS))),
+    "DE + LDA": lambda people: EntropyClassifier(people, len(LEADS), "lda"),
+    "DE + SVM": lambda people: EntropyClassifier(people, len(LEADS), "svm"),
+    "one class": lambda _: UsualClass(),
+}
+
+
+def run(data_dir: Path) -> list[Row]:
+    """Rows of everybody who stands in data_dir/emotion."""
+    paths = [path for path in sorted((data_dir / "emotion").glob("*.npz")) if _is_person(path)]
+    if len(paths) < 2:
+        return []
+    trained = [person_of(session_of(path, order=0), LEADS) for path in paths]
+    rows = []
+    for name, make in METHODS.items():
+        runs = [_left_out(paths, trained, number, make) for number in range(len(paths))]
+        rows.append(_row(name, runs))
+    return rows
+
+
+def _is_person(path: Path) -> bool:
+    with np.load(path, allow_pickle=False) as file:
+        whole = {"rate", *(f"class{label}" for label in CLASSES)} <= set(file.files)
+        return whole and len(file["class0"]) == len(LEADS)
+
+
+def session_of(path: Path, order: int) -> Recording:
+    """One person's clips in an order, as one block."""
+    with np.load(path, allow_pickle=False) as file:
+        rate = round(float(file["rate"]))
+        clips = {label: _at_rate(file[f"class{label}"], rate) for label in CLASSES}
+    labels = [int(label) for label in np.random.default_rng(order).permutation(list(CLASSES))]
+    pause = PAUSE_S * RATE
+    parts = [np.repeat(clips[labels[0]][:1], pause, axis=0)]
+    triggers = [(0, 250), (10, 242)]
+    at = pause
+    for label in labels:
+        clip = clips[label]
+        triggers += [(at - RATE // 10, FIRST_CLIP[label]), (at, 240), (at + len(clip) - 1, 241)]
+        parts += [clip, np.repeat(clip[-1:], pause, axis=0)]
+        at += len(clip) + pause
+    triggers.append((at - 1, 243))
+    leads = tuple(Lead(name) for name in LEADS)
+    block = ArrayBlock(np.concatenate(parts), tuple(triggers))
+    return Recording(path.stem, float(RATE), leads, [block])
+
+
+def _at_rate(clip: NDArray[np.float32], rate: int) -> NDArray[np.float32]:
+    """(leads, samples) -> (samples, leads) at the track's rate."""
+    first = clip[:, :1].astype(np.float64)
+    divisor = np.gcd(RATE, rate)
+    resampled = resample_poly(clip - first, RATE // divisor, rate // divisor, axis=1) + first
+    return np.ascontiguousarray(resampled.T, dtype=np.float32)
+
+
+def _left_out(paths: list[Path], people: list[Person], number: int, make: Make) -> list[OfflineRun]:
+    decoder = make([*people[:number], *people[number + 1 :]])
+    sessions = [session_of(paths[number], order) for order in range(1, ORDERS + 1)]
+    return [run_offline("emotion", decoder, [session]) for session in sessions]
+
+
+def _row(name: str, runs: list[list[OfflineRun]]) -> Row:
+    scores = [float(np.mean([outcome.score for outcome in person])) for person in runs]
+    compute_s = np.concatenate([outcome.compute_s for person in runs for outcome in person])
+    return Row(
+        track="emotion",
+        data=f"{len(runs)} people",
+        method=name,
+        ours=name == "emotion-de",
+        measure="track score (share right of 9)",
+        score=float(np.mean(scores)),
+        low=min(scores),
+        high=max(scores),
+        spread="lowest and highest person",
+        n=len(runs) * ORDERS * len(CLASSES),
+        mean_ms=1e3 * float(compute_s.mean()),
+        worst_ms=1e3 * float(compute_s.max()),
+        note="one clip a class: whoever knows the clip knows the class; chance is 0.111",
+    )

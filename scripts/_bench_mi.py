@@ -1,0 +1,105 @@
+"""Motor imagery on real recordings: EEGMMIDB as left, right, feet; each pair of runs left out once.
+
+Runs 04 08 12 hold left and right fists, 06 10 14 both feet (both fists there are no class of ours and
+are left out). A pair (04+06, ...) is one session of two blocks; the others train.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from _bench_row import Row
+from _bench_stats import bootstrap
+
+from bci_stream.packet import Lead
+from decoders import mi_training
+from decoders.mi import MiDecoder
+from decoders.model import Model
+from decoders.offline import OfflineRun, run_offline
+from decoders.references import CspLda, Mdm, TangentSpaceLr
+from replay.recording import ArrayBlock, Recording
+from tracks.mi import IMAGERY_S, score
+from tracks.verdict import Verdict
+
+PAIRS = ((4, 6), (8, 10), (12, 14))
+METHODS: dict[str, tuple[Any, Any, bool]] = {
+    "mi-riemann": (mi_training.fit, MiDecoder, True),
+    "mi-csp (CSP+LDA)": (CspLda.fit, CspLda, False),
+    "mi-mdm (MDM)": (Mdm.fit, Mdm, False),
+    "mi-ts (TS+LR)": (TangentSpaceLr.fit, TangentSpaceLr, False),
+}
+SEGMENT_TIMES_S = (0, 2, 3)
+
+
+def run(data_dir: Path) -> list[Row]:
+    """Rows for every subject with all three pairs of runs in data_dir/mi."""
+    rows: list[Row] = []
+    for subject in subjects(data_dir / "mi"):
+        sessions = [session(data_dir / "mi", subject, pair) for pair in PAIRS]
+        rows += [_row(subject, method, sessions) for method in METHODS]
+    return rows
+
+
+def subjects(folder: Path) -> list[str]:
+    """Those of whom every run is there."""
+    wanted = [number for pair in PAIRS for number in pair]
+    names = sorted({path.name[:4] for path in folder.glob("S???R??.edf")})
+    return [s for s in names if all((folder / f"{s}R{n:02d}.edf").exists() for n in wanted)]
+
+
+def session(folder: Path, subject: str, pair: tuple[int, int]) -> Recording:
+    """A pair of runs as one session of two blocks, with the track's training triggers."""
+    import mne
+
+    blocks = []
+    for run_number, classes in zip(pair, ({"T1": 1, "T2": 2}, {"T2": 3}), strict=True):
+        path = folder / f"{subject}R{run_number:02d}.edf"
+        raw = mne.io.read_raw_edf(path, preload=True, verbose="ERROR")
+        rate = float(raw.info["sfreq"])
+        samples = np.ascontiguousarray(raw.get_data().T * 1e6, dtype=np.float32)
+        triggers = [(0, 242)]
+        for mark in raw.annotations:
+            label = classes.get(str(mark["description"]))
+            if label is not None:
+                triggers += _imagery(round(float(mark["onset"]) * rate), label, rate)
+        inside = [(place, code) for place, code in triggers if place < len(samples)]
+        blocks.append(ArrayBlock(samples, tuple(inside)))
+        leads = tuple(Lead(name) for name in raw.ch_names)
+    return Recording(subject, rate, leads, blocks)
+
+
+def _imagery(start: int, label: int, rate: float) -> list[tuple[int, int]]:
+    marks = [(start + round(s * rate), 10 * label + 1 + k) for k, s in enumerate(SEGMENT_TIMES_S)]
+    return [*marks, (start + round(IMAGERY_S * rate), 241)]
+
+
+def _row(subject: str, method: str, sessions: Sequence[Recording]) -> Row:
+    fit, decoder_class, ours = METHODS[method]
+    outcomes: list[OfflineRun] = []
+    for left_out in range(len(sessions)):
+        training = [s for k, s in enumerate(sessions) if k != left_out]
+        model: Model = fit(training, seed=0, progress=lambda _: None)
+        outcomes.append(run_offline("mi", decoder_class(model=model), [sessions[left_out]]))
+    verdicts = [verdict for outcome in outcomes for verdict in outcome.run.verdicts()]
+    compute_ms = 1e3 * np.concatenate([outcome.compute_s for outcome in outcomes])
+    low, high = bootstrap(verdicts, score)
+    return Row(
+        track="mi",
+        data=f"EEGMMIDB {subject}",
+        method=method,
+        ours=ours,
+        measure="bits/min",
+        score=score(verdicts),
+        low=low,
+        high=high,
+        spread="95 % bootstrap over trials",
+        n=len(verdicts),
+        mean_ms=float(compute_ms.mean()),
+        worst_ms=float(compute_ms.max()),
+        note="right at 2, 3, 4 s: " + ", ".join(f"{p:.2f}" for p in _shares(verdicts)),
+    )
+
+
+def _shares(verdicts: Sequence[Verdict]) -> list[float]:
+    return [float(np.mean([verdict.right[k] for verdict in verdicts])) for k in range(3)]

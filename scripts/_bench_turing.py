@@ -1,0 +1,208 @@
+"""The turing part of the decoders' benchmark: its SSVEP side, on recorded flicker, causally.
+
+Recordings are pairs of FIF files a person (events 1 rest, 2 13 Hz, 3 21 Hz, 4 17 Hz; 5 s a
+trial). They become sessions of the track: each run a block, each trial a task trigger with the
+three frequencies and idling as candidates. Two measures: the track's own score, and the share of
+right answers when every method must answer at the same moment.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import mne
+import numpy as np
+from _bench_row import Row
+from _bench_stats import bootstrap
+from numpy.typing import NDArray
+
+from bci_stream.packet import Lead
+from decoders.decoder import Decoder
+from decoders.offline import OfflineRun, packet_samples_of, run_offline, track_of
+from decoders.references_b import CanonicalCorrelation, Recited
+from decoders.turing import TuringDecoder
+from replay.recording import ArrayBlock, Recording
+
+FREQUENCIES_HZ = {3: 13.0, 4: 21.0, 5: 17.0}
+IDLE = 7
+TASK_OF_EVENT = {1: IDLE, 2: 3, 3: 4, 4: 5}
+BEHAVIOUR_OF_TASK = {3: 1, 4: 4, 5: 5, IDLE: 1}
+TASKS = dict.fromkeys(BEHAVIOUR_OF_TASK.values(), (3, 4, 5, IDLE))
+"""The track has no behaviour that allows all of these, so the codes take one that allows the task;
+the decoder is told that each allows all, and so learns nothing from them."""
+WINDOWS_S = (2.0, 3.0, 4.96)
+OURS = "turing-phase"
+
+
+@dataclass
+class Told:
+    """What a method said of one person: the judged run, and its answers at each of WINDOWS_S.
+
+    strengths: how sure it was of each, by its own measure; ours needs none.
+    """
+
+    person: Recording
+    outcome: OfflineRun
+    truth: list[int]
+    at: dict[float, list[int]]
+    strengths: dict[float, list[float]]
+
+
+def run(data_dir: Path) -> list[Row]:
+    """Rows of everybody who stands in data_dir/ssvep."""
+    people = [read_person(folder) for folder in sorted((data_dir / "ssvep").glob("*"))]
+    people = [person for person in people if person.blocks]
+    if not people:
+        return []
+    methods = {
+        OURS: [_ours(person) for person in people],
+        "CCA": [_correlated(person, bands=1) for person in people],
+        "FBCCA": [_correlated(person, bands=3) for person in people],
+    }
+    rows = [_score_row(name, told) for name, told in methods.items() if name == OURS]
+    rows += [_best_window_row(name, told) for name, told in methods.items() if name != OURS]
+    for window_s in WINDOWS_S:
+        rows += [_accuracy_row(name, told, window_s) for name, told in methods.items()]
+    return rows
+
+
+def read_person(folder: Path) -> Recording:
+    """All runs of one person, a block each."""
+    blocks = []
+    leads: tuple[Lead, ...] = ()
+    rate = 256.0
+    for path in sorted(folder.glob("*_raw.fif")):
+        events_path = path.with_name(path.name.replace("_raw.fif", "-eve.fif"))
+        if not events_path.exists():
+            continue
+        raw = mne.io.read_raw_fif(path, preload=True, verbose="error")
+        events = mne.read_events(events_path, verbose="error")
+        rate = float(raw.info["sfreq"])
+        leads = tuple(Lead(name) for name in raw.ch_names)
+        signal = np.asarray(raw.get_data().T * 1e6, dtype=np.float32)
+        blocks.append(ArrayBlock(signal, _triggers(events, raw.first_samp)))
+    return Recording(folder.name, rate, leads, blocks)
+
+
+def _triggers(events: NDArray[np.int64], first: int) -> tuple[tuple[int, int], ...]:
+    tasks = [(at - first, TASK_OF_EVENT[code]) for at, _, code in events if code in TASK_OF_EVENT]
+    coded = [(int(at), 8 * BEHAVIOUR_OF_TASK[task] + task) for at, task in tasks]
+    return ((0, 242), *coded)
+
+
+def _ours(person: Recording) -> Told:
+    at: dict[float, list[int]] = {window: [] for window in WINDOWS_S}
+    packet_samples = packet_samples_of(track_of("turing"), person.rate)
+
+    def watch(tasks: Sequence[int], path: NDArray[np.float64]) -> None:
+        flicker = [number for number, task in enumerate(tasks) if task != IDLE]
+        for window in WINDOWS_S:
+            steps = int(window * person.rate) // packet_samples
+            belief = path[min(steps, len(path)) - 1, flicker]
+            at[window].append(tasks[flicker[int(np.argmax(belief))]])
+
+    decoder = TuringDecoder(frequencies_hz=FREQUENCIES_HZ, tasks_of_behaviour=TASKS, watch=watch)
+    return _told(decoder, person, at, {})
+
+
+def _correlated(person: Recording, bands: int) -> Told:
+    decoder = CanonicalCorrelation(FREQUENCIES_HZ, WINDOWS_S, bands)
+    return _told(decoder, person, decoder.answers, decoder.strengths)
+
+
+def _told(
+    decoder: Decoder,
+    person: Recording,
+    at: dict[float, list[int]],
+    strengths: dict[float, list[float]],
+) -> Told:
+    outcome = run_offline("turing", decoder, [person])
+    truth = next(event for event in outcome.events if event["kind"] == "truth")
+    labels = [int(label) for block in truth["blocks"] for label in block]
+    return Told(person, outcome, labels, at, strengths)
+
+
+def _score_row(name: str, told: list[Told]) -> Row:
+    return _scored(name, [one.outcome.score for one in told], told, "stops when it is sure")
+
+
+def _best_window_row(name: str, told: list[Told]) -> Row:
+    """The reference at the window that suits it best, with a threshold for rest.
+
+    The threshold is fitted on the OTHER people's labels, which ours never sees: a generous reference.
+    """
+    scores = {window: _scores_with_rest(told, window) for window in WINDOWS_S}
+    best = max(WINDOWS_S, key=lambda window: float(np.mean(scores[window])))
+    note = f"at {best} s, its best window; rest below a strength fitted on the others' labels"
+    return _scored(name, scores[best], told, note)
+
+
+def _scores_with_rest(told: list[Told], window_s: float) -> list[float]:
+    scores = []
+    for number, one in enumerate(told):
+        threshold = _rest_below([*told[:number], *told[number + 1 :]], window_s)
+        pairs = zip(one.at[window_s], one.strengths[window_s], strict=True)
+        answers = [task if strength >= threshold else IDLE for task, strength in pairs]
+        scores.append(run_offline("turing", Recited(answers, window_s), [one.person]).score)
+    return scores
+
+
+def _rest_below(others: list[Told], window_s: float) -> float:
+    """The strength that parts rest from flicker best in other people's labelled trials."""
+    strength = np.concatenate([one.strengths[window_s] for one in others])
+    said = np.concatenate([one.at[window_s] for one in others])
+    truth = np.concatenate([one.truth for one in others])
+    tried = np.quantile(strength, np.linspace(0, 1, 101))
+    right = [np.mean(np.where(strength >= limit, said, IDLE) == truth) for limit in tried]
+    return float(tried[int(np.argmax(right))])
+
+
+def _scored(name: str, scores: list[float], told: list[Told], note: str) -> Row:
+    low, high = bootstrap(scores, _mean)
+    return Row(
+        track="turing",
+        data=f"SSVEP, {len(told)} people",
+        method=name,
+        ours=name == OURS,
+        measure="track score, 3 frequencies + rest",
+        score=float(np.mean(scores)),
+        low=low,
+        high=high,
+        spread="95 % bootstrap over people",
+        n=sum(len(one.truth) for one in told),
+        note=f"{note}; a block with less than 80 % right scores 0",
+        **_times(told),
+    )
+
+
+def _accuracy_row(name: str, told: list[Told], window_s: float) -> Row:
+    shares = [_share_right(one, window_s) for one in told]
+    low, high = bootstrap(shares, _mean)
+    return Row(
+        track="turing",
+        data=f"SSVEP, {len(told)} people",
+        method=name,
+        ours=name == OURS,
+        measure=f"right of 3 frequencies at {window_s} s",
+        score=float(np.mean(shares)),
+        low=low,
+        high=high,
+        spread="95 % bootstrap over people",
+        n=sum(label != IDLE for one in told for label in one.truth),
+        note="rests left out; all methods choose among the frequencies",
+        **_times(told),
+    )
+
+
+def _share_right(told: Told, window_s: float) -> float:
+    pairs = zip(told.truth, told.at[window_s], strict=True)
+    return float(np.mean([said == true for true, said in pairs if true != IDLE]))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values))
+
+
+def _times(told: list[Told]) -> dict[str, float]:
+    compute_s = np.concatenate([one.outcome.compute_s for one in told])
+    return {"mean_ms": 1e3 * float(compute_s.mean()), "worst_ms": 1e3 * float(compute_s.max())}

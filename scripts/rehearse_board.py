@@ -1,0 +1,126 @@
+"""Try the leaderboard before there are teams: made-up runs, folded by the real judge's rules.
+
+python scripts/rehearse_board.py --track erp --track mi --teams 8 --speed 20
+"""
+
+import time
+from collections.abc import Iterator
+from itertools import count
+
+import click
+import numpy as np
+
+from bci_stream.board.feed import Board
+from bci_stream.board.rehearsal import Event, Rehearsal
+from bci_stream.board.standing import Qualifying
+from tracks import TRACKS
+from tracks.run import Run
+
+NAMES = (
+    "Alpha Waves", "清华脑机一队", "Riemann's Children", "Kalman & Sons", "静息态", "Mu Rhythm",
+    "Cortex Crew", "P300 Express", "Null Hypothesis", "Berger 1924", "Delta Force", "Theta Phi",
+)  # fmt: skip
+ENDS = (
+    ("finished", ""),
+    ("finished", ""),
+    ("finished", ""),
+    ("crashed", "exit code 1: ValueError"),
+)
+
+
+def cast(track: str, teams: int, seed: int) -> list[Rehearsal]:
+    """The teams of one track: the same questions, falling skill."""
+    names = [NAMES[i] if i < len(NAMES) else f"Team {i + 1}" for i in range(teams)]
+    return [
+        Rehearsal(
+            track, name, skill=max(0.35, 0.95 - 0.06 * i), blocks=2, trials=12, seed=seed,
+            latency_s=0.008 * (1 + i), end=ENDS[i % len(ENDS)][0], detail=ENDS[i % len(ENDS)][1],
+        )
+        for i, name in enumerate(names)
+    ]  # fmt: skip
+
+
+class Player:
+    """Feeds one team's made-up log to the board, up to a moment of its own clock."""
+
+    def __init__(self, board: Board, rehearsal: Rehearsal) -> None:
+        self._board = board
+        self._team, self._track = rehearsal.team, rehearsal.track
+        self._events = rehearsal.events()
+        self._run = Run()
+        self._next: Event | None = next(self._events)
+
+    @property
+    def done(self) -> bool:
+        return self._next is None
+
+    def play_until(self, t: float) -> None:
+        while self._next is not None and self._next.get("t", 0.0) <= t:
+            event = self._next
+            self._board.event(self._team, self._track, event, self._run.feed(event), self._run)
+            self._next = next(self._events, None)
+
+
+def signal(rate: int, leads: int, seed: int) -> Iterator[np.ndarray]:
+    """EEG-like noise with a 10 Hz rhythm, in packets of a fifth of a second."""
+    random = np.random.default_rng(seed)
+    level, n = np.zeros(leads), rate // 5
+    for packet in count():
+        steps = random.normal(0, 4, (n, leads)).cumsum(axis=0) + level
+        level = 0.8 * steps[-1]
+        t = (packet * n + np.arange(n))[:, None] / rate
+        yield (steps + 12 * np.sin(2 * np.pi * 10 * t + np.arange(leads))).astype(np.float32)
+
+
+def play(board: Board, casts: dict[str, list[Rehearsal]], speed: float, until_s: float) -> None:
+    """Play everything at `speed` times real time, with a bit of signal to look at."""
+    players = [Player(board, part) for parts in casts.values() for part in parts]
+    signals = {t: signal(TRACKS[t].rate, len(TRACKS[t].leads), 1) for t in casts}
+    start = time.monotonic()
+    for tick in count():
+        t = 0.2 * tick
+        for player in players:
+            player.play_until(t * speed)
+        for track, packets in signals.items():
+            board.signal(track, next(packets), TRACKS[track].rate, TRACKS[track].leads)
+        if t * speed > until_s or all(player.done for player in players):
+            return
+        time.sleep(max(0.0, start + t - time.monotonic()))
+
+
+@click.command()
+@click.option("--track", "tracks", multiple=True, default=("erp",), type=click.Choice(list(TRACKS)))
+@click.option("--teams", default=8, show_default=True, help="Teams on each track.")
+@click.option("--speed", default=10.0, show_default=True, help="Times real time.")
+@click.option("--host", default="127.0.0.1", show_default=True)
+@click.option("--port", default=8000, show_default=True)
+@click.option("--seed", default=1, show_default=True)
+def main(
+    tracks: tuple[str, ...], teams: int, speed: float, host: str, port: int, seed: int
+) -> None:
+    """Show a made-up contest in the terminal and on a page, until Ctrl-C."""
+    from bci_stream.board.terminal import TerminalBoard
+    from bci_stream.board.web import WebBoard
+    from bci_stream.errors import BciError
+
+    board = Board("Rehearsal", Qualifying(top=3))
+    page = WebBoard(board, host, port)
+    try:
+        page.start()
+    except BciError as error:
+        raise click.ClickException(str(error)) from None
+    click.echo(f"The page is at {page.url}")
+    try:
+        with TerminalBoard(board):
+            play(board, {track: cast(track, teams, seed) for track in tracks}, speed, float("inf"))
+        click.echo("The rehearsal is over; the page stays up. Ctrl-C ends it.")
+        while True:
+            time.sleep(3600)
+    except KeyboardInterrupt:
+        click.echo("stopped")
+    finally:
+        page.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""Take the pictures of docs/leaderboard.md: a made-up contest, in headless Chromium.
+
+python scripts/shoot_board.py            (needs playwright, pillow and Debian's chromium)
+"""
+
+from pathlib import Path
+
+from PIL import Image
+from playwright.sync_api import Browser, sync_playwright
+from rehearse_board import cast, play
+
+from bci_stream.board.feed import Board
+from bci_stream.board.standing import Qualifying
+from bci_stream.board.web import WebBoard
+from tracks import TRACKS
+
+FOLDER = Path(__file__).parents[1] / "docs" / "img"
+FLAGS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+SHOTS = {
+    "board-light": (1440, 900, "light", "?lang=en"),
+    "board-dark": (1600, 900, "dark", "?lang=en"),
+    "board-phone": (390, 1440, "light", "?lang=en"),
+    "board-chinese": (1440, 900, "light", "?lang=zh#/turing"),
+    "board-team": (1440, 900, "light", "?lang=en#/mi/Alpha%20Waves"),
+    "board-ecog": (1440, 900, "dark", "?lang=en#/ecog/Alpha%20Waves"),
+}
+
+
+def shoot(browser: Browser, url: str, name: str) -> None:
+    """One picture, in few colours, so that it is small."""
+    width, height, scheme, where = SHOTS[name]
+    page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
+    page.goto(url + where)
+    page.wait_for_selector("table")
+    page.wait_for_timeout(1000)  # the signal and the team's page are drawn a moment later
+    path = FOLDER / f"{name}.png"
+    page.screenshot(path=path)
+    page.close()
+    colours = Image.open(path).convert("RGB").quantize(128, dither=Image.Dither.NONE)
+    colours.save(path, optimize=True)
+
+
+def main() -> None:
+    board = Board("World Robot Contest · BCI finals", Qualifying(top=3))
+    page = WebBoard(board, port=0)
+    page.start()
+    play(board, {track: cast(track, 7, 1) for track in TRACKS}, speed=20, until_s=165)
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path="/usr/bin/chromium", args=list(FLAGS))
+        for name in SHOTS:
+            shoot(browser, page.url, name)
+        browser.close()
+    page.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,312 @@
+"""The board: what the judge publishes, and what a page may know of it when."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bci_stream.board.feed import LANES_SHOWN, UPDATES_KEPT, Board
+from bci_stream.board.rehearsal import Rehearsal
+from bci_stream.board.standing import Qualifying
+from tracks import TRACKS
+from tracks.run import Run
+
+Snapshot = dict[str, Any]
+
+
+def apply(state: Snapshot, update: dict[str, Any]) -> None:
+    """What the page does with an update (state.js), in Python."""
+    state["tracks"] |= update.get("tracks", {})
+    rows = {(row["track"], row["team"]): row for row in state["rows"] + update.get("rows", [])}
+    state["rows"] = list(rows.values())
+    state["history"] |= {key: [] for key in update.get("restarted", [])}
+    for key, points in update.get("history", {}).items():
+        state["history"][key] = state["history"].get(key, []) + points
+    for key, lane in update.get("lanes", {}).items():
+        state["lanes"].pop(key, None)
+        if lane is not None:
+            state["lanes"][key] = lane
+    state["verdicts"] = state["verdicts"] + update.get("verdicts", [])
+
+
+def plain(data: Any) -> Any:
+    return json.loads(json.dumps(data))
+
+
+def comparable(snapshot: Snapshot) -> Snapshot:
+    kept = {name: snapshot[name] for name in ("tracks", "rows", "history", "lanes")}
+    return kept | {"rows": sorted(kept["rows"], key=lambda row: (row["track"], row["order"]))}
+
+
+@pytest.mark.parametrize("every", [1, 7, 400])
+def test_a_snapshot_and_the_updates_after_it_amount_to_the_next_snapshot(every: int) -> None:
+    board = Board()
+    runs = [(Rehearsal("mi", name, trials=3, seed=2).events(), name, Run()) for name in "ab"]
+    board.team("c", "erp")
+    state = plain(board.snapshot().data)
+    cursor = board.snapshot().id
+    for number, events in enumerate(zip(*(run[0] for run in runs), strict=True)):
+        for event, (_, name, run) in zip(events, runs, strict=True):
+            board.event(name, "mi", event, run.feed(event), run)
+        if number % every == 0:
+            board.tick()
+            for message in board.after(cursor) or []:
+                apply(state, plain(message.data))
+                cursor = message.id
+    board.tick()
+    for message in board.after(cursor) or []:
+        apply(state, plain(message.data))
+    final = plain(board.snapshot().data)
+    assert comparable(state) == comparable(final)
+    assert len(state["verdicts"]) == 6
+
+
+def test_a_teams_next_run_takes_the_place_of_its_last_one(feed_board: Callable[..., Run]) -> None:
+    board = Board()
+    state = plain(board.snapshot().data)
+    cursor = board.snapshot().id
+    feed_board(board, "a", "mi", Rehearsal("mi", "a", 1.0, trials=3).events())
+    board.tick()
+    again = feed_board(board, "a", "mi", Rehearsal("mi", "a", 0.3, trials=2, seed=8).events())
+    board.tick()
+    for message in board.after(cursor) or []:
+        apply(state, plain(message.data))
+    row = board.rows()[0]
+    assert (row.trials, row.score) == (2, again.result()["score"])
+    assert len(state["history"]["mi/a"]) == 3  # two trials and the end
+    assert comparable(state) == comparable(plain(board.snapshot().data))
+
+
+def test_an_idle_board_has_no_news() -> None:
+    board = Board()
+    board.team("a", "mi")
+    assert board.tick() == 1
+    assert board.tick() == 1
+    board.team("a", "mi")
+    assert board.tick() == 1
+
+
+def test_a_page_goes_on_where_it_left_off_and_is_given_a_snapshot_where_that_is_too_long_ago() -> (
+    None
+):
+    board = Board()
+    board.team("a", "mi")
+    first = board.snapshot().id
+    assert board.after(first) == []
+    for number in range(3):
+        board.team("a", "mi", "lagging", lag_s=float(number))
+        board.tick()
+    missed = board.after(first)
+    assert missed is not None
+    assert [message.number for message in missed] == [2, 3, 4]
+    for number in range(UPDATES_KEPT):
+        board.team("a", "mi", "lagging", lag_s=float(number + 10))
+        board.tick()
+    assert board.after(first) is None
+
+
+def test_exactly_the_updates_that_are_kept_can_be_caught_up_with() -> None:
+    board = Board()
+    boot = board.snapshot().id.partition("-")[0]
+    for number in range(UPDATES_KEPT + 5):
+        board.team("a", "mi", "lagging", lag_s=float(number))
+        last = board.tick()
+    for missed in (0, 1, UPDATES_KEPT - 1, UPDATES_KEPT):
+        assert len(board.after(f"{boot}-{last - missed}") or []) == missed
+    assert board.after(f"{boot}-{last - UPDATES_KEPT - 1}") is None
+
+
+@pytest.mark.parametrize("cursor", ["", "nonsense", "0badcafe-1", "-", "-1"])
+def test_the_cursor_of_another_judge_or_of_nobody_asks_for_a_snapshot(cursor: str) -> None:
+    board = Board()
+    board.team("a", "mi")
+    assert board.tick() == 1
+    assert board.after(cursor) is None
+
+
+def test_a_cursor_from_the_future_asks_for_a_snapshot() -> None:
+    board = Board()
+    boot = board.snapshot().id.partition("-")[0]
+    assert board.after(f"{boot}-99") is None
+
+
+def test_the_final_score_is_that_of_the_log_bit_for_bit(feed_board: Callable[..., Run]) -> None:
+    for track in TRACKS:
+        board = Board()
+        rehearsal = Rehearsal(track, "a", 0.7, subjects=2, trials=2, seed=5)
+        run = feed_board(board, "a", track, rehearsal.events())
+        row = board.rows()[0]
+        assert row.score == run.result()["score"]
+        assert row.status == "finished"
+        assert row.rank == 1
+
+
+def test_at_the_end_the_running_score_gives_way_to_the_final_one(
+    feed_board: Callable[..., Run],
+) -> None:
+    """A turing block that never gets enough right runs above 0 and ends with 0."""
+    board = Board()
+    feed_board(board, "a", "turing", Rehearsal("turing", "a", 0.5, trials=8, seed=2).events())
+    detail = board.detail("a", "turing")
+    assert detail is not None
+    assert max(score for _, score in detail["history"][:-1]) > 0
+    assert detail["history"][-1][1] == board.rows()[0].score == 0.0
+
+
+@pytest.mark.parametrize("truth_first", [False, True])
+@pytest.mark.parametrize("nth", [0, 1])
+@pytest.mark.parametrize("track", list(TRACKS))
+def test_nothing_that_is_shown_changes_with_the_label_of_an_open_trial(
+    track: str, nth: int, truth_first: bool
+) -> None:
+    """Runs whose labels differ from the n-th trial on look the same until that trial is closed."""
+    events = list(Rehearsal(track, "a", 1.0, trials=3, seed=1).events())
+    if truth_first:  # as in a log that is judged again: all labels are known from the beginning
+        events[2:] = sorted(events[2:], key=lambda event: event["kind"] != "truth")
+    shown = [shown_until(track, events, nth, swap) for swap in (False, True)]
+    assert shown[0] == shown[1]
+
+
+def shown_until(track: str, events: list[dict[str, Any]], nth: int, swap: bool) -> list[object]:
+    """All that was shown after each event, up to the verdict on the n-th trial."""
+    board, run, truths, closed, shown = Board(), Run(), 0, 0, []
+    board._boot = "same"
+    for event in events:
+        truths += event["kind"] == "truth"
+        told = other_truth(event) if swap and truths > nth else event
+        verdicts = run.feed(told)
+        closed += len(verdicts)
+        if closed > nth:
+            return shown
+        board.event("a", track, told, verdicts, run)
+        if event["kind"] != "packet" or verdicts:
+            shown.append((board.snapshot().encoded, json.dumps(board.detail("a", track))))
+    raise AssertionError("no trial was closed")
+
+
+def other_truth(event: dict[str, Any]) -> dict[str, Any]:
+    """The same log line with other labels."""
+    if event["kind"] != "truth":
+        return event
+    if "label" in event:
+        return event | {"label": 1 if event["label"] != 1 else 2}
+    if "clips" in event:
+        return event | {"clips": [c | {"label": (c["label"] + 1) % 9} for c in event["clips"]]}
+    return event | {"angles": (np.array(event["angles"]) + 1).tolist()}
+
+
+def test_a_verdict_and_the_score_appear_together_when_the_trial_is_closed() -> None:
+    board, run = Board(), Run()
+    for event in Rehearsal("erp", "a", 1.0, trials=1, seed=1).events():
+        verdicts = run.feed(event)
+        board.event("a", "erp", event, verdicts, run)
+        row = board.rows()[0]
+        shown = board.snapshot().data["verdicts"]
+        assert len(shown) == row.trials == len(board.detail("a", "erp")["trials"])  # type: ignore[index]
+    assert row.trials == 1
+
+
+def test_held_back_verdicts_wait_for_the_slowest_team_in_play(
+    feed_board: Callable[..., Run],
+) -> None:
+    board = Board(hold_back=True)
+    board.team("slow", "mi", "running")
+    feed_board(board, "fast", "mi", Rehearsal("mi", "fast", trials=3, seed=1).events())
+    fast = board.rows()[0]
+    assert (fast.status, fast.trials, fast.score) == ("finished", 0, 0.0)
+    run = Run()
+    seen = []
+    for event in Rehearsal("mi", "slow", trials=3, seed=1).events():
+        board.event("slow", "mi", event, run.feed(event), run)
+        counts = {row.team: row.trials for row in board.rows()}
+        assert counts["fast"] <= counts["slow"]
+        seen.append(counts["fast"])
+    assert sorted(set(seen)) == [0, 1, 2, 3]
+
+
+def test_held_back_angles_are_those_of_the_trial_that_is_shown(
+    feed_board: Callable[..., Run],
+) -> None:
+    board = Board(hold_back=True)
+    board.team("slow", "ecog", "running")
+    feed_board(board, "fast", "ecog", Rehearsal("ecog", "fast", trials=2, seed=1).events())
+    assert angles_of(board, "fast") is None
+    run, seen = Run(), []
+    for event in Rehearsal("ecog", "slow", trials=2, seed=1).events():
+        board.event("slow", "ecog", event, run.feed(event), run)
+        if (angles := angles_of(board, "fast")) is not None and angles not in seen:
+            seen.append(angles)
+    alone = Board()
+    feed_board(alone, "fast", "ecog", Rehearsal("ecog", "fast", trials=2, seed=1).events())
+    assert len(seen) == 2
+    assert seen[-1] == angles_of(alone, "fast")
+
+
+def angles_of(board: Board, team: str) -> Any:
+    detail = board.detail(team, "ecog")
+    return detail and detail["angles"]
+
+
+def test_an_ecog_run_that_ends_before_a_trial_is_closed_shows_no_angles(
+    feed_board: Callable[..., Run],
+) -> None:
+    events = list(Rehearsal("ecog", "a", trials=1).events())
+    board = Board()
+    feed_board(board, "a", "ecog", [*events[:20], events[-1]])
+    assert angles_of(board, "a") is None
+
+
+@pytest.mark.parametrize("status", ["gone", "crashed", "disqualified", "timeout"])
+def test_a_team_that_is_out_holds_nothing_back(status: str, feed_board: Callable[..., Run]) -> None:
+    board = Board(hold_back=True)
+    board.team("slow", "mi", "waiting")
+    feed_board(board, "fast", "mi", Rehearsal("mi", "fast", trials=2).events())
+    assert board.rows()[0].trials == 0
+    board.team("slow", "mi", status)
+    assert board.rows()[0].trials == 2
+
+
+def test_teams_of_the_same_name_on_two_tracks_are_two_rows() -> None:
+    board = Board()
+    board.team("a", "mi")
+    board.team("a", "erp", "running")
+    assert {(row.track, row.status) for row in board.rows()} == {
+        ("mi", "waiting"),
+        ("erp", "running"),
+    }
+    assert [row.track for row in board.rows("mi")] == ["mi"]
+
+
+def test_the_snapshot_announces_the_tie_rule_and_the_line() -> None:
+    contest = Board("Finals", Qualifying(top=3)).snapshot().data["contest"]
+    assert contest["name"] == "Finals"
+    assert "share the rank" in contest["tie_rule"]
+    assert contest["qualifying"] == {"top": 3, "least_score": None}
+
+
+def test_a_page_is_sent_the_lanes_of_the_best_teams_only() -> None:
+    board = Board()
+    for number in range(LANES_SHOWN + 5):
+        board.team(f"t{number}", "mi", "running")
+    assert len(board.snapshot().data["lanes"]) == LANES_SHOWN
+
+
+def test_a_lane_goes_when_its_run_ends(feed_board: Callable[..., Run]) -> None:
+    board = Board()
+    board.team("a", "mi", "running")
+    assert "mi/a" in board.snapshot().data["lanes"]
+    feed_board(board, "a", "mi", Rehearsal("mi", "a", trials=1).events())
+    assert board.snapshot().data["lanes"] == {}
+
+
+def test_an_unknown_team_has_no_detail() -> None:
+    assert Board().detail("nobody", "mi") is None
+
+
+def test_why_a_run_ended_is_shown(feed_board: Callable[..., Run]) -> None:
+    board = Board()
+    rehearsal = Rehearsal("mi", "a", trials=1, end="crashed", detail="exit code 3")
+    feed_board(board, "a", "mi", rehearsal.events())
+    assert (board.rows()[0].status, board.rows()[0].reason) == ("crashed", "exit code 3")

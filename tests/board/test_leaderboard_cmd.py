@@ -1,0 +1,51 @@
+"""`bci-judge leaderboard` prints a store."""
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bci_stream.board.leaderboard_cmd import print_leaderboard
+from bci_stream.board.rehearsal import Rehearsal
+from bci_stream.errors import LogError
+
+
+@pytest.fixture
+def folder(write_log: Callable[..., Path]) -> Path:
+    write_log("a", Rehearsal("mi", "alpha", 0.9, trials=3))
+    return write_log("b", Rehearsal("mi", "beta", 0.4, trials=3)).parent
+
+
+def test_it_prints_a_table_json_or_csv_of_the_same_rows(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = str(folder / "store.sqlite")
+    print_leaderboard(where, logs=folder, form="json")
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [row["team"] for row in rows] == ["alpha", "beta"]
+    print_leaderboard(where, form="csv")
+    read = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [float(row["score"]) for row in read] == [row["score"] for row in rows]
+    print_leaderboard(where, form="table")
+    assert "alpha" in capsys.readouterr().out
+
+
+def test_a_log_that_cannot_be_read_is_named_and_the_rest_is_shown(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "c.jsonl").write_text("{")
+    print_leaderboard(str(folder / "store.sqlite"), logs=folder, form="json")
+    captured = capsys.readouterr()
+    assert len(json.loads(captured.out)["rows"]) == 2
+    assert "left out" in captured.err
+    assert "c.jsonl" in captured.err
+
+
+def test_a_folder_without_logs_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(LogError, match="holds no run log"):
+        print_leaderboard(str(tmp_path / "store.sqlite"), logs=tmp_path)
+    with pytest.raises(LogError, match="is no folder"):
+        print_leaderboard(str(tmp_path / "store.sqlite"), logs=tmp_path / "nowhere")

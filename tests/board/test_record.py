@@ -1,0 +1,76 @@
+"""What the board shows of a verdict."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bci_stream.board.record import LONGEST, Confusion, brief, mark, record, reported
+from tracks.verdict import Answer, Verdict
+
+CLASSES = ("left", "right", "feet")
+
+
+def answer(said: str | None, right: bool | None = True, **more: object) -> Answer:
+    values = {"result": said, "said": said, "when": 1.5, "unit": "s", "right": right, "reason": ""}
+    return Answer(**(values | more))  # type: ignore[arg-type]
+
+
+def verdict(*answers: Answer, right: tuple[bool, ...] = (), **more: object) -> Verdict:
+    values = {
+        "subject": "S01", "block": 0, "trial": 2, "label": "left", "answers": answers,
+        "scored": True, "right": right,
+    }  # fmt: skip
+    return Verdict(**(values | more))  # type: ignore[arg-type]
+
+
+@given(st.one_of(st.text(), st.integers(), st.lists(st.text())))
+def test_what_a_team_sends_is_shown_as_one_short_printable_line(value: object) -> None:
+    text = brief(value)
+    assert len(text) <= LONGEST
+    assert text.isprintable()
+
+
+def test_terminal_escapes_are_not_passed_on() -> None:
+    assert "\x1b" not in brief("\x1b[2J\x07boo")
+
+
+def test_a_trial_is_right_wrong_or_partly_so() -> None:
+    assert mark(verdict(right=(True, True, True)), CLASSES) == "right"
+    assert mark(verdict(right=(False, True, False)), CLASSES) == "partly"
+    assert mark(verdict(right=(False,)), CLASSES) == "wrong"
+    assert mark(verdict(right=(True,), scored=False), CLASSES) == "unscored"
+    assert mark(verdict(share=55.0), ()) == "measured"
+
+
+def test_used_data_is_what_was_charged_or_else_the_mean_of_the_answers() -> None:
+    assert record(verdict(answer("left"), charged_s=9.0), CLASSES)["used_s"] == 9.0
+    both = verdict(answer("left", when=2.0), answer("left", when=3.0))
+    assert record(both, CLASSES)["used_s"] == 2.5
+    assert record(verdict(answer(None, when=None)), CLASSES)["used_s"] is None
+
+
+def test_each_reason_is_given_once() -> None:
+    late = "report 1 at 2.04 s: limit 2.00 s"
+    shown = record(verdict(answer("left", reason=late), answer("feet", reason=late)), CLASSES)
+    assert shown["reason"] == late
+
+
+def test_many_answers_are_summed_up() -> None:
+    many = [answer("left")] * 7 + [answer("feet")] * 2 + [answer(None, when=None, result=None)]
+    assert reported(verdict(*many)) == "left ×7, feet ×2, – ×1"
+
+
+def test_confusion_counts_answers_that_entered_the_score() -> None:
+    confusion = Confusion()
+    confusion.add(verdict(answer("left"), answer("feet", False), answer(None, False)))
+    confusion.add(verdict(answer("feet"), label="feet"))
+    confusion.add(verdict(answer("right", None)))
+    confusion.add(verdict(answer("right"), scored=False))
+    assert confusion.table(CLASSES) == {
+        "labels": ["left", "feet"],
+        "columns": ["left", "feet", ""],
+        "counts": [[1, 1, 1], [0, 1, 0]],
+    }
+
+
+def test_without_answers_there_is_no_confusion_table() -> None:
+    assert Confusion().table(CLASSES) is None

@@ -1,0 +1,121 @@
+"""The store in a real PostgreSQL server, started here where there is one."""
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from bci_stream.board.errors import StoreError
+from bci_stream.board.fold import fold_log
+from bci_stream.board.rehearsal import Rehearsal
+from bci_stream.board.store import Store, open_store
+
+pytest.importorskip("psycopg", reason="psycopg is not installed (extra `postgres`)")
+
+
+def find_tool(name: str) -> str | None:
+    folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    return shutil.which(name, path=os.pathsep.join([*map(str, folders), os.environ["PATH"]]))
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def as_server_user() -> list[str]:
+    """PostgreSQL refuses to run as root; a user `postgres` comes with its package."""
+    return ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """The URL of a new server; skips where none can be started."""
+    initdb, pg_ctl = find_tool("initdb"), find_tool("pg_ctl")
+    if initdb is None or pg_ctl is None:
+        pytest.skip("no PostgreSQL server is installed (initdb, pg_ctl)")
+    prefix = as_server_user() if os.geteuid() == 0 else []
+    if prefix and subprocess.run(["id", "postgres"], capture_output=True, check=False).returncode:
+        pytest.skip("running as root, and there is no user `postgres` to run the server as")
+    with tempfile.TemporaryDirectory(prefix="bci-postgres-") as name:
+        folder, port = Path(name), free_port()
+        if prefix:
+            shutil.chown(folder, "postgres", "postgres")
+        data = folder / "data"
+        run([*prefix, initdb, "-D", data, "-U", "judge", "-A", "trust", "-N"], folder)
+        options = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 -c fsync=off"
+        server = [*prefix, pg_ctl, "-D", data, "-o", options, "-l", folder / "log", "-w"]
+        run([*server, "start"], folder)
+        yield f"postgresql://judge@127.0.0.1:{port}/postgres"
+        run([*server, "-m", "immediate", "stop"], folder)
+
+
+def run(command: list[str | Path], folder: Path) -> None:
+    # No pipes: the server inherits pg_ctl's output and would keep them open.
+    quiet = subprocess.DEVNULL
+    subprocess.run(command, check=True, cwd=folder, stdout=quiet, stderr=quiet)
+
+
+@pytest.fixture
+def store(server: str) -> Iterator[Store]:
+    opened = open_store(server)
+    opened.rebuild([])
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def logs(write_log: Callable[..., Path]) -> list[Path]:
+    teams = {"alpha": 0.95, "O'Brien; ?%s": 0.4}
+    return [
+        write_log(str(number), Rehearsal("mi", team, skill, trials=3, seed=3))
+        for number, (team, skill) in enumerate(teams.items())
+    ]
+
+
+def test_both_databases_hold_the_same_after_the_same_logs(
+    store: Store, logs: list[Path], tmp_path: Path
+) -> None:
+    embedded = open_store(str(tmp_path / "contest.sqlite"))
+    for opened in (store, embedded):
+        assert opened.rebuild(logs, "finals").runs == 2
+    assert store.runs() == embedded.runs()
+    assert store.leaderboard("finals", "mi") == embedded.leaderboard("finals", "mi")
+    assert store.contests() == ["finals"]
+    embedded.close()
+
+
+def test_putting_a_run_again_replaces_it(store: Store, logs: list[Path]) -> None:
+    store.put(fold_log(logs[0]))
+    store.put(fold_log(logs[0]))
+    assert len(store.runs()) == 1
+
+
+def test_a_second_judge_reads_what_the_first_one_wrote(
+    store: Store, logs: list[Path], server: str
+) -> None:
+    store.put(fold_log(logs[0]))
+    other = open_store(server)
+    assert other.runs() == store.runs()
+    other.close()
+
+
+def test_a_store_from_a_newer_version_is_refused(store: Store, server: str) -> None:
+    with store._database.transaction() as cursor:
+        cursor.execute("UPDATE store_version SET version = 99")
+    with pytest.raises(StoreError, match=r"version 99.*newer"):
+        open_store(server)
+    with store._database.transaction() as cursor:
+        cursor.execute("UPDATE store_version SET version = 1")
+
+
+def test_a_server_that_is_not_there_is_named_without_the_password() -> None:
+    with pytest.raises(StoreError, match="can't be opened") as caught:
+        open_store(f"postgresql://judge:secret@127.0.0.1:{free_port()}/contest")
+    assert "secret" not in str(caught.value)

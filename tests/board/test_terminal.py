@@ -1,0 +1,70 @@
+"""The leaderboard in a terminal."""
+
+import io
+from collections.abc import Callable
+
+from rich.console import Console
+
+from bci_stream.board.feed import Board
+from bci_stream.board.rehearsal import Rehearsal
+from bci_stream.board.standing import Qualifying, Row, rank
+from bci_stream.board.terminal import SPARKS, TerminalBoard, render_leaderboard, sparkline
+from tracks.run import Run
+
+
+def printed(renderable: object, width: int = 160) -> str:
+    console = Console(file=io.StringIO(), width=width, force_terminal=False)
+    console.print(renderable)
+    text: str = console.file.getvalue()  # type: ignore[attr-defined]
+    return text
+
+
+def test_a_row_shows_everything_the_issue_asks_for() -> None:
+    row = Row(
+        "Alpha", "mi", unit="bits/min", score=21.784, accuracy=0.875, used=2.95, trials=24,
+        latency_p50_s=0.0196, latency_p99_s=0.0645, status="lagging", lag_s=2.35,
+    )  # fmt: skip
+    text = printed(render_leaderboard(rank([row])))
+    wanted = "1 Alpha 21.78 87.5% 2.95 24 20/64 lagging by 2.4 bits/min"
+    for words in wanted.split(" "):
+        assert words in text
+
+
+def test_the_reason_and_the_tie_rule_are_shown() -> None:
+    text = printed(render_leaderboard([Row("a", "mi", status="disqualified", reason="two keys")]))
+    assert "disqualified (two keys)" in text
+    assert "share the rank" in text
+
+
+def test_a_hostile_name_reaches_the_terminal_as_text() -> None:
+    text = printed(render_leaderboard([Row("\x1b[2J[bold]x[/bold]\x07", "mi")]))
+    assert "\x1b" not in text
+    assert "\x07" not in text
+    assert "[bold]x[/bold]" in text
+
+
+def test_the_qualifying_line_is_drawn_under_the_last_team_above_it() -> None:
+    rows = [Row(name, "mi", score=s, trials=1) for name, s in (("a", 3.0), ("b", 2.0), ("c", 1.0))]
+    with_line = printed(render_leaderboard(rank(rows, Qualifying(top=2)))).count("├")
+    assert with_line == printed(render_leaderboard(rank(rows))).count("├") + 1
+
+
+def test_an_empty_board_says_so() -> None:
+    assert "No team" in printed(render_leaderboard([]))
+
+
+def test_the_live_board_leaves_the_last_table_standing(feed_board: Callable[..., Run]) -> None:
+    board = Board()
+    console = Console(file=io.StringIO(), width=160, force_terminal=True)
+    with TerminalBoard(board, console):
+        feed_board(board, "Alpha", "mi", Rehearsal("mi", "Alpha", trials=2).events())
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "Alpha" in text
+    assert "finished" in text
+    assert "trial 2" in text
+
+
+def test_a_sparkline_is_full_at_its_highest_point() -> None:
+    assert sparkline([(0, 0.0), (1, 4.0), (2, 2.0)]) == f"{SPARKS[0]}{SPARKS[-1]}{SPARKS[4]}"
+    assert sparkline([(0, 0.0)]) == SPARKS[0]
+    assert sparkline([]) == ""

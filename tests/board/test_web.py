@@ -1,0 +1,270 @@
+"""The page's server: the API, its description, events that go on where a page left off."""
+
+import asyncio
+import csv
+import io
+import json
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import aiohttp
+import pytest
+
+from bci_stream.board.errors import PageError
+from bci_stream.board.feed import Board
+from bci_stream.board.rehearsal import Rehearsal
+from bci_stream.board.store import open_store
+from bci_stream.board.web import WebBoard
+from tracks import TRACKS
+from tracks.run import Run
+
+T = TypeVar("T")
+HOSTILE = "<img src=x onerror=alert(1)>\"'&/../%00"
+
+
+@pytest.fixture
+def board(feed_board: Callable[..., Run]) -> Board:
+    board = Board("Finals")
+    for track in TRACKS:
+        feed_board(board, "alpha", track, Rehearsal(track, "alpha", trials=2).events())
+    board.team(HOSTILE, "mi", "running", reason=HOSTILE)
+    return board
+
+
+@pytest.fixture
+def page(board: Board, tmp_path: Path, write_log: Callable[..., Path]) -> Iterator[WebBoard]:
+    store = open_store(str(tmp_path / "store.sqlite"))
+    store.rebuild([write_log("secret-folder-a", Rehearsal("mi", "alpha", trials=1))], "finals")
+    store.close()
+    served = WebBoard(board, port=0, store=str(tmp_path / "store.sqlite"), period_s=0.01)
+    served.start()
+    yield served
+    served.stop()
+
+
+def fetch(page: WebBoard, ask: Callable[[aiohttp.ClientSession], Awaitable[T]]) -> T:
+    async def run() -> T:
+        timeout = aiohttp.ClientTimeout(total=20)
+        async with aiohttp.ClientSession(page.url, timeout=timeout) as session:
+            return await ask(session)
+
+    return asyncio.run(run())
+
+
+def get(page: WebBoard, path: str) -> tuple[int, str, Any]:
+    async def ask(session: aiohttp.ClientSession) -> tuple[int, str, Any]:
+        async with session.get(path) as answer:
+            return answer.status, await answer.text(), answer.headers
+
+    return fetch(page, ask)
+
+
+async def events(answer: aiohttp.ClientResponse) -> AsyncIterator[dict[str, str]]:
+    """The server-sent events of a stream, as dicts of their fields."""
+    fields: dict[str, str] = {}
+    async for line in answer.content:
+        text = line.decode().rstrip("\n")
+        if text:
+            name, _, value = text.partition(": ")
+            fields[name] = value
+        elif fields:
+            yield fields
+            fields = {}
+
+
+async def next_event(stream: AsyncIterator[dict[str, str]], kind: str) -> dict[str, str]:
+    async for event in stream:
+        if event.get("event") == kind:
+            return event
+    raise AssertionError(f"the stream ended before an event `{kind}`")
+
+
+def schema_problems(value: Any, schema: dict[str, Any], all_schemas: dict[str, Any]) -> list[str]:
+    """Where a value breaks the part of JSON Schema that openapi.json uses."""
+    if "$ref" in schema:
+        schema = all_schemas[schema["$ref"].rpartition("/")[2]]
+    kinds = {"object": dict, "array": list, "string": str, "integer": int, "boolean": bool}
+    wanted = schema.get("type", "object")
+    names = wanted if isinstance(wanted, list) else [wanted]
+    if value is None:
+        return [] if "null" in names else [f"null, wanted {names}"]
+    types = tuple(kinds.get(name, int | float) for name in names if name != "null")
+    if not any(isinstance(value, kind) for kind in types):
+        return [f"{value!r} is not {names}"]
+    found = [f"{name} is missing" for name in schema.get("required", []) if name not in value]
+    if isinstance(value, dict):
+        rest = schema.get("additionalProperties")
+        for name, item in value.items():
+            inner = schema.get("properties", {}).get(name, rest)
+            found += [] if inner is None else schema_problems(item, inner, all_schemas)
+    if isinstance(value, list) and "items" in schema:
+        for item in value:
+            found += schema_problems(item, schema["items"], all_schemas)
+    if "enum" in schema and value not in schema["enum"]:
+        found.append(f"{value!r} is none of {schema['enum']}")
+    return found
+
+
+def test_the_api_answers_as_its_description_says(page: WebBoard) -> None:
+    document = json.loads(get(page, "/api/v1/openapi.json")[1])
+    schemas = document["components"]["schemas"]
+    for path, methods in document["paths"].items():
+        if path.endswith("events"):
+            continue
+        filled = path.replace("{track}", "erp").replace("{team}", "alpha")
+        status, text, headers = get(page, filled)
+        kind, content = next(iter(methods["get"]["responses"]["200"]["content"].items()))
+        assert status == 200
+        assert headers["Content-Type"].partition(";")[0] == kind
+        if kind == "application/json":
+            assert schema_problems(json.loads(text), content["schema"], schemas) == []
+
+
+def test_every_route_is_described(page: WebBoard) -> None:
+    from bci_stream.board.api import build_app
+    from bci_stream.board.sse import Broadcast
+
+    document = json.loads(get(page, "/api/v1/openapi.json")[1])
+
+    async def routes() -> set[str]:
+        router = build_app(page.board, Broadcast()).router
+        return {str(resource.canonical) for resource in router.resources()}
+
+    assert {path for path in asyncio.run(routes()) if "api" in path} == set(document["paths"])
+
+
+@pytest.mark.parametrize("track", list(TRACKS))
+def test_every_track_has_team_pages_of_the_described_form(page: WebBoard, track: str) -> None:
+    document = json.loads(get(page, "/api/v1/openapi.json")[1])
+    schemas = document["components"]["schemas"]
+    detail = json.loads(get(page, f"/api/v1/teams/{track}/alpha")[1])
+    assert schema_problems(detail, schemas["Team"], schemas) == []
+    assert len(detail["trials"]) == 2
+    assert (detail["angles"] is not None) == (track == "ecog")
+
+
+def test_the_csv_has_a_line_a_team(page: WebBoard) -> None:
+    rows = list(csv.DictReader(io.StringIO(get(page, "/api/v1/leaderboard.csv?track=erp")[1])))
+    assert [(row["team"], row["rank"]) for row in rows] == [("alpha", "1")]
+
+
+def test_past_runs_are_listed_by_the_name_of_their_log_and_not_its_folder(page: WebBoard) -> None:
+    (run,) = json.loads(get(page, "/api/v1/runs?contest=finals&track=mi")[1])["runs"]
+    assert run["log"] == "secret-folder-a.jsonl"
+    assert run["row"]["team"] == "alpha"
+    assert json.loads(get(page, "/api/v1/runs?track=erp")[1]) == {"runs": []}
+
+
+def test_a_store_that_cannot_be_read_is_an_error_in_words(board: Board, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    served = WebBoard(board, port=0, store=str(tmp_path / "file" / "store.sqlite"))
+    served.start()
+    status, text, _ = get(served, "/api/v1/runs")
+    served.stop()
+    assert status == 503
+    assert "can't be opened" in json.loads(text)["error"]
+
+
+def test_an_unknown_team_is_not_found_in_words(page: WebBoard) -> None:
+    status, text, _ = get(page, "/api/v1/teams/mi/nobody")
+    assert status == 404
+    assert "no team 'nobody' on the track 'mi'" in json.loads(text)["error"]
+
+
+def test_nothing_can_be_written(page: WebBoard) -> None:
+    async def ask(session: aiohttp.ClientSession) -> list[int]:
+        found = []
+        for method in ("POST", "PUT", "DELETE", "PATCH"):
+            async with session.request(method, "/api/v1/leaderboard") as answer:
+                found.append(answer.status)
+        return found
+
+    assert fetch(page, ask) == [405] * 4
+
+
+@pytest.mark.parametrize("path", ["/static/../api.py", "/static/%2e%2e/api.py", "/etc/passwd"])
+def test_files_beside_the_page_are_not_served(page: WebBoard, path: str) -> None:
+    async def ask(session: aiohttp.ClientSession) -> int:
+        from yarl import URL
+
+        async with session.get(URL(page.url.rstrip("/") + path, encoded=True)) as answer:
+            return answer.status
+
+    assert fetch(page, ask) in (403, 404)
+
+
+def test_the_page_may_load_nothing_from_elsewhere(page: WebBoard) -> None:
+    _, text, headers = get(page, "/")
+    assert "default-src 'none'" in headers["Content-Security-Policy"]
+    assert "unsafe" not in headers["Content-Security-Policy"]
+    assert "http://" not in text
+    assert "https://" not in text
+
+
+def test_a_page_is_told_everything_then_what_changes_and_goes_on_where_it_left_off(
+    page: WebBoard, board: Board
+) -> None:
+    async def ask(session: aiohttp.ClientSession) -> None:
+        async with session.get("/api/v1/events") as answer:
+            stream = events(answer)
+            snapshot = await next_event(stream, "snapshot")
+            assert json.loads(snapshot["data"])["contest"]["name"] == "Finals"
+            board.team("late", "mi", "running")
+            update = await next_event(stream, "update")
+            assert [row["team"] for row in json.loads(update["data"])["rows"]][-1] == "late"
+        board.team("later", "mi", "running")
+        headers = {"Last-Event-ID": update["id"]}
+        async with session.get("/api/v1/events", headers=headers) as answer:
+            missed = await next_event(events(answer), "update")
+            assert [row["team"] for row in json.loads(missed["data"])["rows"]][-1] == "later"
+
+    fetch(page, ask)
+
+
+def test_a_page_that_followed_another_judge_gets_a_snapshot(page: WebBoard) -> None:
+    async def ask(session: aiohttp.ClientSession) -> None:
+        headers = {"Last-Event-ID": "0badcafe-17"}
+        async with session.get("/api/v1/events", headers=headers) as answer:
+            async for event in events(answer):
+                if "event" in event:
+                    assert event["event"] == "snapshot"
+                    return
+
+    fetch(page, ask)
+
+
+def test_stopping_ends_open_streams_and_frees_the_port(board: Board) -> None:
+    served = WebBoard(board, port=0)
+    served.start()
+
+    async def ask(session: aiohttp.ClientSession) -> int:
+        async with session.get("/api/v1/events") as answer:
+            stream = events(answer)
+            await next_event(stream, "snapshot")
+            await asyncio.to_thread(served.stop)
+            return len([event async for event in stream])
+
+    assert fetch(served, ask) >= 0
+    again = WebBoard(board, port=served.port)
+    again.start()
+    again.stop()
+
+
+def test_a_port_in_use_is_named_with_what_to_do(board: Board) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(PageError, match=rf"127\.0\.0\.1:{port}.*in use.*--port"):
+            WebBoard(board, port=port).start()
+
+
+def test_stopping_a_page_that_never_started_does_nothing(board: Board) -> None:
+    WebBoard(board, port=0).stop()
+
+
+def test_a_host_that_is_not_ours_is_named(board: Board) -> None:
+    with pytest.raises(PageError, match=r"192\.0\.2\.1"):
+        WebBoard(board, host="192.0.2.1", port=0).start()
