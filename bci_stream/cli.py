@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from tracks.errors import BciError
-
 if TYPE_CHECKING:
     from bci_stream.contest.contest import Contest
     from bci_stream.wire.transport import Transport
@@ -28,8 +26,14 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except BciError as error:
-            raise click.ClickException(str(error)) from error
+        except Exception as error:
+            from tracks.errors import (
+                BciError,
+            )  # here, since it brings numpy, which --help can do without
+
+            if isinstance(error, BciError):
+                raise click.ClickException(str(error)) from error
+            raise
 
 
 def wire_options(command: F) -> F:
@@ -68,7 +72,7 @@ def stop_on_signals() -> threading.Event:
     """An event that Ctrl-C and SIGTERM set; a second one ends the process at once."""
     stop = threading.Event()
 
-    def handle(number: int, frame: object) -> None:
+    def handle(number: int, _frame: object) -> None:
         if stop.is_set():
             sys.exit(128 + number)
         stop.set()

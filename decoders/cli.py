@@ -1,6 +1,7 @@
 """bci-decode: one team's algorithm, on the wire."""
 
 import os
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,7 +80,7 @@ def _work(
     from decoders.worker import Worker
 
     stop = stop_on_signals()
-    made = _make(track, decoder, model, submission, interface, seed)
+    made = _make(track, decoder, model, submission, interface, seed, stop)
     contest = open_contest(contest_path, room)
     name = team or (submission.stem if submission else decoder or default_of(track))
     name = name.replace(":", ".")
@@ -102,13 +103,14 @@ def _make(
     submission: Path | None,
     interface: str | None,
     seed: int,
+    stop: threading.Event,
 ) -> "Decoder":
     if submission is not None:
         if decoder is not None:
             raise click.UsageError("give --decoder or --submission, not both")
         from decoders.host.open import open_submission
 
-        return open_submission(submission, track, interface=interface, say=say)
+        return open_submission(submission, track, interface=interface, stop=stop, say=say)
     from decoders.registry import load
 
     return load(decoder, track, model, seed)

@@ -12,6 +12,7 @@ from bci_stream.packet import Lead, Packet, SignalInfo
 from bci_stream.wire.messages import Offer
 from bci_stream.wire.seat import Seat
 from decoders.decoder import ChannelChooser, Decoder
+from decoders.host.errors import SubmissionError
 
 
 class Worker:
@@ -43,13 +44,19 @@ class Worker:
         except KeyboardInterrupt:
             self._seat.leave("stopped", "interrupted")
             raise
-        except BciError:
-            self._seat.leave("stopped")
+        except SubmissionError as error:
+            for result in error.results:  # what it had still reported before it failed counts
+                self._seat.report(plain(result))
+            self._seat.leave(error.ending, str(error))
+            raise
+        except BciError as error:
+            self._seat.leave("stopped", str(error))
             raise
         except Exception as error:
             self._seat.leave("crashed", f"{type(error).__name__}: {error}")
             raise
-        self._seat.leave("stopped" if self._stop.is_set() else "finished")
+        early = self._stop.is_set() or self._seat.stopped_early
+        self._seat.leave("stopped" if early else "finished")
 
     def _work(self) -> None:
         for item in self._seat.stream():

@@ -239,13 +239,14 @@ def inspect(source: str, track: str | None, plot: Path | None) -> None:
     from rich.console import Console
 
     from replay.inspect import inspect_uri
-    from replay.inspect_plot import plot_uri
     from replay.inspect_view import render
     from replay.options import SourceOptions
 
     options = SourceOptions(track=track)
     Console().print(render(inspect_uri(source, options, track)))
     if plot is not None:
+        from replay.inspect_plot import plot_uri
+
         plot_uri(source, options, plot)
         click.echo(f"drawn: {plot}")
 
@@ -254,6 +255,8 @@ ELSEWHERE = {
     "devices": ("replay.devices.cli", "devices_command"),
     "emulate": ("replay.devices.cli", "emulate_command"),
     "mark": ("replay.devices.cli", "mark_command"),
+    "record": ("replay.recording_commands", "record_command"),
+    "prepare": ("replay.recording_commands", "prepare_command"),
 }
 """Commands that stand in their own package."""
 

@@ -76,7 +76,7 @@ def truth_pieces(truth: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _truth(session: Session, track: Track | None, uri: str) -> dict[str, Any] | None:
-    blocks = session.block_triggers()
+    blocks = session.block_triggers() if track is not None else None
     if track is None or blocks is None:
         return None
     try:

@@ -77,6 +77,9 @@ class Service:
 
     def _play(self, source: Source) -> None:
         program = make_program(source, self._track or source.track)
+        for session in program.sessions:
+            for note in getattr(session, "notes", ()):
+                self._say(f"{session.subject}: {note}")
         self.state.track = program.track_name
         if source.live:
             threading.Thread(target=self._close_on_stop, args=(source,), daemon=True).start()

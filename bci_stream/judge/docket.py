@@ -53,6 +53,11 @@ class Docket:
     def knows(self, session: int) -> bool:
         return session in self._cases
 
+    def n_samples(self) -> int | None:
+        """Of all sessions; None where a device is live."""
+        lengths = [case.n_samples for case in self._cases.values()]
+        return None if None in lengths else sum(n for n in lengths if n is not None)
+
     def duration_s(self) -> float | None:
         """How much data there is; None where a device is live."""
         seconds = 0.0

@@ -15,6 +15,7 @@ from bci_stream.judge.team_run import TeamRun
 from bci_stream.wire import names
 from bci_stream.wire.ear import Ear
 from bci_stream.wire.messages import (
+    Behind,
     Catch,
     Closed,
     ControlMessage,
@@ -155,6 +156,9 @@ class Hearing:
             self._ready.add(message.team)
             if self._started:
                 self._open_run(message.team)
+        elif isinstance(message, Behind):
+            status = "lagging" if message.seconds > 0 else "running"
+            self._sink.team(message.team, self._track(), status, lag_s=message.seconds)
         elif isinstance(message, Next | Report | Done):
             team_run = self.teams.get(message.team)
             if team_run is None and message.team in self._ready:
@@ -289,6 +293,7 @@ class Hearing:
             lambda event, verdicts, run: self._sink.event(team, track, event, verdicts, run),
             past,
             pace=self.offer.pace if self.offer else "",
+            samples=self._docket.n_samples(),
         )
 
     def _order(self, received: int) -> LockstepOrder | RealtimeOrder:

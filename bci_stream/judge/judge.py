@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bci_stream.contest.contest import Contest
-from bci_stream.errors import NotFoundError
+from bci_stream.errors import LogError, NotFoundError
 from bci_stream.judge.hearing import Hearing, Sink
 from bci_stream.judge.team_run import TeamRun
 from bci_stream.wire import names
@@ -65,8 +65,13 @@ class Judge:
                         "never came; start one: bci-replay start SOURCE --track T"
                     )
                 self._stop.wait(POLL_S)
-        finally:
+        except LogError:
+            self.abandon()
+            raise
+        except BaseException:
             self.close()
+            raise
+        self.close()
         return self.runs()
 
     def attend(self) -> None:
@@ -117,9 +122,16 @@ class Judge:
     def _say(self, message: Message) -> None:
         self._outlet.push(sign(encode(message), self._key))
 
+    def abandon(self) -> None:
+        """Leave without ending a run: its log stays open for the judge that goes on with it."""
+        self._leave()
+
     def close(self) -> None:
         for hearing in self.hearings:
             hearing.close()
+        self._leave()
+
+    def _leave(self) -> None:
         self._teams.close()
         self._controls.close()
         self._truths.close()

@@ -5,11 +5,21 @@ import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 
+from rich.console import Console
+
 from bci_stream.board.feed import Board
+from bci_stream.board.fold import fold_log
 from bci_stream.board.standing import Qualifying
+from bci_stream.board.store import open_store
+from bci_stream.board.terminal import TerminalBoard, render_leaderboard
+from bci_stream.board.web import WebBoard
 from bci_stream.contest.contest import Contest
 from bci_stream.judge.judge import Judge
+from bci_stream.judge.lock import only_judge
+from bci_stream.judge.signal_view import SignalView
 from bci_stream.wire.transport import Transport
+
+STORE = "contest.sqlite"
 
 
 def judge_live(
@@ -26,38 +36,41 @@ def judge_live(
     say: Callable[[str], None],
 ) -> None:
     """Runs until every run is over (with `stay`: until it is stopped)."""
-    board = Board(contest.name, Qualifying(contest.qualify.top, contest.qualify.least_score))
+    with only_judge(contest):
+        board = Board(contest.name, Qualifying(contest.qualify.top, contest.qualify.least_score))
+        store = open_store(str(contest.folder / STORE))
+        judge = _judge(transport, contest, board, team_count, stop)
+        with ExitStack() as shown:
+            shown.callback(store.close)
+            if not no_web:
+                page = WebBoard(board, host, port, store=str(contest.folder / STORE))
+                page.start()
+                shown.callback(page.stop)
+                shown.enter_context(SignalView(transport, contest.name, board))
+                say(f"leaderboard: {page.url}")
+            if sys.stdout.isatty():
+                shown.enter_context(TerminalBoard(board))
+            else:
+                say(f"waiting for replays and teams of contest {contest.name!r}")
+            for run in judge.judge(lambda j: not stay and j.all_over(), wait_s):
+                store.put(fold_log(run.path, contest.name))
+        _last_word(judge, board, say)
+
+
+def _judge(
+    transport: Transport, contest: Contest, board: Board, team_count: int, stop: threading.Event
+) -> Judge:
     wanted = set(contest.teams)
-    judge = Judge(
+    return Judge(
         transport,
         contest,
         board,
         stop=stop,
         expected=lambda teams: wanted <= set(teams) if wanted else len(teams) >= team_count,
     )
-    with ExitStack() as shown:
-        if not no_web:
-            from bci_stream.board.web import WebBoard
-
-            page = WebBoard(board, host, port)
-            page.start()
-            shown.callback(page.stop)
-            say(f"leaderboard: {page.url}")
-        if sys.stdout.isatty():
-            from bci_stream.board.terminal import TerminalBoard
-
-            shown.enter_context(TerminalBoard(board))
-        else:
-            say(f"waiting for replays and teams of contest {contest.name!r}")
-        judge.judge(lambda j: not stay and j.all_over(), wait_s)
-    _last_word(judge, board, say)
 
 
 def _last_word(judge: Judge, board: Board, say: Callable[[str], None]) -> None:
-    from rich.console import Console
-
-    from bci_stream.board.terminal import render_leaderboard
-
     if not sys.stdout.isatty():
         Console(width=120).print(render_leaderboard(board.rows()))
     for run in judge.runs():

@@ -93,10 +93,24 @@ class RunLog:
             raise LogError(f"can't write the log {path}: {error}") from None
 
     def write(self, event: Mapping[str, Any]) -> None:
-        self._file.write(encode(event))
+        left = memoryview(encode(event))
+        try:
+            while left:  # the system may take a part of it, as on a disk that is nearly full
+                left = left[self._file.write(left) :]
+        except OSError as error:
+            raise self._cannot(error) from error
 
     def sync(self) -> None:
-        os.fsync(self._file.fileno())
+        try:
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise self._cannot(error) from error
+
+    def _cannot(self, error: OSError) -> LogError:
+        return LogError(
+            f"can't write the run log {self.path}: {error.strerror or error}. Nothing of it is lost: make "
+            "room and start the judge again while the replay waits, and it goes on where it was"
+        )
 
     def close(self) -> None:
         if not self._file.closed:

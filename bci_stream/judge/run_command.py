@@ -11,7 +11,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from bci_stream.board.feed import Board
+from bci_stream.board.fold import fold_log
 from bci_stream.board.standing import Qualifying
+from bci_stream.board.store import open_store
 from bci_stream.board.terminal import render_leaderboard
 from bci_stream.cli import open_wire
 from bci_stream.contest.contest import Contest, TrackPlan
@@ -95,6 +97,11 @@ def play(
             done=bars.done,
             contest_path=contest_path,
         )
+    store = open_store(str(contest.folder / "contest.sqlite"))
+    for outcome in outcomes:
+        if outcome.log is not None:
+            store.put(fold_log(outcome.log, contest.name))
+    store.close()
     Console(width=None if sys.stdout.isatty() else 120).print(render_leaderboard(board.rows()))
     console.print(f"run logs: {contest.runs}")
     return outcomes
@@ -132,14 +139,13 @@ class Bars:
         self._board.team(name, track, status, reason, lag_s)
         self._progress.update(self._tasks[name, track], state=status)
 
-    def total(self, team: str, track: str, samples: int | None) -> None:
-        self._progress.update(self._tasks[team, track], total=samples)
-
     def event(
         self, team: str, track: str, event: dict[str, Any], verdicts: list[Verdict], run: Run
     ) -> None:
         self._board.event(team, track, event, verdicts, run)
-        if event["kind"] == "packet":
+        if event["kind"] == "run":
+            self._progress.update(self._tasks[team, track], total=event["samples"])
+        elif event["kind"] == "packet":
             self._progress.advance(self._tasks[team, track], event["n"])
 
     def done(self, outcome: Outcome) -> None:

@@ -1,4 +1,4 @@
-"""An ear hears a contest's teams: it believes what is signed, new and meant for this run, and counts the rest."""
+"""An ear hears the teams: it believes what is signed, new and meant for this run; the rest it counts."""
 
 from collections import Counter
 from collections.abc import Callable

@@ -134,6 +134,12 @@ class Report(TeamMessage, frozen=True, tag="report"):
     n: int = -1
 
 
+class Behind(TeamMessage, frozen=True, tag="behind"):
+    """Real time: I am so far behind the stream. Shown to people, never judged."""
+
+    seconds: float
+
+
 class Done(TeamMessage, frozen=True, tag="done"):
     """I have ended by myself, and how: finished, crashed, timeout, disqualified, stopped."""
 
@@ -231,7 +237,7 @@ class RetoldAll(Message, frozen=True, tag="retold_all"):
 
 
 ControlMessage: TypeAlias = Offer | Welcome | Refused | Session | PacketNote | Status | Stopped
-ResultsMessage: TypeAlias = Hello | Join | Ready | Next | Report | Done
+ResultsMessage: TypeAlias = Hello | Join | Ready | Next | Report | Behind | Done
 JudgeMessage: TypeAlias = Seated | Go | Closed | Recall | Catch
 TruthMessage: TypeAlias = TruthNote | TruthProbe | TruthComplete | Retold | RetoldAll
 

@@ -9,6 +9,7 @@ from bci_stream.packet import Lead, Packet, SignalInfo
 from bci_stream.wire.chorus import Chorus
 from bci_stream.wire.handshake import REPEAT_S, Choose, Handshake, Joined
 from bci_stream.wire.messages import (
+    Behind,
     Closed,
     ControlMessage,
     Done,
@@ -59,6 +60,7 @@ class Seat:
         self._heard: deque[tuple[ControlMessage, float]] = deque()
         self._judge_heard_at = 0.0
         self._closed = False
+        self.stopped_early = False
         self._behind_said_s = BEHIND_S
         self._place: Joined | None = None
 
@@ -115,7 +117,7 @@ class Seat:
         """What the replay says. Until the first session: keep saying that we are ready."""
         started = False
         heard = said = self._transport.now()
-        while not self._stop.is_set():
+        while not (self._stop.is_set() or self.stopped_early):
             now = self._transport.now()
             self._heed_judge(now)
             if self._heard:
@@ -139,7 +141,8 @@ class Seat:
     def _note_state(self, message: ControlMessage) -> None:
         replay = self._joined.replay
         if isinstance(message, Stopped):
-            raise LostError(f"replay {replay!r} stopped: {message.reason}")
+            self._say(f"replay {replay} stopped: {message.reason}")
+            self.stopped_early = True
         if isinstance(message, Status) and message.state != "alive":
             self._say(f"replay {replay}: {message.state} {message.detail}".rstrip())
 
@@ -161,8 +164,10 @@ class Seat:
         behind_s = self._transport.now() - stamp - self._offset_s
         if behind_s > self._behind_said_s:
             self._say(f"BEHIND by {behind_s:.1f} s: the decoder is slower than the stream")
+            self._voice.say(Behind, seconds=round(behind_s, 3))
             self._behind_said_s = behind_s * 2
-        elif behind_s < BEHIND_S / 2:
+        elif behind_s < BEHIND_S / 2 and self._behind_said_s > BEHIND_S:
+            self._voice.say(Behind, seconds=0.0)
             self._behind_said_s = BEHIND_S
 
     def _info(self, session: Session) -> SignalInfo:
