@@ -1,0 +1,1 @@
+"""A host runs a contestant's own submission, unmodified, in a contained process of its own."""

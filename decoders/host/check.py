@@ -1,0 +1,238 @@
+"""A check is a dry run of a submission on a made-up subject: what would count, and what not."""
+
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from bci_stream.packet import Packet
+from decoders.host.errors import SubmissionError
+from decoders.host.limits import Limits
+from decoders.host.sandbox import Strength
+from decoders.host.submission import SubmissionDecoder
+from decoders.offline import introduce, track_of, truth_line, wire_packets
+from replay.source import Session
+from replay.synthetic import open_synthetic
+from tracks.run import Run
+from tracks.verdict import Answer
+
+DRY_RUNS = {
+    "mi": {"subjects": "1", "blocks": "1", "trials": "6"},
+    "turing": {"subjects": "1", "blocks": "1", "rounds": "2", "trials": "4"},
+    "emotion": {"subjects": "1", "blocks": "1", "pace": "0.1"},
+    "ecog": {"subjects": "1", "blocks": "1", "trials": "2", "seconds": "5"},
+    "erp": {"subjects": "1", "blocks": "1", "trials": "6"},
+}
+"""Long enough to show every kind of mistake, and short enough to wait for."""
+
+ADVICE = {
+    "names no class": "report CLASSES; a whole number or its text, not a list, an array or None",
+    "is no int": "algorithm() must return an int, not a float, a string or an array",
+    "no report": "every trial needs its report before its time is up",
+    "without a report": "algorithm() must return a class for each second",
+    "after the trial's end": "report with the packet that carries 241 at the latest",
+    "that carries 241": "report before the packet with 241 is read",
+    "that carries the next trial's trigger": "a trigger's packet belongs to the trial before",
+    "before a trial's first packet": "no trial has begun, or you hold its trigger's own packet, "
+    "which is not yet its data: read the next one before you report",
+    "only the first report counts": "report once a trial",
+    "beyond the three": "report three times a trial",
+    "not rows of 8 numbers": "report a list of rows, each of 8 finite angles",
+}
+"""Words of a verdict's reason, and what to do about it."""
+
+_UNREAD = re.compile(r"(report \d: )?(.*) (names no class|is no int of 0-8)")
+_LATE = re.compile(r"at ([\d.]+) s(?:, limit|: must be below) ([\d.]+) s")
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """ok: it ran to its end, and something of what it reported would count."""
+
+    ok: bool
+    text: str
+
+
+@dataclass(slots=True)
+class DryRun:
+    """What happened: the judged run, counts, and how it ended."""
+
+    run: Run
+    packets: int = 0
+    reports: int = 0
+    failure: SubmissionError | None = None
+
+    @property
+    def ending(self) -> str:
+        return "finished" if self.failure is None else self.failure.ending
+
+
+def check_submission(
+    package: Path,
+    track: str,
+    *,
+    interface: str | None = None,
+    python: str | None = None,
+    limits: Limits | None = None,
+    strength: Strength = "auto",
+) -> Report:
+    """Dry-run the submission, and tell in words what would count and what not."""
+    with tempfile.TemporaryDirectory(prefix="bci-check-") as folder:
+        log = Path(folder) / "submission.log"
+        decoder = SubmissionDecoder(
+            package,
+            track,
+            interface=interface,
+            python=python,
+            limits=limits,
+            strength=strength,
+            log=log,
+        )
+        try:
+            dry = _dry_run(decoder, track)
+        finally:
+            decoder.close()
+        written = log.read_text(errors="replace") if log.exists() else ""
+    lines = [decoder.title, *_told(dry, track), *_log_lines(dry, written)]
+    return Report(dry.failure is None and _something_counts(dry), "\n".join(lines))
+
+
+# --- the dry run ----------------------------------------------------------------------------
+
+
+def _dry_run(decoder: SubmissionDecoder, track_name: str) -> DryRun:
+    dry = DryRun(Run())
+    dry.run.feed({"kind": "run", "v": 1, "track": track_name, "team": "", "rules": {}})
+    session = next(iter(open_synthetic(track_name, DRY_RUNS[track_name]).sessions()))
+    try:
+        _play(dry, decoder, session, track_name)
+    except SubmissionError as error:
+        dry.failure = error
+        _note_reports(dry, error.results)
+    dry.run.feed({"kind": "end", "reason": dry.ending})
+    return dry
+
+
+def _play(dry: DryRun, decoder: SubmissionDecoder, session: Session, track_name: str) -> None:
+    track = track_of(track_name)
+    leads = [lead.name for lead in session.leads]
+    facts = {"rate": session.rate, "leads": leads, "packet_samples": track.packet_samples}
+    dry.run.feed({"kind": "session", "subject": session.subject, **facts})
+    dry.run.feed(truth_line(track, session))
+    info, places = introduce(track, decoder, session)
+    decoder.start(info)
+    for packet in wire_packets(track, session, places):
+        _note_packet(dry, packet)
+        _note_reports(dry, decoder.step(packet))
+
+
+def _note_packet(dry: DryRun, packet: Packet) -> None:
+    triggers = [list(trigger) for trigger in packet.triggers]
+    dry.run.feed({"kind": "packet", "start": packet.start, "n": packet.n, "triggers": triggers})
+    dry.packets += 1
+
+
+def _note_reports(dry: DryRun, results: object) -> None:
+    assert isinstance(results, list)
+    for result in results:
+        dry.run.feed({"kind": "report", "result": result})
+    dry.reports += len(results)
+
+
+# --- what is said of it ----------------------------------------------------------------------
+
+
+def _told(dry: DryRun, track: str) -> Iterator[str]:
+    chosen = "&".join(f"{name}={value}" for name, value in DRY_RUNS[track].items())
+    yield f"dry run on synthetic:{track}?{chosen}: {dry.packets} packets, {dry.reports} reports"
+    if dry.failure is not None:
+        yield f"it would end as {dry.ending}: {dry.failure}"
+    if _has_shares(dry.run):
+        yield from (f"trial {v.trial + 1}: {v.reason}" for v in dry.run.verdicts() if v.scored)
+    else:
+        yield from _told_answers(_answers(dry.run), track)
+    refused = [refusal.reason for refusal in dry.run.refusals()]
+    yield from _listed("reports were refused, and use up nothing:", refused, track)
+
+
+def _told_answers(answers: list[Answer], track: str) -> Iterator[str]:
+    due = [answer for answer in answers if answer.right is not None]
+    counted = [answer for answer in due if _counts(answer)]
+    right = sum(1 for answer in counted if answer.right)
+    yield (
+        f"{len(counted)} of {len(due)} answers would count, {right} of them right "
+        "(on a made-up subject that says little)"
+    )
+    lost = [answer.reason for answer in due if not _counts(answer)]
+    yield from _listed("answers would not count:", lost, track)
+    extra = [answer.reason for answer in answers if answer.right is None]
+    yield from _listed("reports would change nothing:", extra, track)
+
+
+def _listed(title: str, reasons: list[str], track: str) -> Iterator[str]:
+    """Like ones together, the commonest first, each with an example and what to do."""
+    if reasons:
+        yield f"{len(reasons)} {title}"
+    examples: dict[str, str] = {}
+    for reason in reasons:
+        examples.setdefault(_kind(reason), reason)
+    for kind, times in Counter(map(_kind, reasons)).most_common(12):
+        advice = _advice(examples[kind], track)
+        yield f"  {times} x {examples[kind]}" + (f" -> {advice}" if advice else "")
+
+
+def _kind(reason: str) -> str:
+    """The reason without the value that happened to be reported."""
+    unread = _UNREAD.fullmatch(reason)
+    return f"{unread[1] or ''}{unread[3]}" if unread else reason
+
+
+def _advice(reason: str, track: str) -> str:
+    if late := _LATE.search(reason):
+        facts = track_of(track)
+        packet_s = facts.packet_samples / facts.rate
+        packets = max(1, round((float(late[1]) - float(late[2])) / packet_s))
+        return (
+            f"late by {packets} packet{'s' * (packets > 1)}: all data received after the "
+            "trigger's packet counts"
+        )
+    advice = next((told for words, told in ADVICE.items() if words in reason), "")
+    return advice.replace("CLASSES", _classes(track))
+
+
+def _classes(track: str) -> str:
+    classes = track_of(track).classes
+    if len(classes) > 10:
+        return "a class's number or character"
+    return "one of " + ", ".join(f"{number} ({name})" for number, name in classes.items())
+
+
+def _answers(run: Run) -> list[Answer]:
+    return [answer for verdict in run.verdicts() if verdict.scored for answer in verdict.answers]
+
+
+def _has_shares(run: Run) -> bool:
+    """ecog: a trial has a score of its own, not an answer that is right or wrong."""
+    return run.track is not None and run.track.name == "ecog" and bool(run.verdicts())
+
+
+def _counts(answer: Answer) -> bool:
+    """It was in time and could be read, right or not."""
+    return bool(answer.right) or (answer.said is not None and "instead of" in answer.reason)
+
+
+def _something_counts(dry: DryRun) -> bool:
+    if _has_shares(dry.run):
+        return dry.reports > len(dry.run.refusals())
+    return any(map(_counts, _answers(dry.run)))
+
+
+def _log_lines(dry: DryRun, written: str) -> Iterator[str]:
+    lines = written.rstrip().splitlines()
+    if not lines:
+        return
+    shown = lines[-25:] if dry.failure else lines[-5:]
+    yield f"the last {len(shown)} of {len(lines)} lines that it printed:"
+    yield from (f"  {line}" for line in shown)

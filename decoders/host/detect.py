@@ -1,0 +1,189 @@
+"""Detection: which interface a submission was written to, and which of its classes is run."""
+
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from decoders.host.code import BASE, Code, read_codes
+from decoders.host.errors import PackageError
+from decoders.host.interface import INTERFACES
+from decoders.host.package import FRAMEWORK_FOLDERS
+
+_CONFIG = PurePosixPath("Algorithm/config/AlgorithmConfig.yml")
+_ENTRY_STEM = "AlgorithmImplement"
+_WHOLE_CLASS = {"my_algorithm": "MyAlgorithm", "ecog": "EcogAlgorithm"}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What is to be run, and why it was taken for that.
+
+    module: the name it is imported under; folders: to stand on sys.path, relative to the root.
+    """
+
+    interface: str
+    file: str
+    module: str
+    class_name: str | None
+    folders: tuple[str, ...]
+    why: str
+
+
+def detect(root: Path, track: str, forced: str | None = None) -> Entry:
+    """The entry of the submission under `root`.
+
+    forced: an interface (`g2`), or an interface and a file of it (`g2:Algorithm/Mine.py`).
+    """
+    name, _, file = (forced or "").partition(":")
+    if name and name not in INTERFACES:
+        raise PackageError(f"--interface {name}: there is no such interface; {_known()}")
+    codes = read_codes(root)
+    entry = (
+        _named_file(codes, name, file)
+        if file
+        else _by_config(root, codes, name) or _by_code(codes, track, name)
+    )
+    if entry is None:
+        raise PackageError(_nothing_found(codes, name))
+    allowed = INTERFACES[entry.interface].tracks
+    if track not in allowed:
+        raise PackageError(
+            f"{entry.file} is a submission for {' or '.join(allowed)} ({entry.why}), not for "
+            f"{track}; {_known()}"
+        )
+    return entry
+
+
+# --- the ways to find it ---------------------------------------------------------------------
+
+
+def _named_file(codes: list[Code], interface: str, file: str) -> Entry:
+    for code in codes:
+        if str(code.path) == file:
+            return _entry(interface, code, "the caller said so")
+    raise PackageError(
+        f"--interface {interface}:{file}: the submission has no such file; it has {_listed(codes)}"
+    )
+
+
+def _by_config(root: Path, codes: list[Code], forced: str) -> Entry | None:
+    """G4 names its class in its AlgorithmConfig.yml."""
+    if forced not in ("", "g4") or not (root / _CONFIG).is_file():
+        return None
+    method = _method_of(root / _CONFIG)
+    file = PurePosixPath(str(method.get("method_class_file", "")).replace("\\", "/"))
+    for code in codes:
+        if code.path.with_suffix("") == file.with_suffix(""):
+            name = str(method.get("method_class_name") or code.path.stem)
+            return Entry(
+                "g4", str(code.path), file.stem, name, (str(file.parent),), f"{_CONFIG} names it"
+            )
+    raise PackageError(
+        f"{_CONFIG}: method.method_class_file is {str(file)!r}, which the submission does not "
+        f"hold; it has {_listed(codes)}"
+    )
+
+
+def _method_of(config: Path) -> dict[str, object]:
+    import yaml  # type: ignore[import-untyped, unused-ignore]
+
+    try:
+        content = yaml.safe_load(config.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise PackageError(f"{_CONFIG} is no YAML: {error}") from error
+    method = content.get("method") if isinstance(content, dict) else None
+    if not isinstance(method, dict):
+        raise PackageError(
+            f"{_CONFIG} has no `method:` with method_class_file and method_class_name below it"
+        )
+    return method
+
+
+def _by_code(codes: list[Code], track: str, forced: str) -> Entry | None:
+    candidates = [
+        (interface, code)
+        for interface in ([forced] if forced else INTERFACES)
+        for code in codes
+        if _is_entry(interface, code, codes, bool(forced))
+    ]
+    if not candidates:
+        return None
+    interface = candidates[0][0]
+    best = _best([code for found, code in candidates if found == interface], track)
+    seen = sorted(INTERFACES[interface].marks & best.names)
+    why = f"it uses {', '.join(seen)}" if seen else "of its name and its imports"
+    return _entry(interface, best, why)
+
+
+def _is_entry(interface: str, code: Code, codes: list[Code], forced: bool) -> bool:
+    """Does the file hold the class that the framework of that generation would run?"""
+    whole = _WHOLE_CLASS.get(interface)
+    if whole is not None:
+        return whole in code.classes or code.path.stem == whole
+    holds_algorithm = code.path.stem.startswith(_ENTRY_STEM) or code.builds_on_interface
+    return holds_algorithm and (
+        forced or code.speaks(interface) or _speaks_indirectly(interface, code, codes)
+    )
+
+
+def _speaks_indirectly(interface: str, entry: Code, codes: list[Code]) -> bool:
+    """The entry itself says nothing: the file that it builds on may."""
+    silent = not any(entry.speaks(other) for other in INTERFACES)
+    return silent and any(code.speaks(interface) for code in codes)
+
+
+def _best(codes: list[Code], track: str) -> Code:
+    """Among several algorithms of one submission: the one whose name has the track in it."""
+    fitting = [code for code in codes if track in _own_name(code)] or codes
+    if len(fitting) == 1:
+        return fitting[0]
+    named = [code for code in fitting if code.path.stem.startswith(_ENTRY_STEM)]
+    if len(named) == 1:
+        return named[0]
+    raise PackageError(
+        f"the submission holds several algorithms: {_listed(fitting)}; say which one is for "
+        f"{track} with --interface NAME:FILE, for instance --interface g2:{fitting[0].path}"
+    )
+
+
+def _own_name(code: Code) -> str:
+    return code.path.stem.removeprefix(_ENTRY_STEM).lower()
+
+
+def _entry(interface: str, code: Code, why: str) -> Entry:
+    folder = code.path.parent
+    dotted = code.path.with_suffix("")
+    by_base_name = interface == "g4" or not all(part.isidentifier() for part in dotted.parts)
+    module = dotted.name if by_base_name else ".".join(dotted.parts)
+    on_interface = [name for name, bases in code.classes.items() if BASE in bases]
+    class_name = _WHOLE_CLASS.get(interface) or (
+        on_interface[0] if len(on_interface) == 1 else code.path.stem
+    )
+    return Entry(interface, str(code.path), module, class_name, (str(folder),), why)
+
+
+# --- what to say when there is nothing -------------------------------------------------------
+
+
+def _nothing_found(codes: list[Code], forced: str) -> str:
+    looked = (
+        INTERFACES[forced].title
+        if forced
+        else "; ".join(each.title for each in INTERFACES.values())
+    )
+    folders = ", ".join(f"{name}/" for name in FRAMEWORK_FOLDERS)
+    return (
+        f"no algorithm was found in the submission. Looked in {folders} for {_CONFIG}, for files "
+        f"named {_ENTRY_STEM}*.py or .pyc, and for classes of: {looked}. It holds "
+        f"{_listed(codes)}. "
+        "docs/submissions.md shows each interface; --interface says which one it is"
+    )
+
+
+def _known() -> str:
+    return "the interfaces are " + ", ".join(INTERFACES)
+
+
+def _listed(codes: list[Code], most: int = 8) -> str:
+    shown = [str(code.path) for code in codes[:most]]
+    more = [f"and {len(codes) - most} more"] if len(codes) > most else []
+    return ", ".join(shown + more) or "no Python file"

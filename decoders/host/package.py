@@ -1,0 +1,167 @@
+"""A package is what a team hands in: a folder, a .zip or a .tar.gz, laid out safely for one run."""
+
+import os
+import shutil
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from decoders.host.errors import PackageError
+from decoders.host.limits import Limits
+
+FRAMEWORK_FOLDERS = ("Algorithm", "AlgorithmImplement", "AlgorithmSystem")
+"""A submission's top folder holds one of these."""
+
+_CHUNK_BYTES = 1 << 20
+_UNREADABLE = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A file of a package, under the name it has there."""
+
+    name: str
+    stream: IO[bytes]
+
+
+def lay_out(package: Path, into: Path, limits: Limits | None = None) -> Path:
+    """Copy the package's files under `into`, and return the folder that is the framework's root.
+
+    Only plain files are copied, only below `into`, and only as many bytes as the limits grant,
+    counted as they are written and not as the archive says.
+    """
+    if not package.exists():
+        raise PackageError(
+            f"{package}: there is no such submission; give a folder, .zip or .tar.gz"
+        )
+    try:
+        _write(package, into, limits or Limits())
+    except _UNREADABLE as error:
+        raise PackageError(f"{package}: the submission can't be read: {error}") from error
+    root = _root(into)
+    _open_to_all(into)
+    return root
+
+
+def _write(package: Path, into: Path, limits: Limits) -> None:
+    left_bytes, files = limits.package_bytes, 0
+    into.mkdir(parents=True, exist_ok=True)
+    for member in _members(package):
+        files += 1
+        target = into.joinpath(*_inside(package, member.name).parts)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        left_bytes -= _copy(member, target, left_bytes)
+        if left_bytes < 0 or files > limits.package_files:
+            raise PackageError(
+                f"{package}: too large a submission at {member.name}; "
+                f"{limits.package_bytes >> 20} MiB in {limits.package_files} files are allowed"
+            )
+    if not files:
+        raise PackageError(f"{package}: the submission is empty")
+
+
+def _copy(member: Member, target: Path, most_bytes: int) -> int:
+    """Write one file; stops as soon as it is more than most_bytes, and returns how many it was."""
+    written = 0
+    with target.open("wb") as file:
+        while written <= most_bytes and (chunk := member.stream.read(_CHUNK_BYTES)):
+            written += len(chunk)
+            file.write(chunk)
+    target.chmod(0o644)
+    return written
+
+
+def _inside(package: Path, name: str) -> PurePosixPath:
+    path = PurePosixPath(name.replace("\\", "/"))
+    if (
+        path.is_absolute()
+        or ".." in path.parts
+        or not path.parts
+        or ":" in path.parts[0]
+        or "\0" in name
+    ):
+        raise PackageError(
+            f"{package}: {name!r} points outside of the package; pack the folder that holds "
+            "Algorithm/"
+        )
+    return path
+
+
+def _members(package: Path) -> Iterator[Member]:
+    if package.is_dir():
+        members = _of_folder(package)
+    elif zipfile.is_zipfile(package):
+        members = _of_zip(package)
+    elif tarfile.is_tarfile(package):
+        members = _of_tar(package)
+    else:
+        raise PackageError(f"{package}: not a folder, a .zip or a .tar.gz")
+    return (member for member in members if not _is_litter(member.name))
+
+
+def _of_folder(folder: Path) -> Iterator[Member]:
+    for place, folders, names in os.walk(folder):
+        folders.sort()
+        for name in sorted(names):
+            path = Path(place, name)
+            relative = path.relative_to(folder)
+            if path.is_symlink() or not path.is_file():
+                raise PackageError(f"{folder}: {relative} is no plain file; put the file there")
+            with path.open("rb") as stream:
+                yield Member(relative.as_posix(), stream)
+
+
+def _of_zip(path: Path) -> Iterator[Member]:
+    with zipfile.ZipFile(path) as archive:
+        for entry in archive.infolist():
+            if not entry.is_dir():
+                with archive.open(entry) as stream:
+                    yield Member(entry.filename, stream)
+
+
+def _of_tar(path: Path) -> Iterator[Member]:
+    with tarfile.open(path) as archive:
+        for entry in archive:
+            if entry.isdir():
+                continue
+            stream = archive.extractfile(entry) if entry.isfile() else None
+            if stream is None:
+                raise PackageError(f"{path}: {entry.name} is no plain file; pack the file itself")
+            with stream:
+                yield Member(entry.name, stream)
+
+
+def _is_litter(name: str) -> bool:
+    """What archivers and version control leave behind."""
+    parts = PurePosixPath(name).parts
+    return bool({"__MACOSX", "__pycache__", ".git"} & set(parts)) or parts[-1].startswith("._")
+
+
+def _root(into: Path) -> Path:
+    """Step into wrapping folders; a bare Algorithm folder's inside is put back where it belongs."""
+    root = into
+    while (inner := _only_folder(root)) is not None and inner.name not in FRAMEWORK_FOLDERS:
+        root = inner
+    if any((root / name).is_dir() for name in FRAMEWORK_FOLDERS):
+        return root
+    wrapped = into / "bare"
+    staging = into.with_name(into.name + ".inside")
+    shutil.move(root, staging)
+    wrapped.mkdir(parents=True)
+    shutil.move(staging, wrapped / "Algorithm")
+    return wrapped
+
+
+def _only_folder(root: Path) -> Path | None:
+    inside = list(root.iterdir())
+    return inside[0] if len(inside) == 1 and inside[0].is_dir() else None
+
+
+def _open_to_all(folder: Path) -> None:
+    """The submission's process runs as another user: let it read, whatever our umask is."""
+    for place, _, _ in os.walk(folder):
+        Path(place).chmod(0o755)

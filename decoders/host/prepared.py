@@ -1,0 +1,53 @@
+"""A prepared submission: unpacked, recognised, and with an environment; nothing has run yet."""
+
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from decoders.host.detect import Entry, detect
+from decoders.host.environment import Environment, environment_for
+from decoders.host.interface import INTERFACES
+from decoders.host.limits import Limits
+from decoders.host.package import lay_out
+from decoders.host.wishes import wishes_of
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """folder: a private folder of ours, gone after close(); root: the framework's root in it."""
+
+    folder: Path
+    root: Path
+    entry: Entry
+    environment: Environment
+
+    @property
+    def title(self) -> str:
+        """What it was taken for, in words to be printed."""
+        entry, title = self.entry, INTERFACES[self.entry.interface].title
+        return f"{entry.file}: {title} (because {entry.why}), run by {self.environment.title}"
+
+    def close(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def prepare(
+    package: Path,
+    track: str,
+    interface: str | None = None,
+    python: str | None = None,
+    limits: Limits | None = None,
+    cache: Path | None = None,
+) -> Prepared:
+    """Unpack it, find out what it is, and make its environment (which may take minutes, once)."""
+    folder = Path(tempfile.mkdtemp(prefix="bci-submission-"))
+    try:
+        folder.chmod(0o755)
+        root = lay_out(package, folder / "package", limits)
+        entry = detect(root, track, interface)
+        environment = environment_for(wishes_of(root, python), cache)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return Prepared(folder, root, entry, environment)

@@ -1,0 +1,208 @@
+"""A sandbox keeps a submission from all that is not its own, as far as the machine can."""
+
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal, Protocol
+
+from decoders.host.environment import Environment
+from decoders.host.errors import EnvironmentFailed
+from decoders.host.limits import Limits
+
+Strength = Literal["auto", "bubblewrap", "limits"]
+
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+_SETTINGS = (
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/alternatives",
+    "/etc/localtime",
+    "/etc/fonts",
+)
+_NAMESPACES = (
+    "--unshare-net",
+    "--unshare-pid",
+    "--unshare-ipc",
+    "--unshare-uts",
+    "--unshare-cgroup-try",
+    "--die-with-parent",
+)
+_DROP = ("--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID")
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One run's place: how its process is started, and what the shim is told of it.
+
+    package, work, home: paths as the submission's process sees them; home is also its TMPDIR.
+    scratch: the folder on this machine's own disk whose growth has to be watched, if there is one.
+    """
+
+    command: tuple[str, ...]
+    package: str
+    work: str
+    home: str
+    user: int | None
+    threads: int
+    scratch: Path | None
+
+
+class Sandbox(Protocol):
+    """title: the strength that is reached, in words to be printed."""
+
+    @property
+    def title(self) -> str: ...
+
+    def cell(self, root: Path, environment: Environment, shim: Path, limits: Limits) -> Cell:
+        """A new place for one run of the submission under `root`."""
+
+
+def choose_sandbox(strength: Strength = "auto") -> Sandbox:
+    """The strongest one that works here; or the one asked for, or an error."""
+    fault = bubblewrap_fault()
+    if strength != "limits" and fault is None:
+        return Bubblewrap()
+    if strength == "bubblewrap":
+        raise EnvironmentFailed(f"bubblewrap was asked for, and does not work here: {fault}")
+    return LimitsOnly(fault or "it was asked for")
+
+
+@lru_cache(maxsize=1)
+def bubblewrap_fault() -> str | None:
+    """Why bubblewrap can't be used here, or None. Tried out, since containers often forbid it."""
+    bwrap = shutil.which("bwrap")
+    if not sys.platform.startswith("linux") or bwrap is None:
+        return "bubblewrap is not installed"
+    views = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    command = [bwrap, *_NAMESPACES, *views, "/bin/true"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    return done.stderr.strip() or f"exit code {done.returncode}" if done.returncode else None
+
+
+class Bubblewrap:
+    """Namespaces: nothing is in view but the system, the interpreter and the submission."""
+
+    title = (
+        "contained by bubblewrap: no network, own processes, user and files, a scratch disk in "
+        "memory, resource limits"
+    )
+
+    def cell(self, root: Path, environment: Environment, shim: Path, limits: Limits) -> Cell:
+        size = str(_tree_bytes(root) + limits.disk_bytes)
+        scratch = str(limits.disk_bytes)
+        command = [shutil.which("bwrap") or "bwrap", *_NAMESPACES, "--hostname", "submission"]
+        command += _DROP if os.geteuid() == 0 else ("--unshare-user",)
+        for path in _SYSTEM:
+            command += _system_folder(Path(path))
+        for path in _SETTINGS:
+            command += ["--ro-bind-try", path, path]
+        command += ["--proc", "/proc", "--dev", "/dev"]
+        for place, most in (("/dev/shm", scratch), ("/tmp", scratch), ("/home", size)):
+            command += ["--perms", "1777", "--size", most, "--tmpfs", place]
+        for folder in environment.folders:
+            command += [*_open_parents(folder), "--ro-bind", str(folder), str(folder)]
+        command += ["--ro-bind", str(root), "/package", "--ro-bind", str(shim), "/host/shim.py"]
+        command += ["--remount-ro", "/dev", "--remount-ro", "/"]
+        command += [str(environment.python), "-S", "-u", "/host/shim.py"]
+        return Cell(
+            tuple(command),
+            "/package",
+            "/home/submission",
+            "/tmp",
+            _spare_user(),
+            _threads(limits),
+            None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LimitsOnly:
+    """Resource limits and, for root, a user of its own; the network and open files stay in view."""
+
+    why: str
+
+    @property
+    def title(self) -> str:
+        user = "a user of its own, " if os.geteuid() == 0 else ""
+        return (
+            f"contained by {user}resource limits only ({self.why}): the network and files that "
+            "others may read are in its view; run strangers' submissions where bubblewrap works"
+        )
+
+    def cell(self, root: Path, environment: Environment, shim: Path, limits: Limits) -> Cell:
+        user = _spare_user()
+        work = Path(tempfile.mkdtemp(prefix="work-", dir=root.parent))
+        shim = Path(shutil.copy(shim, root.parent))
+        if user is not None:
+            for path in (environment.python, environment.python.resolve(), root, shim):
+                must_be_reachable(path)
+            os.chown(work, user, user)
+        command = (str(environment.python), "-S", "-u", str(shim))
+        return Cell(command, str(root), str(work), str(work), user, _threads(limits), work)
+
+
+def _system_folder(path: Path) -> list[str]:
+    """/lib and the like: a link into /usr on most systems, a folder on others, or not there."""
+    if path.is_symlink():
+        return ["--symlink", os.readlink(path), str(path)]
+    return ["--ro-bind", str(path), str(path)] if path.is_dir() else []
+
+
+def _open_parents(folder: Path) -> list[str]:
+    """bubblewrap would copy the modes of the real folders above, which may be closed to others."""
+    above = [str(place) for place in reversed(folder.parents) if place != Path("/")]
+    return [word for place in above for word in ("--perms", "0755", "--dir", place)]
+
+
+def _tree_bytes(root: Path) -> int:
+    """What its files take on a disk of 4 KiB pages."""
+    return sum(4096 + (path.lstat().st_size + 4095) // 4096 * 4096 for path in root.rglob("*"))
+
+
+def _spare_user() -> int | None:
+    """For root: a user that nobody has, another one each run, so that teams can't meet."""
+    if os.geteuid() != 0:
+        return None
+    if _has_high_users():
+        return (1 << 30) + secrets.randbelow(1 << 30)
+    return 20_000 + secrets.randbelow(40_000)
+
+
+def _has_high_users() -> bool:
+    """A container may know the first 65536 users only."""
+    try:
+        return int(Path("/proc/self/uid_map").read_text().split()[2]) > 1 << 31
+    except (OSError, IndexError, ValueError):
+        return False
+
+
+def _threads(limits: Limits) -> int:
+    """The system counts all threads of a user, so what the user has already comes on top."""
+    if os.geteuid() == 0:
+        return limits.threads
+    import psutil  # type: ignore[import-untyped, unused-ignore]
+
+    running = (process.info for process in psutil.process_iter(["uids", "num_threads"]))
+    mine = (each for each in running if each["uids"] and each["uids"].real == os.getuid())
+    return limits.threads + sum(each["num_threads"] or 0 for each in mine)
+
+
+def must_be_reachable(path: Path) -> None:
+    """Never run a stranger's code as root: another user has to be able to start the interpreter."""
+    for place in (path, *path.parents):
+        if not place.stat().st_mode & (0o001 if place.is_dir() else 0o004):
+            raise EnvironmentFailed(
+                f"without bubblewrap a submission runs as a user of its own, who can't read "
+                f"{place}, where {path} is; install bubblewrap, or open that folder to others "
+                "(chmod o+x)"
+            )

@@ -1,0 +1,590 @@
+"""The host's part inside a submission's process: this one file, and nothing else of ours.
+
+It runs on Python 3.8 to 3.13, with numpy >= 1.19 or without, and imports the standard library only.
+It speaks to the host over the socket whose number is its argument, contains itself as the host
+says, supplies the framework modules that submissions import, and drives the submission's class.
+Started with `-S`: no code of the submission's environment runs before the privileges are gone.
+"""
+
+from __future__ import annotations
+
+import array
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import inspect
+import json
+import math
+import os
+import socket
+import struct
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+PREFIX = struct.Struct("<II")
+"""Before each message: the lengths in bytes of its JSON header and of the samples after it."""
+
+
+_ASK = b'{"kind":"ask"}'
+ASK = PREFIX.pack(len(_ASK), 0) + _ASK
+
+
+class HostGone(SystemExit):
+    """The host has ended the run: nothing is left to do or to say."""
+
+
+class NoMoreData(Exception):
+    """get_data() was called again after the packet with the finish flag."""
+
+
+class Pipe:
+    """Messages to and from the host; reports may come from any thread."""
+
+    def __init__(self, number: int, report_bytes: int = 0) -> None:
+        os.set_inheritable(number, False)
+        self._socket = socket.socket(fileno=number)
+        self._lock = threading.Lock()
+        self._buffer = bytearray(1 << 16)
+        self._have = 0
+        self.report_bytes = report_bytes
+
+    def send(self, kind: str, value: Any = None) -> None:
+        text = json.dumps({"kind": kind, "value": value}).encode()
+        if kind == "report" and len(text) > self.report_bytes:
+            text = json.dumps({"kind": kind, "value": f"<report of {len(text)} bytes>"}).encode()
+        with self._lock:
+            self._socket.sendall(PREFIX.pack(len(text), 0) + text)
+
+    def ask(self) -> None:
+        with self._lock:
+            self._socket.sendall(ASK)
+
+    def receive(self) -> tuple[dict[str, Any], bytearray]:
+        self._fill(PREFIX.size)
+        header_bytes, sample_bytes = PREFIX.unpack_from(self._buffer)
+        body = PREFIX.size + header_bytes
+        end = body + sample_bytes
+        self._fill(end)
+        header = json.loads(self._buffer[PREFIX.size : body])
+        samples = self._buffer[body:end]
+        self._buffer[: self._have - end] = self._buffer[end : self._have]
+        self._have -= end
+        return header, samples
+
+    def _fill(self, count: int) -> None:
+        """Read until so many bytes are there, into the same memory each time: it is faster."""
+        if count > len(self._buffer):
+            self._buffer += bytes(count - len(self._buffer))
+        while self._have < count:
+            got = self._socket.recv_into(memoryview(self._buffer)[self._have :])
+            if not got:
+                raise HostGone
+            self._have += got
+
+
+# --- results, as JSON can carry them ---------------------------------------------------------
+
+
+def plain(value: Any) -> Any:
+    """As numbers, strings and lists; what is none of them, as a string that no track reads."""
+    try:
+        return _plain(value)
+    except Exception as error:  # noqa: BLE001  any object of theirs may do anything when it is looked at
+        return f"<{type(value).__name__}: can't be read: {type(error).__name__}>"
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, int) and abs(value) < 2**53:
+        return int(value)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    convert = getattr(value, "tolist", None)  # a numpy scalar or array, a tensor
+    if callable(convert):
+        return _plain(convert())
+    return f"<{type(value).__name__}: {repr(value)[:200]}>"
+
+
+def result_of(report: Any) -> Any:
+    """What a report object holds, under either spelling; a raw value is itself."""
+    if isinstance(report, (ReportModel, AlgorithmResultObject)):
+        held = vars(report)
+        return held.get("result") if held.get("resultType") is None else held["resultType"]
+    for name in ("result", "resultType"):
+        value = getattr(report, name, None)
+        if value is not None and not callable(value):
+            return value
+    return report
+
+
+# --- the packets -----------------------------------------------------------------------------
+
+
+class Feed:
+    """The packets of the run, given one by one as they are asked for."""
+
+    def __init__(self, pipe: Pipe, settings: dict[str, Any]) -> None:
+        self.pipe = pipe
+        self.settings = settings
+        self.finished = False
+        self.choose: Callable[[dict[str, Any]], Any] | None = None
+        self._info: dict[str, Any] | None = None
+
+    def next(self) -> tuple[dict[str, Any], Any]:
+        """The next packet: its header, and its samples as rows of leads, TRIGGER the last."""
+        if self.finished:
+            raise NoMoreData(
+                "no more data: the last packet had its finish flag set; end run() then"
+            )
+        self.pipe.ask()
+        while True:
+            header, samples = self.pipe.receive()
+            if header["kind"] == "packet":
+                self.finished = header["finish"]
+                return header, rows_of(samples, header["n"], header["channels"])
+            self._take(header)
+
+    def report(self, report: Any) -> None:
+        self.pipe.send("report", plain(result_of(report)))
+
+    def info(self) -> dict[str, Any]:
+        """What is known of the subject whose data come now."""
+        while self._info is None:
+            self._take(self.pipe.receive()[0])
+        return self._info
+
+    def _take(self, header: dict[str, Any]) -> None:
+        if header["kind"] == "start":
+            self._info = header
+        elif header["kind"] == "choose" and self.choose is not None:
+            self.pipe.send("channels", plain(self.choose(header)))
+
+
+def rows_of(samples: bytearray, n: int | None, channels: int) -> Any:
+    """(channels, n) float64; lists where there is no numpy; None in the extra packet at the end."""
+    if n is None:
+        return None
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        return numpy.frombuffer(samples, "<f4").reshape(n, channels).T.astype("float64", order="C")
+    values = array.array("f")
+    values.frombytes(bytes(samples))
+    if sys.byteorder == "big":
+        values.byteswap()
+    return [list(values[channel::channels]) for channel in range(channels)]
+
+
+# --- the framework, as the documents and the real ones spell it ------------------------------
+
+
+@dataclass
+class DataModel:
+    """A packet, in both spellings (G1 camelCase, G2 and G3 snake_case)."""
+
+    data: Any = None
+    start_pos: Any = None
+    subject_id: Any = None
+    finish_flag: bool = False
+
+    def __post_init__(self) -> None:
+        self.startPosition = self.start_pos
+        self.personID = self.subject_id
+        self.finishedFlag = self.finish_flag
+
+
+@dataclass
+class ReportModel:
+    """A result to report, in both spellings."""
+
+    result: Any = None
+    resultType: Any = None  # noqa: N815
+
+
+class ProblemInterface:
+    """What a G1 to G3 submission asks for data and tells its results."""
+
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed
+
+    def get_data(self) -> DataModel:
+        header, data = self._feed.next()
+        return DataModel(data, header["position"], header["number"], header["finish"])
+
+    def report(self, report_model: Any) -> None:
+        self._feed.report(report_model)
+
+    getData = get_data  # noqa: N815
+
+
+class AlgorithmInterface:
+    """The base class of G1, G2, G2 online and G3; each sets the attribute of its own name."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        self._problemInterface: Any = None
+        self.task: Any = None
+        self.algo_sys_mng: Any = None
+        self.comm_proxy: Any = None
+
+    def setProblemInterface(self, proxy: Any) -> None:  # noqa: N802
+        self._problemInterface = proxy
+
+    def set_task(self, proxy: Any) -> None:
+        self.task = proxy
+
+    def set_algorithm_system_manager(self, proxy: Any) -> None:
+        self.algo_sys_mng = proxy
+
+    def set_comm_proxy(self, proxy: Any) -> None:
+        self.comm_proxy = proxy
+
+
+@dataclass
+class AlgorithmContinuousDataObject:
+    """A packet of G4."""
+
+    start_position: Any = None
+    data: Any = None
+    subject_id: Any = None
+    finish_flag: Any = None
+
+
+@dataclass
+class AlgorithmDeviceObject:
+    """The device of G4, its settings under both names; channel_number does not count TRIGGER."""
+
+    data_type: Any = None
+    channel_number: Any = None
+    sample_rate: Any = None
+    channel_label: Any = None
+    other_information: Any = None
+
+    def __post_init__(self) -> None:
+        self.other_config_map = self.other_information
+
+
+@dataclass
+class AlgorithmResultObject:
+    """A result of G4."""
+
+    result: Any = None
+
+
+class SourceInterface:
+    """G4's source of packets."""
+
+    def __init__(self, feed: Feed, label: str) -> None:
+        self._feed = feed
+        self._label = label
+
+    def get_source_label(self) -> str:
+        return self._label
+
+    async def get_device(self) -> AlgorithmDeviceObject:
+        info = self._feed.info()
+        labels = list(info["labels"])
+        return AlgorithmDeviceObject(info["data_type"], len(labels), info["rate"], labels, {})
+
+    async def get_data(self) -> AlgorithmContinuousDataObject:
+        import asyncio
+
+        await asyncio.sleep(
+            0
+        )  # their other tasks go first: what they report belongs before this packet
+        header, data = self._feed.next()
+        return AlgorithmContinuousDataObject(
+            header["position"], data, header["subject"], header["finish"]
+        )
+
+
+class ProxyInterface:
+    """What a G4 submission finds in self._proxy."""
+
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed
+
+    def get_source(self, label: str = "eeg_1") -> SourceInterface:
+        return SourceInterface(self._feed, label)
+
+    def get_challenge_config(self) -> dict[str, Any]:
+        return dict(self._feed.settings["challenge"])
+
+    def report(self, result: Any) -> Any:
+        self._feed.report(result)  # at once, so that a forgotten `await` loses nothing
+        return _nothing()
+
+
+async def _nothing() -> None:
+    return None
+
+
+class AsyncAlgorithmInterface:
+    """The base class of G4."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        self._proxy: Any = None
+        self._end_flag = False
+
+    def set_proxy(self, proxy: Any) -> None:
+        self._proxy = proxy
+
+    def set_end_flag(self, flag: bool) -> None:
+        self._end_flag = flag
+
+
+BEFORE_2023: dict[str, dict[str, Any]] = {
+    "Interface.AlgorithmInterface": {"AlgorithmInterface": AlgorithmInterface},
+    "Interface.ProblemInterface": {"ProblemInterface": ProblemInterface},
+    "Interface.TaskInterface": {"TaskInterface": ProblemInterface},
+    "Interface.Model.DataModel": {"DataModel": DataModel},
+    "Interface.Model.ReportModel": {"ReportModel": ReportModel},
+}
+FRAMEWORK: dict[str, dict[str, Any]] = {
+    **{"Algorithm." + name: what for name, what in BEFORE_2023.items()},
+    **{"AlgorithmImplement." + name: what for name, what in BEFORE_2023.items()},
+    **{"AlgorithmSystem.AlgorithmImplement." + name: what for name, what in BEFORE_2023.items()},
+    "Algorithm.AlgorithmInterface": {"AlgorithmInterface": AlgorithmInterface},
+    "Algorithm.method.interface.AlgorithmInterface": {
+        "AlgorithmInterface": AsyncAlgorithmInterface
+    },
+    "Algorithm.method.interface.ProxyInterface": {"ProxyInterface": ProxyInterface},
+    "Algorithm.method.interface.SourceInterface": {"SourceInterface": SourceInterface},
+    "Algorithm.method.model.AlgorithmObject": {
+        "AlgorithmContinuousDataObject": AlgorithmContinuousDataObject,
+        "AlgorithmDataObject": AlgorithmContinuousDataObject,
+        "AlgorithmDeviceObject": AlgorithmDeviceObject,
+        "AlgorithmResultObject": AlgorithmResultObject,
+    },
+}
+FRAMEWORK_PACKAGES = {name.rsplit(".", depth)[0] for name in FRAMEWORK for depth in (1, 2, 3, 4)}
+SHARED_PACKAGES = {"Algorithm", "Algorithm.method", "AlgorithmImplement", "AlgorithmSystem"}
+SHARED_PACKAGES.add("AlgorithmSystem.AlgorithmImplement")
+
+
+class FrameworkFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Gives our framework modules, whatever copy of them lies in the submission.
+
+    The packages around them are shared: what else is in them is the submission's. Where it has no
+    such folder, a file of its own by that name goes first, and ours is the last resort.
+    """
+
+    def __init__(self, root: str, last_resort: bool) -> None:
+        self._root = root
+        self._last_resort = last_resort
+
+    def find_spec(self, name: str, *_: Any) -> Any:
+        if name in FRAMEWORK:
+            return importlib.machinery.ModuleSpec(name, self)
+        folder = os.path.join(self._root, *name.split("."))
+        if name not in FRAMEWORK_PACKAGES or (name in SHARED_PACKAGES and self._is_theirs(folder)):
+            return None
+        spec = importlib.machinery.ModuleSpec(name, self, is_package=True)
+        spec.submodule_search_locations = [folder]
+        return spec
+
+    def _is_theirs(self, folder: str) -> bool:
+        if self._last_resort:
+            return False
+        own = (os.path.join(folder, "__init__" + suffix) for suffix in (".py", ".pyc"))
+        return not os.path.isdir(folder) or any(map(os.path.exists, own))
+
+    def create_module(self, _: Any) -> Any:
+        return None
+
+    def exec_module(self, module: Any) -> None:
+        vars(module).update(FRAMEWORK.get(module.__name__, {}))
+
+
+# --- driving the submission's class ----------------------------------------------------------
+
+
+SETTERS = {
+    "g1": ("setProblemInterface", "_problemInterface", ProblemInterface),
+    "g2": ("set_task", "task", ProblemInterface),
+    "g2-online": ("set_algorithm_system_manager", "algo_sys_mng", ProblemInterface),
+    "g3": ("set_comm_proxy", "comm_proxy", ProblemInterface),
+    "g4": ("set_proxy", "_proxy", ProxyInterface),
+}
+
+
+def drive_run(algorithm: Any, feed: Feed) -> None:
+    """G1 to G4: the submission pulls its packets inside run()."""
+    setter, attribute, proxy_class = SETTERS[feed.settings["interface"]]
+    proxy = proxy_class(feed)
+    if hasattr(algorithm, setter):
+        getattr(algorithm, setter)(proxy)
+    else:
+        setattr(algorithm, attribute, proxy)
+    running = algorithm.run()
+    if inspect.isawaitable(running):
+        import asyncio
+
+        asyncio.run(_until_done(running))
+
+
+async def _until_done(running: Any) -> None:
+    await running
+
+
+class Seconds:
+    """emotion: a second of a block is complete after each 5 packets from 242 to 243."""
+
+    def __init__(self) -> None:
+        self._packets: int | None = None
+        self._session = self._position = 0
+
+    def take(self, session: int, start: int, n: int, codes: list[int]) -> bool:
+        if session != self._session or start < self._position:
+            self._packets = None  # another block or subject, though no 243 came
+        self._session, self._position = session, start + n
+        complete = False
+        if self._packets is not None:
+            self._packets += 1
+            complete = self._packets % 5 == 0
+        for code in codes:
+            if code == 242:
+                self._packets, complete = 0, False
+            elif code == 243:
+                self._packets = None
+        return complete
+
+
+def drive_my_algorithm(algorithm: Any, feed: Feed) -> None:
+    """emotion: we hand over each packet, and ask after each second."""
+    seconds = Seconds()
+    while not feed.finished:
+        header, data = feed.next()
+        algorithm.get_data(data)
+        if seconds.take(header["session"], header["start"], header["n"], header["codes"]):
+            feed.report(algorithm.algorithm())
+
+
+def drive_ecog(algorithm: Any, feed: Feed) -> None:
+    """ecog: channels first, then we hand over each packet, and ask for its angles."""
+    feed.choose = lambda asked: algorithm.choose_channels(asked["subject"], asked["count"])
+    while not feed.finished:
+        _, data = feed.next()
+        algorithm.get_data(data)
+        feed.report(algorithm.algorithm())
+
+
+DRIVERS = {"my_algorithm": drive_my_algorithm, "ecog": drive_ecog}
+
+
+def load_class(settings: dict[str, Any]) -> Any:
+    """The submission's class: the one that was named, else the only one on our base class."""
+    sys.path.insert(0, settings["work"])
+    sys.path += [os.path.join(settings["work"], folder) for folder in settings["folders"]]
+    sys.meta_path.insert(0, FrameworkFinder(settings["work"], last_resort=False))
+    sys.meta_path.append(FrameworkFinder(settings["work"], last_resort=True))
+    importlib.invalidate_caches()
+    module = importlib.import_module(settings["module"])
+    named = getattr(module, settings["class"] or "", None)
+    if named is not None:
+        return named
+    bases = (AlgorithmInterface, AsyncAlgorithmInterface)
+    found = [
+        one
+        for one in vars(module).values()
+        if isinstance(one, type) and issubclass(one, bases) and one.__module__ == module.__name__
+    ]
+    if len(found) != 1:
+        names = ", ".join(sorted(one.__name__ for one in found)) or "none"
+        raise ImportError(
+            f"{settings['module']} must hold class {settings['class']}, or exactly one class on "
+            f"AlgorithmInterface; found {names}"
+        )
+    return found[0]
+
+
+# --- containment and start -------------------------------------------------------------------
+
+
+def contain(settings: dict[str, Any]) -> None:
+    """Give up what the host says, for good, before anything of the submission runs."""
+    import resource
+
+    os.umask(0o022)
+    user = settings["user"]
+    if user is not None:
+        os.setgroups([])
+        os.setresgid(user, user, user)
+        os.setresuid(user, user, user)
+    _no_new_privileges()
+    for name, value in settings["rlimits"].items():
+        kind = getattr(resource, "RLIMIT_" + name)
+        hard = resource.getrlimit(kind)[1]
+        bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(kind, (bound, bound))
+
+
+def _no_new_privileges() -> None:
+    """Linux: no set-user-ID program helps it, and it dies when the host dies."""
+    if not sys.platform.startswith("linux"):
+        return
+    try:
+        import ctypes
+    except ImportError:  # an interpreter built without libffi
+        return
+    prctl = ctypes.CDLL(None).prctl
+    prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
+    prctl(1, 9, 0, 0, 0)  # PR_SET_PDEATHSIG, SIGKILL
+
+
+def settle(settings: dict[str, Any]) -> None:
+    """Stand in a writable copy of the submission, with its own environment's packages."""
+    import shutil
+    import site
+
+    shutil.copytree(settings["package"], settings["work"], symlinks=True, dirs_exist_ok=True)
+    os.chdir(settings["work"])
+    sys.path[:] = [path for path in sys.path if path != os.path.dirname(os.path.abspath(__file__))]
+    site.main()
+    if importlib.util.find_spec("numpy") is not None:
+        importlib.import_module("numpy")
+    sys.argv = [settings["module"]]
+
+
+def their_traceback(error: BaseException) -> str:
+    """The traceback without our frames: the fault is shown where they can mend it."""
+    told: traceback.TracebackException | None
+    whole = told = traceback.TracebackException.from_exception(error)
+    while told is not None:
+        theirs = [frame for frame in told.stack if frame.filename != __file__]
+        told.stack = traceback.StackSummary.from_list(theirs)
+        told = told.__cause__ or told.__context__
+    return "".join(whole.format())
+
+
+def main() -> None:
+    pipe = Pipe(int(sys.argv[1]))
+    settings = pipe.receive()[0]
+    pipe.report_bytes = settings["report_bytes"]
+    feed = Feed(pipe, settings)
+    try:
+        contain(settings)
+        settle(settings)
+        algorithm = load_class(settings)()
+        DRIVERS.get(settings["interface"], drive_run)(algorithm, feed)
+    except HostGone:
+        return
+    except BaseException as error:  # noqa: BLE001  the process boundary: whatever it was, the host is told
+        if not (isinstance(error, SystemExit) and feed.finished):
+            text = their_traceback(error)
+            sys.stderr.write(text)
+            pipe.send("error", text.strip().splitlines()[-1][:500])
+            raise SystemExit(1) from None
+    pipe.send("done")
+
+
+if __name__ == "__main__":
+    main()

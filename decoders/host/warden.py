@@ -1,0 +1,117 @@
+"""A warden watches over one submission from outside: keeps its output, and ends it at a limit.
+
+The operating system's own limits hold for each process; what all of them take together, only the
+warden sees.
+"""
+
+import contextlib
+import os
+import selectors
+import threading
+import time
+from pathlib import Path
+from typing import IO
+
+from decoders.host.errors import (
+    SubmissionDisqualified,
+    SubmissionError,
+    SubmissionLimit,
+    SubmissionTimeout,
+)
+from decoders.host.family import Family
+from decoders.host.limits import Limits
+
+LOOK_EVERY_S = 0.2
+_CHUNK_BYTES = 1 << 16
+_HELPERS = 2
+"""bubblewrap's own two processes are not the submission's."""
+
+
+class Warden(threading.Thread):
+    """Reads stdout and stderr, and looks at the processes, until they have ended.
+
+    verdict: why the warden ended them, if it did.
+    """
+
+    def __init__(
+        self, family: Family, output: IO[bytes], log: Path, limits: Limits, scratch: Path | None
+    ) -> None:
+        super().__init__(name=f"warden of {family.first.pid}", daemon=True)
+        self.verdict: SubmissionError | None = None
+        self._family = family
+        self._output = output
+        self._log = log.open("wb", buffering=0)
+        self._limits = limits
+        self._scratch = scratch
+        self._output_bytes = 0
+        self._cpu_s: dict[int, float] = {}
+
+    def run(self) -> None:
+        os.set_blocking(self._output.fileno(), False)
+        with selectors.DefaultSelector() as selector, self._log, self._output:
+            selector.register(self._output, selectors.EVENT_READ)
+            next_look = time.monotonic() + LOOK_EVERY_S
+            while self._family.first.poll() is None and self.verdict is None:
+                if selector.select(LOOK_EVERY_S) and not self._drain():
+                    selector.unregister(self._output)
+                if time.monotonic() >= next_look:
+                    self._look()
+                    next_look = time.monotonic() + LOOK_EVERY_S
+            self._family.end()
+            self._drain()
+
+    def _drain(self) -> bool:
+        """Keep what was written, as far as there is room; False at its end or limit."""
+        while self._output_bytes <= self._limits.output_bytes:
+            try:
+                chunk = os.read(self._output.fileno(), _CHUNK_BYTES)
+            except BlockingIOError:
+                return True
+            if not chunk:
+                return False
+            self._keep(chunk)
+        flood = f"more than {_mib(self._limits.output_bytes)} to stdout and stderr"
+        self._judge(SubmissionDisqualified(f"the submission floods its host: it wrote {flood}"))
+        return False
+
+    def _keep(self, chunk: bytes) -> None:
+        room = self._limits.log_bytes - self._output_bytes
+        self._output_bytes += len(chunk)
+        if room > 0:
+            self._log.write(chunk[:room])
+            if len(chunk) >= room:
+                self._log.write(b"\n[the log is full: what follows is not kept]\n")
+
+    def _look(self) -> None:
+        usage, limits = self._family.usage(), self._limits
+        self._cpu_s.update(usage.cpu_s)
+        if usage.processes > limits.processes + _HELPERS:
+            self._judge(_beyond(f"had more than {limits.processes} processes at once"))
+        elif usage.memory_bytes > limits.memory_bytes:
+            self._judge(_beyond(f"used more than {_mib(limits.memory_bytes)} of memory"))
+        elif self._scratch is not None and _disk_bytes(self._scratch) > limits.disk_bytes:
+            self._judge(_beyond(f"wrote more than {_mib(limits.disk_bytes)} to disk"))
+        elif sum(self._cpu_s.values()) > limits.cpu_s:
+            used = f"the submission used more than {limits.cpu_s:g} s of processor time"
+            self._judge(SubmissionTimeout(used))
+
+    def _judge(self, verdict: SubmissionError) -> None:
+        self.verdict = verdict
+        self._family.end()
+
+
+def _beyond(fault: str) -> SubmissionLimit:
+    return SubmissionLimit(f"the submission went beyond a limit: it {fault}")
+
+
+def _disk_bytes(folder: Path) -> int:
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += os.lstat(os.path.join(place, name)).st_blocks * 512
+    return total
+
+
+def _mib(count: int) -> str:
+    return f"{count / (1 << 20):g} MiB"

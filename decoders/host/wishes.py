@@ -1,0 +1,126 @@
+"""What a submission wishes for: a Python version and packages, read from its own files."""
+
+import json
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.requirements import InvalidRequirement, Requirement
+
+from decoders.host.errors import PackageError
+
+MAGIC_NUMBERS = {
+    3413: "3.8",
+    3425: "3.9",
+    3439: "3.10",
+    3495: "3.11",
+    3531: "3.12",
+    3571: "3.13",
+    3627: "3.14",
+}
+"""What a compiled file begins with, and the Python that can read it."""
+
+_VERSION = re.compile(r"(?:python|py)?[-_:v ]*(3)\.?(\d{1,2})(?!\d)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """python: like `3.8`, or None; requirements: None where no packages are named at all."""
+
+    python: str | None
+    requirements: tuple[str, ...] | None
+
+
+def wishes_of(root: Path, python: str | None = None) -> Wishes:
+    """Read them; `python` is the caller's word, which goes before the submission's own."""
+    return Wishes(python or _python_of(root), _requirements_of(root))
+
+
+def _python_of(root: Path) -> str | None:
+    return _of_compiled(root) or _of_version_file(root) or _of_image(root)
+
+
+def _of_compiled(root: Path) -> str | None:
+    """Compiled files without their source run on one version only."""
+    versions = {
+        _version_of(path)
+        for path in sorted(root.rglob("*.pyc"))
+        if not path.with_suffix(".py").exists()
+    }
+    if len(versions) > 1:
+        raise PackageError(
+            f"the submission's .pyc files are of several Pythons ({', '.join(sorted(versions))}); "
+            "compile them all with one"
+        )
+    return versions.pop() if versions else None
+
+
+def _version_of(compiled: Path) -> str:
+    with compiled.open("rb") as file:
+        magic = int.from_bytes(file.read(2), "little")
+    if magic not in MAGIC_NUMBERS:
+        raise PackageError(
+            f"{compiled.name} was compiled by a Python that this host does not know (magic number "
+            f"{magic}); it knows {', '.join(MAGIC_NUMBERS.values())}"
+        )
+    return MAGIC_NUMBERS[magic]
+
+
+def _of_version_file(root: Path) -> str | None:
+    for name in (".python-version", "runtime.txt"):
+        path = root / name
+        if path.is_file():
+            return _version_in(path.read_text(encoding="utf-8", errors="replace"))
+    return None
+
+
+def _of_image(root: Path) -> str | None:
+    """config.toml or config.json name the image that it was written for: `unitImage`."""
+    try:
+        if (root / "config.toml").is_file():
+            config: object = tomllib.loads((root / "config.toml").read_text(encoding="utf-8"))
+        elif (root / "config.json").is_file():
+            config = json.loads((root / "config.json").read_text(encoding="utf-8"))
+        else:
+            return None
+    except ValueError as error:
+        raise PackageError(f"the submission's config file can't be read: {error}") from error
+    image = config.get("unitImage") if isinstance(config, dict) else None
+    return _version_in(image) if isinstance(image, str) and "py" in image.lower() else None
+
+
+def _version_in(text: str) -> str | None:
+    found = _VERSION.search(text)
+    return f"{found[1]}.{found[2]}" if found else None
+
+
+def _requirements_of(root: Path) -> tuple[str, ...] | None:
+    for folder in (root, root / "Algorithm", root / "AlgorithmImplement"):
+        path = folder / "requirements.txt"
+        if path.is_file():
+            return read_requirements(path.read_text(encoding="utf-8-sig", errors="replace"))
+    return None
+
+
+def read_requirements(text: str) -> tuple[str, ...]:
+    """Names and versions only: no options, addresses or paths, which would reach into the host."""
+    wanted = []
+    for number, line in enumerate(text.splitlines(), 1):
+        bare = re.sub(r"(^|\s)#.*", "", line).strip()
+        if bare:
+            wanted.append(_requirement(bare, number))
+    return tuple(wanted)
+
+
+def _requirement(line: str, number: int) -> str:
+    try:
+        requirement = Requirement(line)
+    except InvalidRequirement:
+        requirement = None
+    if requirement is None or requirement.url:
+        raise PackageError(
+            f"requirements.txt line {number}: {line!r} is not a package's name and version; write "
+            "lines like numpy==1.23.5 (no options, addresses or paths)"
+        )
+    return str(requirement)

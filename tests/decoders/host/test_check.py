@@ -1,0 +1,87 @@
+"""A dry run says in words what would count, what not, and why."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from decoders.host.check import check_submission
+from tests.decoders.host.conftest import Write
+
+pytestmark = pytest.mark.usefixtures("hostable")
+
+MI = """
+    from Algorithm.AlgorithmInterface import AlgorithmInterface
+
+    class AlgorithmImplement(AlgorithmInterface):
+        def run(self):
+            finish, seen = False, 0
+            while not finish:
+                model = self.comm_proxy.get_data()
+                begins = 200 in list(model.data[-1])
+                seen = 0 if begins else seen + 1
+                if REPORT:
+                    self.comm_proxy.report(RESULT)
+                finish = model.finish_flag
+"""
+
+
+def checked(write: Write, when: str, result: str) -> tuple[bool, str]:
+    code = MI.replace("REPORT", when).replace("RESULT", result)
+    report = check_submission(write({"Algorithm/impl/AlgorithmImplement.py": code}), "mi")
+    return report.ok, report.text
+
+
+def test_reports_in_time_count(write: Write) -> None:
+    ok, text = checked(write, "seen in (50, 75, 99)", "1")
+    assert ok
+    assert "18 of 18 answers would count" in text
+    assert "would not count" not in text
+
+
+def test_a_report_that_is_late_by_a_packet_is_said_so(write: Write) -> None:
+    _, text = checked(write, "seen in (51, 76, 99)", "1")
+    assert "6 of 18 answers would count" in text
+    assert "6 x report 1: at 2.04 s, limit 2.00 s -> late by 1 packet" in text
+    assert "6 x report 2: at 3.04 s, limit 3.00 s -> late by 1 packet" in text
+
+
+def test_a_result_of_the_wrong_type_is_said_so(write: Write) -> None:
+    ok, text = checked(write, "seen in (50, 75, 99)", "[1]")
+    assert not ok
+    assert "6 x report 1: [1] names no class -> report one of 1 (left), 2 (right), 3 (feet)" in text
+
+
+def test_a_report_on_the_trigger_packet_is_said_so(write: Write) -> None:
+    ok, text = checked(write, "begins", "1")
+    assert not ok
+    assert "reports were refused, and use up nothing" in text
+    assert "trigger" in text
+    assert "6 x no report 1 -> every trial needs its report" in text
+
+
+def test_a_crash_shows_their_traceback(write: Write) -> None:
+    ok, text = checked(write, "seen == 3", "1 / 0")
+    assert not ok
+    assert "it would end as crashed: the submission failed: ZeroDivisionError" in text
+    assert "line 12, in run" in text
+    assert "shim.py" not in text
+
+
+def test_the_command_line_tells_it_and_exits_with_1_where_nothing_counts(write: Write) -> None:
+    from decoders.cli import main
+
+    root = write({"Algorithm/impl/AlgorithmImplement.py": MI.replace("REPORT", "False")})
+    told = CliRunner().invoke(main, ["check", "--track", "mi", "--submission", str(root)])
+    assert told.exit_code == 1
+    assert "0 of 18 answers would count" in told.output
+
+
+def test_the_command_line_says_what_it_looked_for(tmp_path: Path) -> None:
+    from decoders.cli import main
+
+    (tmp_path / "notes.txt").write_text("nothing here")
+    told = CliRunner().invoke(main, ["check", "--track", "mi", "--submission", str(tmp_path)])
+    assert told.exit_code == 1
+    assert told.output.startswith("Error: no algorithm was found in the submission. Looked in")
+    assert "Traceback" not in told.output

@@ -1,0 +1,131 @@
+"""What a submission was written to is found out without running any of it."""
+
+import py_compile
+from pathlib import Path
+
+import pytest
+
+from decoders.host.detect import detect
+from decoders.host.errors import PackageError
+from tests.decoders.host.conftest import Write
+
+BASE = "from Algorithm.Interface.AlgorithmInterface import AlgorithmInterface\n"
+EXPLODES = "raise RuntimeError('detection ran it')\n"
+
+
+def algorithm(name: str, body: str, head: str = BASE) -> str:
+    run = f"    def run(self):\n        {body}\n"
+    return f"{head}class {name}(AlgorithmInterface):\n{run}{EXPLODES}"
+
+
+G4_HEAD = "from Algorithm.method.interface.AlgorithmInterface import AlgorithmInterface\n"
+YML = "method:\n  method_class_file: Algorithm/method/impl/Mine.py\n  method_class_name: Mine\n"
+CASES = {
+    "g1": {"Algorithm/Ours.py": algorithm("Ours", "self._problemInterface.getData()")},
+    "g2": {"Algorithm/AlgorithmImplementMI.py": algorithm("AlgorithmImplementMI", "self.task")},
+    "g2-online": {"AlgorithmImplement/S.py": algorithm("S", "self.algo_sys_mng.get_data()")},
+    "g3": {"Algorithm/impl/AlgorithmImplement.py": algorithm("A", "self.comm_proxy.get_data()")},
+    "g4": {"Algorithm/method/impl/Mine.py": algorithm("Mine", "pass", G4_HEAD)},
+    "my_algorithm": {"Algorithm/MyAlgorithm.py": f"class MyAlgorithm: pass\n{EXPLODES}"},
+    "ecog": {"Algorithm/EcogAlgorithm.py": f"class EcogAlgorithm: pass\n{EXPLODES}"},
+}
+TRACK = {"my_algorithm": "emotion", "ecog": "ecog"}
+
+
+@pytest.mark.parametrize("interface", CASES)
+def test_each_generation_is_told_by_its_names(interface: str, write: Write) -> None:
+    entry = detect(write(CASES[interface]), TRACK.get(interface, "mi"))
+    assert entry.interface == interface
+    assert [entry.file] == list(CASES[interface])
+
+
+@pytest.mark.parametrize("interface", CASES)
+def test_compiled_files_tell_it_too(interface: str, write: Write) -> None:
+    root = write(CASES[interface])
+    for source in list(root.rglob("*.py")):
+        py_compile.compile(str(source), str(source.with_suffix(".pyc")), doraise=True)
+        source.unlink()
+    assert detect(root, TRACK.get(interface, "mi")).interface == interface
+
+
+def test_the_g4_configuration_names_the_class_and_its_folder_goes_on_the_path(write: Write) -> None:
+    entry = detect(write(CASES["g4"] | {"Algorithm/config/AlgorithmConfig.yml": YML}), "mi")
+    assert (entry.module, entry.class_name) == ("Mine", "Mine")
+    assert entry.folders == ("Algorithm/method/impl",)
+
+
+@pytest.mark.parametrize(
+    ("yml", "told"),
+    [
+        (YML.replace("Mine.py", "Yours.py"), "Yours.py', which the submission does not hold"),
+        ("method: 3", "has no `method:`"),
+        ("a: b: c", "is no YAML"),
+    ],
+)
+def test_a_wrong_g4_configuration_is_said_so(yml: str, told: str, write: Write) -> None:
+    with pytest.raises(PackageError, match=told):
+        detect(write(CASES["g4"] | {"Algorithm/config/AlgorithmConfig.yml": yml}), "mi")
+
+
+def test_a_base_class_of_their_own_between_is_seen_through(write: Write) -> None:
+    files = {
+        "Algorithm/Base.py": algorithm("Base", "self.comm_proxy.get_data()"),
+        "Algorithm/AlgorithmImplement.py": "from Algorithm.Base import Base\nclass A(Base): pass",
+    }
+    entry = detect(write(files), "mi")
+    assert (entry.interface, entry.file) == ("g3", "Algorithm/AlgorithmImplement.py")
+
+
+def test_a_copy_of_the_framework_in_it_misleads_nobody(write: Write) -> None:
+    copy = "class AlgorithmInterface:\n    algo_sys_mng = _proxy = 1\n"
+    names = ("Algorithm/Interface/AlgorithmInterface.py", "Algorithm/AlgorithmInterface.py")
+    copies = dict.fromkeys((*names, "Algorithm/method/interface/AlgorithmInterface.py"), copy)
+    assert detect(write(CASES["g2"] | copies), "mi").interface == "g2"
+
+
+def test_of_several_algorithms_the_one_named_after_the_track_is_taken(write: Write) -> None:
+    other = {
+        "Algorithm/AlgorithmImplementSSVEP.py": algorithm("AlgorithmImplementSSVEP", "self.task")
+    }
+    root = write(CASES["g2"] | other)
+    assert detect(root, "mi").file == "Algorithm/AlgorithmImplementMI.py"
+    with pytest.raises(PackageError, match=r"several algorithms.*--interface"):
+        detect(root, "turing")
+    forced = detect(root, "turing", "g2:Algorithm/AlgorithmImplementSSVEP.py")
+    assert forced.class_name == "AlgorithmImplementSSVEP"
+
+
+def test_the_interface_can_be_forced(write: Write) -> None:
+    assert detect(write(CASES["g2"]), "mi", "g3").interface == "g3"
+    with pytest.raises(PackageError, match="no such interface; the interfaces are g4, g3"):
+        detect(write(CASES["g2"]), "mi", "g9")
+    with pytest.raises(PackageError, match="has no such file"):
+        detect(write(CASES["g2"]), "mi", "g2:Algorithm/Nothing.py")
+
+
+def test_what_was_looked_for_is_listed_when_nothing_is_found(write: Write) -> None:
+    root = write({"Algorithm/notes.py": "x = 1"})
+    with pytest.raises(PackageError) as error:
+        detect(root, "mi")
+    for part in (
+        "AlgorithmConfig.yml",
+        "AlgorithmImplement*.py",
+        "comm_proxy",
+        "Algorithm/notes.py",
+    ):
+        assert part in str(error.value)
+
+
+def test_a_submission_for_another_track_is_refused(write: Write) -> None:
+    with pytest.raises(PackageError, match=r"for emotion .*not for mi"):
+        detect(write(CASES["my_algorithm"]), "mi")
+
+
+def test_another_pythons_syntax_is_no_obstacle(write: Write) -> None:
+    files = {"Algorithm/AlgorithmImplement.py": "print 'two'\nself.comm_proxy.get_data()\n"}
+    assert detect(write(files), "mi").interface == "g3"
+
+
+def test_an_empty_root_is_said_so(tmp_path: Path) -> None:
+    with pytest.raises(PackageError, match="no Python file"):
+        detect(tmp_path, "mi")

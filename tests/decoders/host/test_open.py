@@ -1,0 +1,60 @@
+"""Opening a submission for a worker: announced, logged, and stopped with the run."""
+
+import threading
+
+import pytest
+
+from bci_stream.home import home
+from decoders.decoder import ChannelChooser
+from decoders.host.errors import SubmissionStopped
+from decoders.host.open import open_submission
+from tests.decoders.host.conftest import Write, info, packets
+
+pytestmark = pytest.mark.usefixtures("hostable")
+
+CODE = """
+    import time
+    from Algorithm.AlgorithmInterface import AlgorithmInterface
+
+    class AlgorithmImplement(AlgorithmInterface):
+        def run(self):
+            print("it runs", flush=True)
+            self.comm_proxy.get_data()
+            self.comm_proxy.report(1)
+            time.sleep(1000)
+"""
+
+
+def test_it_says_what_it_opens_how_strongly_it_is_contained_and_where_the_log_is(
+    write: Write,
+) -> None:
+    said: list[str] = []
+    root = write({"Algorithm/impl/AlgorithmImplement.py": CODE})
+    decoder = open_submission(root, "mi", say=said.append)
+    try:
+        assert isinstance(decoder, ChannelChooser)
+        assert "G3 (2023)" in said[0]
+        assert "contained by" in said[0]
+        assert said[1] == f"its output goes to {decoder.log}"
+        assert decoder.log.is_relative_to(home())
+        decoder.start(info())
+    finally:
+        decoder.close()
+    assert decoder.log.read_text() == "it runs\n"
+
+
+def test_a_run_that_is_told_to_stop_does_not_wait_for_the_submission(write: Write) -> None:
+    stop = threading.Event()
+    root = write({"Algorithm/impl/AlgorithmImplement.py": CODE})
+    decoder = open_submission(root, "mi", stop=stop)
+    try:
+        decoder.start(info())
+        timer = threading.Timer(0.2, stop.set)
+        timer.start()
+        with pytest.raises(SubmissionStopped) as stopped:
+            decoder.step(packets(2)[0])
+        timer.join()
+    finally:
+        decoder.close()
+    assert stopped.value.ending == "stopped"
+    assert stopped.value.results == [1]

@@ -1,0 +1,103 @@
+"""The templates run as they stand, and score like their own algorithms without a host."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from decoders.host.check import check_submission
+from decoders.host.submission import SubmissionDecoder
+from decoders.offline import OfflineRun, run_offline
+from replay.synthetic import open_synthetic
+from tests.decoders.host import twins
+from tests.decoders.host.conftest import SMALL
+
+pytestmark = pytest.mark.usefixtures("hostable")
+
+TRACKS = {
+    "g1": "erp",
+    "g2": "turing",
+    "g2_online": "turing",
+    "g3": "erp",
+    "g4": "mi",
+    "my_algorithm": "emotion",
+    "ecog": "ecog",
+}
+EXAMPLES = {
+    "g2": (twins.G2Twin, {"subjects": "2", "blocks": "1", "rounds": "1", "trials": "4"}),
+    "g3": (twins.G3Twin, {"subjects": "2", "trials": "3", "difficulty": "0"}),
+    "g4": (twins.G4Twin, {"subjects": "2", "blocks": "2", "trials": "2"}),
+    "my_algorithm": (twins.MyAlgorithmTwin, {"subjects": "2", "blocks": "2", "pace": "0.02"}),
+}
+
+
+@pytest.mark.parametrize("name", TRACKS)
+def test_every_template_passes_its_own_check(name: str) -> None:
+    report = check_submission(twins.TEMPLATES / name, TRACKS[name])
+    assert report.ok, report.text
+    assert "would not count" not in report.text
+
+
+def native(name: str) -> OfflineRun:
+    twin, params = EXAMPLES[name]
+    sessions = list(open_synthetic(TRACKS[name], params).sessions())
+    return run_offline(TRACKS[name], twin(), sessions)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_submission_reports_exactly_what_its_algorithm_does_as_a_native_decoder(
+    name: str, tmp_path: Path
+) -> None:
+    own = native(name)
+    decoder = SubmissionDecoder(
+        twins.TEMPLATES / name, TRACKS[name], limits=SMALL, log=tmp_path / "log"
+    )
+    try:
+        sessions = list(open_synthetic(TRACKS[name], EXAMPLES[name][1]).sessions())
+        hosted = run_offline(TRACKS[name], decoder, sessions)
+    finally:
+        decoder.close()
+    assert any(event["kind"] == "report" for event in own.events)
+    assert hosted.events == own.events
+    assert hosted.result == own.result
+
+
+def told(events: list[dict[str, Any]]) -> list[Any]:
+    """What was received and reported, in order."""
+    kept = ("start", "n", "triggers", "result")
+    return [
+        [event[key] for key in kept if key in event]
+        for event in events
+        if event["kind"] in ("packet", "report")
+    ]
+
+
+@pytest.mark.lsl
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_over_lsl_in_lockstep_it_is_the_same_run_and_the_same_score(
+    name: str, tmp_path: Path
+) -> None:
+    params = "&".join(f"{key}={value}" for key, value in EXAMPLES[name][1].items())
+    command = [sys.executable, "-m", "bci_stream.judge", "run", "--json", "--track", TRACKS[name]]
+    command += ["--submission", str(twins.TEMPLATES / name)]
+    command += ["--recording", f"synthetic:{TRACKS[name]}?{params}"]
+    done = subprocess.run(
+        [*command, "--lsl-session", f"host-{os.getpid()}"],
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+        env={**os.environ, "BCI_HOME": str(tmp_path / "home")},
+        cwd=twins.TEMPLATES.parents[1],
+    )
+    assert done.returncode == 0, done.stderr
+    (outcome,) = json.loads(done.stdout[done.stdout.index("[\n  {") :])
+    log = [json.loads(line) for line in Path(outcome["log"]).read_text().splitlines()]
+    own = native(name)
+    assert outcome["reason"] == "finished"
+    assert told(log) == told(own.events)
+    assert outcome["score"] == own.score
