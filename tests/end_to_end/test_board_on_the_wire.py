@@ -19,7 +19,7 @@ from replay.devices.marks import send_mark
 
 session, name, enough, mark_at = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 transport = LslTransport("machine", session)
-source = open_device("lsl", name, {"wait_s": "60"}, transport)
+source = open_device("lsl", name, {"wait_s": "60", "reconnect_s": "10"}, transport)
 (live,) = source.sessions()
 starts, stamps, triggers, first = [], [], [], []
 for packet in live.packets(10):
@@ -83,16 +83,17 @@ def test_a_playback_file_arrives_sample_for_sample_with_its_marks(tmp_path):
 
     from replay.devices.boards import find_board
 
-    board, n = find_board("SYNTHETIC"), 500
+    board, n = find_board("SYNTHETIC"), 3000
     rows = np.zeros((32, n))
     rows[list(board.signal_rows)] = np.arange(1, n + 1)
     rows[board.package_row] = np.arange(n) % 256
     rows[board.stamp_row] = 1.7e9 + np.arange(n) / 250
-    rows[board.marker_row, [300, 301]] = (7, 8)
+    rows[board.marker_row, ::50] = np.arange(1, n // 50 + 1)
     path = tmp_path / "recorded.csv"
     DataFilter.write_file(rows, str(path), "w")
     uri = f"brainflow:PLAYBACK_FILE?file={path}&master_board=SYNTHETIC"
     _, _, _, _, triggers, first = on_the_wire(tmp_path, uri, enough=400, mark_at=0)
     values = [int(value) for value in first if value]  # the handshake's row of zeros came first
     assert values == list(range(values[0], values[0] + len(values)))
-    assert [(code, value) for _, code, value in triggers] == [(7, 301), (8, 302)]
+    assert len(triggers) >= 7
+    assert all(value == 50 * (code - 1) + 1 for _, code, value in triggers)

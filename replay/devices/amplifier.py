@@ -1,0 +1,128 @@
+"""An amplifier as it looks from the network: what it sends, when, and what goes wrong with it.
+
+The emulator's server plays these acts in real time; a test plays them as fast as it likes.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from bci_stream.packet import Lead
+from replay.devices.encoders import PROTOCOLS, Encoder, JellyfishEncoder
+from replay.devices.faults import Fault, check_fault
+from replay.devices.tape import Piece, Tape
+
+ActKind = Literal["send", "close", "reset", "refuse"]
+WRAP_MS = 2**32
+_HEAD = b"\x5a\xa5"
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """due_s: seconds after the amplifier started. refuse: no connections until `until_s`."""
+
+    due_s: float
+    kind: ActKind
+    data: bytes = b""
+    until_s: float = 0.0
+
+
+class Amplifier:
+    def __init__(self, tape: Tape, protocol: str, faults: Sequence[Fault] = ()) -> None:
+        for fault in faults:
+            check_fault(fault, protocol)
+            if fault.kind == "hold":
+                tape.hold_samples = max(1, int(fault.value))
+        self._tape, self._protocol, self._faults = tape, protocol, tuple(faults)
+        self._encoder = self._make_encoder(tape.leads)
+        self._connections = 0
+
+    @property
+    def acknowledged(self) -> bool:
+        """The client must answer the greeting before data flow."""
+        return self._encoder.acknowledged and not self._has("data-first")
+
+    def greeting(self) -> bytes:
+        """What a new connection is sent first."""
+        self._connections += 1
+        if self._has("new-meta") and self._connections > 1:
+            return self._make_encoder(self._tape.leads[:-1]).greeting()
+        first = self._connections == 1
+        return b"" if first and self._has("data-first") else self._encoder.greeting()
+
+    def acts(self) -> Iterator[Act]:
+        """All there is to do, in order of its time."""
+        late_greeting = [fault.value for fault in self._faults if fault.kind == "data-first"]
+        busy_until_s = 0.0
+        for piece in self._tape.pieces(self._encoder.piece_samples):
+            due_s = (piece.number + len(piece.samples)) / self._tape.rate
+            now = [fault for fault in self._faults if self._begins(fault, piece)]
+            if late_greeting and due_s > late_greeting[0]:
+                late_greeting = []
+                yield Act(due_s, "send", self._encoder.greeting())
+            if any(f.kind == "gap" and f.covers(piece.at_s) for f in self._faults):
+                continue
+            busy_until_s = max([busy_until_s, *(due_s + f.value for f in now if f.kind == "stall")])
+            data = self._encoder.encode(self._spoil_samples(piece, now))
+            for act in self._spoil_sending(data, due_s, now):
+                yield replace(act, due_s=max(due_s, busy_until_s))
+
+    def _begins(self, fault: Fault, piece: Piece) -> bool:
+        length_s = len(piece.samples) / self._tape.rate
+        return piece.at_s is not None and piece.at_s <= fault.at_s < piece.at_s + length_s
+
+    def _has(self, kind: str) -> bool:
+        return any(fault.kind == kind for fault in self._faults)
+
+    def _make_encoder(self, leads: tuple[Lead, ...]) -> Encoder:
+        encoder = PROTOCOLS[self._protocol](self._tape.rate, leads)
+        for fault in self._faults:
+            if fault.kind == "wrap" and isinstance(encoder, JellyfishEncoder):
+                encoder.first_ms = WRAP_MS - round(1000 * fault.value)
+        return encoder
+
+    def _spoil_samples(self, piece: Piece, now: list[Fault]) -> Piece:
+        for fault in self._faults:
+            if fault.kind == "channels" and (piece.at_s or 0.0) >= fault.at_s:
+                piece = replace(piece, samples=_other_width(piece, int(fault.value)))
+        for fault in now:
+            if fault.kind in ("nan", "inf", "token"):
+                samples = piece.samples.copy()
+                samples[:, 0] = _SPOILT[fault.kind]
+                piece = replace(piece, samples=samples)
+        return piece
+
+    def _spoil_sending(self, data: bytes, due_s: float, now: list[Fault]) -> Iterator[Act]:
+        if self._has("big-endian"):
+            data = np.frombuffer(data, "<u4").byteswap().tobytes()
+        kinds = {fault.kind: fault for fault in now}
+        if "bad-tail" in kinds:
+            data = data[:-2] + b"\0\0"
+        if "absurd-length" in kinds:
+            data = data[:6] + b"\xff" * 12 + data[18:]
+        if "garbage" in kinds:
+            data = bytes(range(256))[: int(kinds["garbage"].value)] + data
+        yield Act(due_s, "send", data[: len(data) // 2 - 1] if "half" in kinds else data)
+        if "repeat" in kinds:
+            yield Act(due_s, "send", data)
+        if kinds.keys() & {"half", "eof"}:
+            yield Act(due_s, "close")
+        if "rst" in kinds:
+            yield Act(due_s, "reset")
+        if "refuse" in kinds:
+            yield Act(due_s, "refuse", until_s=due_s + kinds["refuse"].value)
+
+
+_SPOILT = {
+    "nan": np.float32(np.nan),
+    "inf": np.float32(np.inf),
+    "token": np.frombuffer(_HEAD * 2, "<f4")[0],
+}
+
+
+def _other_width(piece: Piece, more: int) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
+    width = piece.samples.shape[1] + more
+    columns = np.arange(max(1, width)) % piece.samples.shape[1]
+    return np.ascontiguousarray(piece.samples[:, columns])

@@ -1,0 +1,112 @@
+"""The boards that BrainFlow knows: rate, leads, and the parameters each one needs."""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from bci_stream.errors import SourceError
+from bci_stream.packet import Lead
+from replay.devices.package_counter import CounterRule
+
+NEEDS: dict[str, tuple[str, ...]] = {
+    "PLAYBACK_FILE_BOARD": ("file", "master_board"),
+    "STREAMING_BOARD": ("ip_address", "ip_port", "master_board"),
+    "CYTON_BOARD": ("serial_port",),
+    "CYTON_DAISY_BOARD": ("serial_port",),
+    "GANGLION_BOARD": ("serial_port",),
+    "GANGLION_WIFI_BOARD": ("ip_port",),
+    "CYTON_WIFI_BOARD": ("ip_port",),
+    "CYTON_DAISY_WIFI_BOARD": ("ip_port",),
+    "BRAINBIT_BLED_BOARD": ("serial_port",),
+    "MUSE_S_BLED_BOARD": ("serial_port",),
+    "MUSE_2_BLED_BOARD": ("serial_port",),
+    "MUSE_2016_BLED_BOARD": ("serial_port",),
+    "FREEEEG32_BOARD": ("serial_port",),
+    "FREEEEG128_BOARD": ("serial_port",),
+    "ENOPHONE_BOARD": ("mac_address",),
+    "EXPLORE_4_CHAN_BOARD": ("mac_address",),
+    "EXPLORE_8_CHAN_BOARD": ("mac_address",),
+    "BRAINALIVE_BOARD": ("mac_address",),
+    "NEUROPAWN_KNIGHT_BOARD": ("serial_port",),
+    "NEUROPAWN_KNIGHT_BOARD_IMU": ("serial_port",),
+}
+"""What a board can't be found without; BrainFlow itself does not tell. Others find themselves."""
+
+COUNTERS: dict[str, CounterRule] = {
+    "SYNTHETIC_BOARD": CounterRule(256),
+    "CYTON_BOARD": CounterRule(256),
+    "CYTON_DAISY_BOARD": CounterRule(256, step=2),
+    "MUSE_2_BOARD": CounterRule(65536, samples=12),
+    "MUSE_S_BOARD": CounterRule(65536, samples=12),
+    "MUSE_2016_BOARD": CounterRule(65536, samples=12),
+}
+"""How a board counts its packages, where that is known; gaps of others are seen by their stamps."""
+
+MASTERED = ("PLAYBACK_FILE_BOARD", "STREAMING_BOARD")
+"""Boards whose data look like those of their master board."""
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """signal_rows: of the leads in BrainFlow's array; the other rows are beside them."""
+
+    name: str
+    number: int
+    rate: int
+    leads: tuple[Lead, ...]
+    signal_rows: tuple[int, ...]
+    package_row: int
+    stamp_row: int
+    marker_row: int
+
+    @property
+    def counter(self) -> CounterRule | None:
+        return COUNTERS.get(self.name)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return NEEDS.get(self.name, ())
+
+
+@cache
+def board_numbers() -> dict[str, int]:
+    from brainflow.board_shim import BoardIds
+
+    return {board.name: board.value for board in BoardIds if board.name != "NO_BOARD"}
+
+
+def find_board(name: str) -> Board:
+    """By BrainFlow's name, with or without _BOARD, in any case, or by number."""
+    numbers = board_numbers()
+    wanted = name.upper()
+    for known, number in numbers.items():
+        if wanted in (known, known.removesuffix("_BOARD"), str(number)):
+            return describe_board(known, number)
+    raise SourceError(
+        f"BrainFlow has no board {name!r}; `bci-replay devices` lists them: {', '.join(numbers)}"
+    )
+
+
+def describe_board(name: str, number: int) -> Board:
+    from brainflow.board_shim import BoardShim
+
+    if name in MASTERED:
+        return Board(name, number, 0, (), (), 0, 0, 0)
+    facts: dict[str, Any] = BoardShim.get_board_descr(number)
+    kind = next((kind for kind in ("eeg", "ecg", "emg") if facts.get(f"{kind}_channels")), None)
+    rows = tuple(facts[f"{kind}_channels"]) if kind else ()
+    names = facts["eeg_names"].split(",") if kind == "eeg" and "eeg_names" in facts else []
+    if len(names) != len(rows):
+        names = [f"ch{i + 1}" for i in range(len(rows))]
+    leads = tuple(Lead(lead, (kind or "eeg").upper()) for lead in names)
+    rate = int(facts["sampling_rate"])
+    package, stamp, marker = (
+        int(facts[f"{row}_channel"]) for row in ("package_num", "timestamp", "marker")
+    )
+    return Board(name, number, rate, leads, rows, package, stamp, marker)
+
+
+def all_boards() -> list[Board]:
+    """Every board that measures leads, and those that play or forward another one's."""
+    boards = [describe_board(name, number) for name, number in board_numbers().items()]
+    return [board for board in boards if board.leads or board.name in MASTERED]

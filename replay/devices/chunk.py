@@ -1,0 +1,95 @@
+"""A chunk is what a device gave in one piece, in whatever size it liked, before it is numbered."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from bci_stream.packet import FloatArray, Lead, Triggers
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Samples that came together.
+
+    samples: (n, leads) float32, microvolts; n may be anything from 1.
+    triggers: (offset in the chunk, code), in order.
+    lost: how many samples the device itself says are missing right before this chunk; None where
+        some are missing and it can't say how many (the clock is asked then).
+    stamp: LSL time of the last sample, where the device stamps its samples; else None, and the time
+        at which the chunk arrived stands for it.
+    newer: samples after this chunk's that have arrived already and are held back for their
+        triggers; the time of arrival is theirs, not this chunk's.
+    """
+
+    samples: FloatArray
+    triggers: Triggers = ()
+    lost: int | None = 0
+    stamp: float | None = None
+    newer: int = 0
+
+    @property
+    def n(self) -> int:
+        return len(self.samples)
+
+    @property
+    def not_finite(self) -> int:
+        """How many samples have a NaN or an infinity on some lead."""
+        with np.errstate(all="ignore"):
+            # One NaN or infinity spoils a sum, and a sum is cheap.
+            if np.isfinite(self.samples.sum()):
+                return 0
+        return int((~np.isfinite(self.samples).all(axis=1)).sum())
+
+
+def merged(chunks: list[Chunk]) -> list[Chunk]:
+    """The same samples in fewer chunks: those that follow each other without a gap are one."""
+    runs: list[list[Chunk]] = []
+    for chunk in chunks:
+        if runs and chunk.lost == 0 and chunk.stamp is None:
+            runs[-1].append(chunk)
+        else:
+            runs.append([chunk])
+    return [run[0] if len(run) == 1 else _one(run) for run in runs]
+
+
+def _one(run: list[Chunk]) -> Chunk:
+    triggers: list[tuple[int, int]] = []
+    before = 0
+    for chunk in run:
+        triggers += [(before + offset, code) for offset, code in chunk.triggers]
+        before += chunk.n
+    samples = np.concatenate([chunk.samples for chunk in run])
+    return Chunk(samples, tuple(triggers), run[0].lost, newer=run[-1].newer)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceInfo:
+    """What a device measures; fixed for as long as its stream lives."""
+
+    rate: float
+    leads: tuple[Lead, ...]
+
+
+class Parser(Protocol):
+    """Bytes in, chunks out; the chunks' samples are the same for any split of the bytes."""
+
+    @property
+    def info(self) -> DeviceInfo | None:
+        """None until the device has said what it measures."""
+
+    @property
+    def resyncs(self) -> int:
+        """How often bytes had to be skipped to find the next frame."""
+
+    def feed(self, data: bytes) -> list[Chunk]:
+        """Take what a recv() gave, and return what is complete with it. Raises SourceError."""
+
+    def reply(self) -> bytes:
+        """What the device now waits for from its client; empty almost always."""
+
+    def notes(self) -> list[str]:
+        """What the user should know of the bytes since the last call, in words."""
+
+    def restart(self) -> None:
+        """A new connection begins: drop the unfinished frame, keep what the numbering needs."""

@@ -1,0 +1,89 @@
+"""Frames in a stream of bytes: found by head, length and tail together, lost and found again.
+
+A head can occur inside the numbers of another frame, so a head alone proves nothing: its header
+must give a length within bounds, and the tail must stand exactly there. Where it does not, the
+search goes on one byte later.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+LONGEST_FRAME = 1 << 22
+
+
+@dataclass(frozen=True, slots=True)
+class FrameKind:
+    """length: of the whole frame, from its header; None where that can be no header."""
+
+    head: bytes
+    tail: bytes
+    header_bytes: int
+    length: Callable[[bytes], int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """head names its kind; after_skip: bytes that were no frame stood right before it."""
+
+    head: bytes
+    data: bytes
+    after_skip: bool
+
+
+class FrameScanner:
+    def __init__(self, kinds: tuple[FrameKind, ...]) -> None:
+        self._kinds: Mapping[bytes, FrameKind] = {kind.head: kind for kind in kinds}
+        self.resyncs = 0
+        self.restart()
+
+    def restart(self) -> None:
+        self._buffer = b""
+        self._skipping = False
+
+    def feed(self, data: bytes) -> list[Frame]:
+        buffer = self._buffer + data
+        frames, position = [], 0
+        while (found := self._next(buffer, position)) is not None:
+            begin, end, kind = found
+            if kind is None:
+                self._skip(begin > position or end > begin)
+                position = end
+                continue
+            self._skip(begin > position)
+            frames.append(Frame(kind.head, buffer[begin:end], self._skipping))
+            self._skipping = False
+            position = end
+        self._buffer = buffer[position:]
+        return frames
+
+    def _skip(self, skipped: bool) -> None:
+        if skipped and not self._skipping:
+            self._skipping = True
+            self.resyncs += 1
+
+    def _next(self, buffer: bytes, start: int) -> tuple[int, int, FrameKind | None] | None:
+        """(begin, end, kind) of a frame; kind None: no frame. None: more bytes are needed."""
+        begin, kind = self._find_head(buffer, start)
+        if kind is None:
+            return (begin, begin, None) if begin > start else None
+        header = buffer[begin : begin + kind.header_bytes]
+        if len(header) < kind.header_bytes:
+            return None
+        length = kind.length(header)
+        if length is None or not kind.header_bytes + len(kind.tail) <= length <= LONGEST_FRAME:
+            return begin, begin + 1, None
+        if len(buffer) < begin + length:
+            return None
+        if buffer[begin + length - len(kind.tail) : begin + length] != kind.tail:
+            return begin, begin + 1, None
+        return begin, begin + length, kind
+
+    def _find_head(self, buffer: bytes, start: int) -> tuple[int, FrameKind | None]:
+        """Where the first head stands; without one, where a head may still begin."""
+        hits = [(at, head) for head in self._kinds if (at := buffer.find(head, start)) >= 0]
+        if hits:
+            at, head = min(hits)
+            return at, self._kinds[head]
+        last = buffer[-1:]
+        may_begin = len(buffer) > start and any(head.startswith(last) for head in self._kinds)
+        return len(buffer) - may_begin, None

@@ -1,0 +1,141 @@
+"""A live session: a device's chunks, numbered, stamped and cut into packets, until it is closed."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Protocol
+
+from bci_stream.packet import Lead
+from replay.devices.chunk import Chunk, DeviceInfo
+from replay.devices.marks import MarkBox, MarkError, MarkServer
+from replay.devices.packetiser import Packetiser
+from replay.devices.sample_clock import SampleClock
+from replay.devices.status import DeviceStatus, Listener, StatusKeeper
+from replay.devices.timeline import Timeline
+from replay.source import RawPacket, Session
+
+
+class Feed(Protocol):
+    """A device that is being read."""
+
+    def open(self) -> DeviceInfo:
+        """Find the device and what it measures; raises SourceError where that fails in its time."""
+
+    def chunks(self) -> Iterator[tuple[Chunk, float]]:
+        """Each chunk with the LSL time at which it was received, until close() or the end."""
+
+    def clock(self, rate: float) -> SampleClock:
+        """How its samples are stamped."""
+
+    def close(self) -> None:
+        """End every wait, from any thread."""
+
+
+class LiveSession:
+    """Implements `replay.source.Session`. A device is one block: its samples count from the first.
+
+    until: a trigger code after whose packet the session ends by itself.
+    """
+
+    n_samples = None
+    angles = None
+
+    def __init__(
+        self,
+        subject: str,
+        info: DeviceInfo,
+        feed: Feed,
+        keeper: StatusKeeper,
+        marks: MarkBox,
+        until: int | None = None,
+    ) -> None:
+        self.subject = subject
+        self.rate = info.rate
+        self.leads: tuple[Lead, ...] = info.leads
+        self._feed, self._keeper, self._marks, self._until = feed, keeper, marks, until
+
+    def block_triggers(self) -> None:
+        return None
+
+    @property
+    def status(self) -> DeviceStatus:
+        return self._keeper.now
+
+    def listen(self, listener: Listener) -> None:
+        self._keeper.listen(listener)
+
+    def close(self) -> None:
+        self._feed.close()
+
+    def packets(self, packet_samples: int) -> Iterator[RawPacket]:
+        server = self._take_marks()
+        try:
+            yield from self._packets(packet_samples)
+        finally:
+            if server is not None:
+                server.close()
+
+    def _packets(self, packet_samples: int) -> Iterator[RawPacket]:
+        timeline = Timeline(self.rate, self._feed.clock(self.rate))
+        packetiser = Packetiser(packet_samples, timeline.stamp)
+        for chunk, arrival in self._feed.chunks():
+            chunk = _marked(chunk, self._marks)
+            placed = timeline.place(chunk, arrival)
+            self._keeper.took(placed, chunk, timeline.clock)
+            for packet in packetiser.push(placed):
+                if any(code == self._until for _, code in packet.triggers):
+                    self._keeper.tell("ended", f"trigger {self._until} came")
+                    yield replace(packet, last_of_block=True)
+                    return
+                yield packet
+        self._keeper.tell("ended", "closed")
+        yield from packetiser.flush(last_of_block=True)
+
+    def _take_marks(self) -> MarkServer | None:
+        """Marks are a convenience: where they can't be taken, the stream goes on without them."""
+        try:
+            return MarkServer(self._marks, self._keeper.now.device.partition(":")[0])
+        except MarkError as error:
+            self._keeper.note(str(error))
+            return None
+
+
+def _marked(chunk: Chunk, marks: MarkBox) -> Chunk:
+    codes = marks.take()
+    if not codes:
+        return chunk
+    return replace(chunk, triggers=tuple((0, code) for code in codes) + chunk.triggers)
+
+
+class LiveSource:
+    """Implements `replay.source.Source`: one device, one session."""
+
+    live = True
+
+    def __init__(
+        self,
+        uri: str,
+        subject: str,
+        make_feed: Callable[[StatusKeeper, MarkBox], Feed],
+        until: int | None = None,
+    ) -> None:
+        self.uri = uri
+        self.track: str | None = None
+        self._subject, self._until = subject, until
+        self._keeper = StatusKeeper(uri)
+        self.marks = MarkBox()
+        self._feed = make_feed(self._keeper, self.marks)
+
+    @property
+    def status(self) -> DeviceStatus:
+        return self._keeper.now
+
+    def listen(self, listener: Listener) -> None:
+        """Be told of each change: connected, stalled, reconnecting, gaps; on the reading thread."""
+        self._keeper.listen(listener)
+
+    def sessions(self) -> Iterator[Session]:
+        info = self._feed.open()
+        yield LiveSession(self._subject, info, self._feed, self._keeper, self.marks, self._until)
+
+    def close(self) -> None:
+        self._feed.close()

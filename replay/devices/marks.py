@@ -1,0 +1,168 @@
+"""A mark is a trigger that an operator or a program sets by hand while a device runs.
+
+Each running device listens on a socket file that only its own user can open; `bci-replay mark 7`
+finds it there. A mark lands on the next sample that the device gives.
+"""
+
+import contextlib
+import json
+import os
+import socket
+import tempfile
+import threading
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+
+from bci_stream.errors import BciError
+
+LARGEST_CODE = 0xFFFF
+ANSWER_S = 5.0
+_LONGEST_MESSAGE = 4096
+
+
+class MarkError(BciError):
+    """A mark that could not be set."""
+
+
+class MarkBox:
+    """Marks that wait for the next sample; any thread may put one in.
+
+    sink: a device that carries marks itself takes each one at once; it may raise MarkError.
+    """
+
+    def __init__(self) -> None:
+        self.sink: Callable[[int], None] | None = None
+        self._codes: list[int] = []
+        self._lock = threading.Lock()
+
+    def put(self, code: int) -> None:
+        check_code(code)
+        if self.sink is not None:
+            self.sink(code)
+            return
+        with self._lock:
+            self._codes.append(code)
+
+    def take(self) -> list[int]:
+        with self._lock:
+            codes, self._codes = self._codes, []
+        return codes
+
+
+def check_code(code: int) -> int:
+    if not 1 <= code <= LARGEST_CODE:
+        raise MarkError(f"a mark must be a whole number from 1 to {LARGEST_CODE}, got {code}")
+    return code
+
+
+def marks_folder() -> Path:
+    """Where this user's running devices can be found."""
+    base = os.environ.get("XDG_RUNTIME_DIR")
+    name = "bci-stream" if base else f"bci-stream-{os.getuid()}"
+    return Path(base or tempfile.gettempdir()) / name / "marks"
+
+
+class MarkServer:
+    """Takes marks for one device from other processes of the same user, until closed.
+
+    Where the name is taken by another running device, it becomes NAME-2, NAME-3, ...
+    """
+
+    def __init__(self, box: MarkBox, name: str, folder: Path | None = None) -> None:
+        self._box = box
+        self.path, self._socket = _bind_free(folder or marks_folder(), name)
+        self._thread = threading.Thread(target=self._serve, name=f"marks {name}", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)  # wakes the thread out of accept()
+        self._socket.close()
+        self._thread.join()
+        self.path.unlink(missing_ok=True)
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                client, _ = self._socket.accept()
+            except OSError:
+                return
+            with client, contextlib.suppress(OSError):
+                client.settimeout(ANSWER_S)
+                client.sendall(self._answer(client.recv(_LONGEST_MESSAGE)))
+
+    def _answer(self, message: bytes) -> bytes:
+        try:
+            code = json.loads(message)["code"]
+            if type(code) is not int:
+                raise MarkError(f"a mark must be a whole number, got {code!r}")
+            self._box.put(code)
+        except (ValueError, KeyError, TypeError, BciError) as error:
+            return json.dumps({"error": str(error)}).encode()
+        return json.dumps({"ok": code}).encode()
+
+
+def _bind_free(folder: Path, name: str) -> tuple[Path, socket.socket]:
+    if not hasattr(socket, "AF_UNIX"):
+        raise MarkError("this system has no socket files: marks need a TriggerBox here")
+    server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if folder.stat().st_uid != os.getuid():
+            raise PermissionError(0, "the folder belongs to somebody else")
+        path = _free_path(folder, name)
+        path.unlink(missing_ok=True)  # left behind by a process that was killed
+        server.bind(str(path))
+        path.chmod(0o600)
+        server.listen(8)
+    except OSError as error:
+        server.close()
+        raise MarkError(f"can't take marks in {folder}: {error.strerror or error}") from None
+    return path, server
+
+
+def _free_path(folder: Path, name: str) -> Path:
+    numbers = (folder / (f"{name}-{i}.sock" if i > 1 else f"{name}.sock") for i in count(1))
+    return next(path for path in numbers if not _answers(path))
+
+
+def _answers(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        try:
+            client.connect(str(path))
+        except OSError:
+            return False
+    return True
+
+
+def send_mark(code: int, name: str | None = None, folder: Path | None = None) -> str:
+    """Set a mark on the device of that name (by default the only one); returns its name."""
+    check_code(code)
+    path = _choose(folder or marks_folder(), name)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        client.settimeout(ANSWER_S)
+        try:
+            client.connect(str(path))
+            client.sendall(json.dumps({"code": code}).encode())
+            answer = json.loads(client.recv(_LONGEST_MESSAGE) or b"{}")
+        except (OSError, ValueError) as error:
+            raise MarkError(f"the replay {path.stem!r} took no mark: {error}") from None
+    if "ok" not in answer:
+        raise MarkError(
+            f"the replay {path.stem!r} took no mark: {answer.get('error', 'no answer')}"
+        )
+    return path.stem
+
+
+def _choose(folder: Path, name: str | None) -> Path:
+    paths = sorted(folder.glob("*.sock"), key=lambda path: path.stem)
+    running = [path for path in paths if _answers(path)]
+    wanted = [path for path in running if name in (None, path.stem)]
+    if len(wanted) == 1:
+        return wanted[0]
+    seen = ", ".join(path.stem for path in running) or "none"
+    raise MarkError(
+        f"a mark needs one running device{f' named {name!r}' if name else ''}, found {len(wanted)} "
+        f"(running: {seen}); start one with `bci-replay start`, or choose it with --to NAME"
+    )

@@ -1,0 +1,80 @@
+"""Neuracle's raw format: a row a sample, leads as float32, then a trigger word; nothing else.
+
+Nothing on the wire says how many leads there are, so a wrong number shows only in what the words
+and the values then look like. The first rows are therefore held back until they have been believed.
+"""
+
+import numpy as np
+
+from bci_stream.packet import FloatArray, Triggers
+from replay.devices.chunk import Chunk, DeviceInfo
+from replay.devices.edges import Edges
+from replay.devices.trigger_word import MisalignedError, TriggerWords, WordKind
+
+PROOF_ROWS = 40
+"""Rows that must look right before the first one is given out: one sending of 40 ms at 1 kHz."""
+
+PLAUSIBLE_UV = (1e-9, 1e9)
+"""Beyond any amplifier's range, both ways. Swapped bytes put about 3 values in 4 outside it."""
+
+
+class RawParser:
+    resyncs = 0  # the format has no frames to find again: it is right from the connection's start
+
+    def __init__(self, info: DeviceInfo, kind: WordKind | None = None, hold: bool = True) -> None:
+        self.info = info
+        self._row = np.dtype([("leads", "<f4", (len(info.leads),)), ("word", "<u4")])
+        self._words = TriggerWords(kind)
+        self._edges = Edges(hold)
+        self._rest = b""
+        self._rows_seen = 0
+        self._lost: int | None = 0
+
+    def restart(self) -> None:
+        self._rest = b""
+        self._rows_seen = 0
+        self._lost = None
+
+    def reply(self) -> bytes:
+        return b""
+
+    def notes(self) -> list[str]:
+        return []
+
+    def feed(self, data: bytes) -> list[Chunk]:
+        data = self._rest + data
+        n = len(data) // self._row.itemsize
+        if not n or (self._rows_seen == 0 and n < PROOF_ROWS):
+            self._rest = data
+            return []
+        rows = np.frombuffer(data, dtype=self._row, count=n)
+        self._rest = data[n * self._row.itemsize :]
+        codes = self._words.read(np.ascontiguousarray(rows["word"]), self._rows_seen)
+        samples = np.ascontiguousarray(rows["leads"], dtype=np.float32)
+        if self._rows_seen == 0:
+            _check_plausible(samples[:PROOF_ROWS])
+        self._rows_seen += n
+        lost, self._lost = self._lost, 0
+        return [Chunk(samples, self._edges.step(codes), lost)]
+
+
+def _check_plausible(samples: FloatArray) -> None:
+    sizes = np.abs(samples[np.isfinite(samples) & (samples != 0)])
+    absurd = int(((sizes < PLAUSIBLE_UV[0]) | (sizes > PLAUSIBLE_UV[1])).sum())
+    if 4 * absurd > len(sizes):
+        raise MisalignedError(
+            f"the amplifier's bytes make no signal: {absurd} of {len(sizes)} values lie beyond "
+            f"{PLAUSIBLE_UV[0]:g} to {PLAUSIBLE_UV[1]:g} uV; the byte order is wrong (we read "
+            "little-endian float32), or channels= or protocol= is: check the recorder's settings"
+        )
+
+
+def encode_rows(samples: FloatArray, triggers: Triggers, kind: WordKind = "float") -> bytes:
+    """Samples (n, leads) as the amplifier sends them; a sample has room for one trigger."""
+    n, leads = samples.shape
+    rows = np.zeros(n, dtype=[("leads", "<f4", (leads,)), ("word", "<u4")])
+    rows["leads"] = samples
+    words = rows["word"].view("<f4" if kind == "float" else "<u4")
+    for offset, code in triggers:
+        words[offset] = code
+    return rows.tobytes()

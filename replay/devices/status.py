@@ -1,0 +1,147 @@
+"""A device's status: what the operator is told while a device is on the wire."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from replay.devices.chunk import Chunk
+from replay.devices.sample_clock import SampleClock
+from replay.devices.timeline import Placed
+
+State = Literal["connecting", "connected", "stalled", "reconnecting", "ended"]
+USUAL_UV = (1e-3, 1000.0)
+"""Where an EEG's median size lies in microvolts; far outside, the unit is another one."""
+
+UNIT_AFTER_SAMPLES = 500
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceStatus:
+    """samples_lost counts all gaps; lost_exact: the device counted them all itself.
+
+    offset_s: LSL time of sample 0. drift_ppm: how much slower than nominal the device runs.
+    """
+
+    device: str
+    state: State = "connecting"
+    detail: str = ""
+    samples: int = 0
+    samples_lost: int = 0
+    lost_exact: bool = True
+    gaps: int = 0
+    reconnects: int = 0
+    not_finite: int = 0
+    resyncs: int = 0
+    offset_s: float = 0.0
+    drift_ppm: float = 0.0
+
+    def as_dict(self) -> dict[str, object]:
+        """For a message on the control stream."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    def __str__(self) -> str:
+        about = "" if self.lost_exact else "about "
+        words = f"{self.device}: {self.state}" + (f" ({self.detail})" if self.detail else "")
+        words += f", {self.samples} samples, {about}{self.samples_lost} lost in {self.gaps} gaps"
+        words += f", {self.reconnects} reconnects, drift {self.drift_ppm:+.1f} ppm"
+        return words + (f", {self.not_finite} samples not finite" if self.not_finite else "")
+
+
+Listener = Callable[[DeviceStatus], None]
+
+
+class StatusKeeper:
+    """Keeps one device's status, and calls the listeners when there is something to tell.
+
+    They are called on the thread that reads the device, and a status is a value: keep it freely.
+    """
+
+    def __init__(self, device: str) -> None:
+        self._status = DeviceStatus(device)
+        self._samples = 0
+        self._clock: SampleClock | None = None
+        self._listeners: list[Listener] = []
+        self._unit_checked = False
+
+    @property
+    def now(self) -> DeviceStatus:
+        clock = self._clock
+        return replace(
+            self._status,
+            samples=self._samples,
+            offset_s=clock.offset_s if clock else 0.0,
+            drift_ppm=clock.drift_ppm if clock else 0.0,
+        )
+
+    @property
+    def samples(self) -> int:
+        """How many samples have come so far."""
+        return self._samples
+
+    def listen(self, listener: Listener) -> None:
+        self._listeners.append(listener)
+
+    def tell(self, state: State, detail: str = "") -> None:
+        """A state begins; said once, however often it is told."""
+        status = self._status
+        if state == status.state and (not detail or detail == status.detail):
+            return
+        again = status.reconnects + (state == "reconnecting" != status.state)
+        self._update(state=state, detail=detail, reconnects=again)
+
+    def note(self, text: str) -> None:
+        """Something to know that changes no state."""
+        self._update(detail=text)
+
+    def resyncs(self, count: int) -> None:
+        if count > self._status.resyncs:
+            text = "bytes that were no frame were skipped, and the next frame was found"
+            self._update(resyncs=count, detail=text)
+
+    def took(self, placed: Placed, chunk: Chunk, clock: SampleClock) -> None:
+        """Count a chunk; tell of a gap, of the first NaN, and of a unit that can't be right."""
+        self._clock = clock
+        self._samples += chunk.n
+        if placed.lost or not placed.exact:
+            self._tell_gap(placed)
+        if bad := chunk.not_finite:
+            self._count_not_finite(bad, placed.start)
+        elif not self._unit_checked and self._samples >= UNIT_AFTER_SAMPLES:
+            self._check_unit(chunk)
+
+    def _tell_gap(self, placed: Placed) -> None:
+        status = self._status
+        about = "" if placed.exact else "about "
+        self._update(
+            samples_lost=status.samples_lost + placed.lost,
+            lost_exact=status.lost_exact and placed.exact,
+            gaps=status.gaps + 1,
+            detail=f"{about}{placed.lost} samples lost before sample {placed.start}",
+        )
+
+    def _count_not_finite(self, bad: int, start: int) -> None:
+        first = not self._status.not_finite
+        self._status = replace(self._status, not_finite=self._status.not_finite + bad)
+        if first:
+            self.note(f"samples that are NaN or infinite, the first at about {start}")
+
+    def _check_unit(self, chunk: Chunk) -> None:
+        sizes = np.median(np.abs(chunk.samples), axis=0)
+        alive = sizes[sizes > 0]
+        if not len(alive):
+            return
+        self._unit_checked = True
+        typical = float(np.median(alive))
+        if not USUAL_UV[0] <= typical <= USUAL_UV[1]:
+            self.note(
+                f"the median size of the signal is {typical:g}, in microvolts {USUAL_UV[0]:g} to "
+                f"{USUAL_UV[1]:g} are usual: check the recorder's unit, and the electrodes"
+            )
+
+    def _update(self, **changes: object) -> None:
+        self._status = replace(self._status, **changes)  # type: ignore[arg-type]
+        status = self.now
+        for listener in list(self._listeners):
+            listener(status)

@@ -1,0 +1,306 @@
+"""BrainFlow boards: the real synthetic, playback and streaming ones, and a fake one."""
+
+import socket
+import threading
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from bci_stream.clock import ManualClock
+from bci_stream.errors import SourceError
+from replay.devices import open_device
+from replay.devices.boards import find_board
+from replay.devices.brainflow_board import BoardError, BoardFeed
+from replay.devices.live import LiveSession, LiveSource
+from replay.devices.marks import MarkBox, send_mark
+from replay.devices.status import StatusKeeper
+from replay.devices.waits import Waits
+from replay.devices.wall_clock import WallClock
+from replay.source import RawPacket
+
+BOARD = find_board("SYNTHETIC")
+RATE = BOARD.rate
+WAITS = Waits()
+
+
+class FakeShim:
+    """A board in virtual time: each poll brings what was measured since the last one."""
+
+    def __init__(self, clock: ManualClock, lives: int = 1) -> None:
+        self.clock, self.lives = clock, lives
+        self.sent = 0
+        self.dead_from_s = float("inf")
+        self.drop: set[int] = set()
+        self.running = False
+        self.marks: list[int] = []
+        self.prepared = 0
+
+    def prepare(self) -> None:
+        self.prepared += 1
+        if self.prepared > self.lives:
+            raise BoardError("BOARD_NOT_READY_ERROR:7")
+
+    def start(self) -> None:
+        self.running = True
+        self.began = self.clock.now()
+        self.sent = 0
+
+    def poll(self) -> np.ndarray:
+        elapsed_s = min(self.clock.now() - self.began, self.dead_from_s)
+        n = round(elapsed_s * RATE) - self.sent
+        index = np.arange(self.sent, self.sent + n)
+        index = index[[i not in self.drop for i in index]] if n else index
+        self.sent += n
+        rows = np.zeros((32, len(index)))
+        rows[BOARD.package_row] = index % 256
+        rows[BOARD.stamp_row] = self.began + index / RATE + 1e9
+        rows[list(BOARD.signal_rows)] = index
+        if len(index) and self.marks:
+            rows[BOARD.marker_row, 0] = self.marks.pop(0)
+        return rows
+
+    def mark(self, code: int) -> None:
+        self.marks.append(code)
+
+    def stop(self) -> None:
+        self.running = False
+
+
+class Bench:
+    def __init__(
+        self, shim: FakeShim, clock: ManualClock, seconds: float, waits: Waits = WAITS
+    ) -> None:
+        self.keeper = StatusKeeper("fake")
+        self.told: list[str] = []
+        self.keeper.listen(lambda status: self.told.append(status.state))
+        self.marks = MarkBox()
+        end = clock.now() + seconds
+
+        def pause(wait_s: float) -> bool:
+            clock.advance(wait_s)
+            if clock.now() >= end:
+                self.feed.close()
+            return clock.now() >= end
+
+        wall = WallClock(clock.now, lambda: clock.now() + 1e9)
+        self.feed = BoardFeed(
+            BOARD, lambda: shim, clock, self.keeper, self.marks, waits, wall, pause=pause
+        )
+        self.session = LiveSession("S1", self.feed.open(), self.feed, self.keeper, self.marks)
+
+    def packets(self) -> list[RawPacket]:
+        return list(self.session.packets(10))
+
+
+def bench(seconds: float, lives: int = 1, waits: Waits = WAITS) -> tuple[Bench, FakeShim]:
+    clock = ManualClock()
+    shim = FakeShim(clock, lives)
+    return Bench(shim, clock, seconds, waits), shim
+
+
+def test_polled_samples_follow_each_other_with_their_time():
+    it, shim = bench(4)
+    packets = it.packets()
+    values = np.concatenate([packet.samples[:, 0] for packet in packets])
+    assert values.tolist() == list(range(len(values)))
+    assert len(values) > 900
+    assert packets[50].stamp == pytest.approx(1000 + 509 / RATE, abs=1e-4)
+    assert not shim.running
+
+
+def test_gaps_are_found_by_the_package_counter():
+    it, shim = bench(8)
+    shim.drop = {*range(100, 130), *range(700, 1300)}
+    packets = it.packets()
+    assert all(packet.samples[0, 0] == packet.start for packet in packets)
+    status = it.keeper.now
+    assert (status.samples_lost, status.gaps, status.lost_exact) == (630, 2, True)
+
+
+def test_a_board_that_falls_silent_is_released_and_prepared_again():
+    it, shim = bench(9, lives=3)
+    shim.dead_from_s = 2.0
+    packets = it.packets()
+    assert it.told[:4] == ["connected", "stalled", "reconnecting", "connected"]
+    assert it.keeper.now.reconnects == 1
+    starts = [packet.start for packet in packets]
+    assert starts == sorted(starts)
+    assert it.keeper.now.samples_lost == pytest.approx(5 * RATE, abs=50)
+    assert not it.keeper.now.lost_exact
+
+
+def test_a_board_that_does_not_come_back_is_given_up():
+    it, shim = bench(60, lives=1, waits=Waits(reconnect_s=8))
+    shim.dead_from_s = 2.0
+    with pytest.raises(SourceError, match="SYNTHETIC_BOARD gave no samples: BOARD_NOT_READY"):
+        it.packets()
+    assert not shim.running
+
+
+def test_a_board_that_is_not_there_is_told_at_once():
+    clock = ManualClock()
+    with pytest.raises(SourceError, match="BOARD_NOT_READY"):
+        Bench(FakeShim(clock, lives=0), clock, 1)
+
+
+def test_marks_go_to_the_board_and_come_back_on_a_sample():
+    it, _ = bench(2)
+    seen = []
+    for packet in it.session.packets(10):
+        if packet.start == 100:
+            it.marks.put(77)
+        seen += [(packet.start + offset, code) for offset, code in packet.triggers]
+    assert [code for _, code in seen] == [77]
+    assert 110 <= seen[0][0] <= 125
+
+
+# --- the real library -------------------------------------------------------------------------
+
+
+def opened(uri_rest: str, **params: str) -> LiveSource:
+    source = open_device("brainflow", uri_rest, params)
+    assert isinstance(source, LiveSource)
+    return source
+
+
+def take(
+    source: LiveSource, n: int, each: Callable[[RawPacket], None] = lambda _: None
+) -> list[RawPacket]:
+    packets: list[RawPacket] = []
+    (session,) = source.sessions()
+    for packet in session.packets(10):
+        each(packet)
+        packets.append(packet)
+        if len(packets) == n:
+            source.close()
+    return packets
+
+
+def test_the_synthetic_board_end_to_end_with_a_mark_from_outside():
+    source = opened("SYNTHETIC_BOARD", subject="S7")
+    (session,) = source.sessions()
+    assert session.subject == "S7"
+    assert [lead.name for lead in session.leads][:4] == ["Fz", "C3", "Cz", "C4"]
+    assert session.rate == 250
+    sent = threading.Event()
+
+    def mark_once(packet: RawPacket) -> None:
+        if packet.start >= 100 and not sent.is_set():
+            sent.set()
+            assert send_mark(123) == "brainflow"
+
+    packets = take(source, 60, mark_once)
+    codes = [(p.start + i, code) for p in packets for i, code in p.triggers]
+    assert [code for _, code in codes] == [123]
+    assert codes[0][0] > 100
+    assert source.status.samples_lost == 0
+    starts = [packet.start for packet in packets]
+    assert starts == list(range(0, 10 * len(packets), 10))
+    stamps = np.array([packet.stamp for packet in packets])
+    assert (np.diff(stamps) > 0).all()
+    # The board's own DC offsets: channel i rides on 10 * (i + 1) microvolts.
+    mean = np.concatenate([p.samples for p in packets]).mean(axis=0)
+    assert abs(mean[0] - 10) < 10
+    assert abs(mean[15] - 160) < 60
+
+
+def record(path: str, seconds: float) -> np.ndarray:
+    """A file as BrainFlow writes it, made from the synthetic board's own data, with marks in it."""
+    from brainflow.data_filter import DataFilter
+
+    n = int(seconds * RATE)
+    rows = np.zeros((32, n))
+    rows[BOARD.package_row] = np.arange(n) % 256
+    rows[BOARD.signal_rows[0]] = np.arange(n)
+    rows[list(BOARD.signal_rows[1:])] = np.random.default_rng(0).normal(0, 20, (15, n))
+    rows[BOARD.stamp_row] = 1.7e9 + np.arange(n) / RATE
+    rows[BOARD.marker_row, [30, 31, 200]] = (7, 8, 9)
+    DataFilter.write_file(rows, path, "w")
+    return rows
+
+
+def test_a_playback_file_keeps_its_marks_and_ends_with_its_file(tmp_path):
+    path = str(tmp_path / "recorded.csv")
+    rows = record(path, 1.2)
+    source = opened("PLAYBACK_FILE_BOARD", file=path, master_board="SYNTHETIC_BOARD")
+    (session,) = source.sessions()
+    packets = list(session.packets(10))
+    assert np.concatenate([p.samples[:, 0] for p in packets]).tolist() == list(range(rows.shape[1]))
+    assert [(p.start + i, c) for p in packets for i, c in p.triggers] == [
+        (30, 7),
+        (31, 8),
+        (200, 9),
+    ]
+    assert source.status.detail in ("closed", "the file was played to its end")
+
+
+def multicast_works() -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        group = socket.inet_aton("225.1.1.7") + socket.inet_aton("0.0.0.0")
+        try:
+            probe.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, group)
+        except OSError:
+            return False
+    return True
+
+
+@pytest.mark.skipif(not multicast_works(), reason="no multicast on this machine")
+def test_a_streaming_board_receives_another_ones_samples():
+    from brainflow.board_shim import BoardShim, BrainFlowInputParams
+
+    BoardShim.disable_board_logger()
+    master = BoardShim(BOARD.number, BrainFlowInputParams())
+    master.prepare_session()
+    try:
+        master.add_streamer("streaming_board://225.1.1.7:6679")
+        master.start_stream()
+        source = opened(
+            "STREAMING_BOARD", ip_address="225.1.1.7", ip_port="6679", master_board="SYNTHETIC"
+        )
+        packets = take(source, 20)
+        sent = master.get_board_data()
+    finally:
+        master.stop_stream()
+        master.release_session()
+    values = np.concatenate([p.samples[:, 3] for p in packets])
+    theirs = sent[BOARD.signal_rows[3]].astype(np.float32)
+    at = next(i for i in range(len(theirs)) if theirs[i] == values[0])
+    n = min(len(values), len(theirs) - at)
+    assert n > 100
+    assert values[:n].tolist() == theirs[at : at + n].tolist()
+
+
+@pytest.mark.parametrize(
+    ("rest", "params", "message"),
+    [
+        ("NO_SUCH", {}, "BrainFlow has no board 'NO_SUCH'"),
+        (
+            "CYTON_BOARD",
+            {},
+            r"CYTON_BOARD needs serial_port: write brainflow:CYTON_BOARD\?serial_port=",
+        ),
+        ("PLAYBACK_FILE_BOARD", {"file": "x"}, "needs master_board"),
+        ("SYNTHETIC", {"speed": "2"}, "has no parameter speed; it takes"),
+        ("SYNTHETIC", {"master_board": "CYTON"}, "takes no master_board"),
+        ("SYNTHETIC", {"ip_port": "x"}, "ip_port= must be a whole number"),
+        ("SYNTHETIC", {"montage": "C3,C4"}, "names 2 leads, SYNTHETIC_BOARD has 16"),
+        ("PLAYBACK_FILE_BOARD", {"file": "/none", "master_board": "-1"}, "there is no such file"),
+    ],
+)
+def test_wrong_parameters_are_told(rest, params, message):
+    with pytest.raises(SourceError, match=message):
+        open_device("brainflow", rest, params)
+
+
+def test_a_serial_port_that_is_not_there_is_told():
+    source = opened("CYTON_BOARD", serial_port="/dev/no-such-port")
+    with pytest.raises(SourceError, match=r"the board CYTON_BOARD can't be used.*no other program"):
+        next(source.sessions())
+
+
+def test_a_playback_file_of_another_board_is_told(tmp_path):
+    path = tmp_path / "other.csv"
+    path.write_text("1\t2\t3\n4\t5\t6\n")
+    with pytest.raises(SourceError, match="is master_board= the board that recorded it"):
+        opened("PLAYBACK_FILE_BOARD", file=str(path), master_board="SYNTHETIC")

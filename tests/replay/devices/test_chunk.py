@@ -1,0 +1,58 @@
+"""Chunks can be merged without changing a sample, a trigger or a gap."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replay.devices.chunk import Chunk, merged
+from replay.devices.timeline import Timeline
+
+SIZES = st.lists(st.tuples(st.integers(1, 5), st.sampled_from([0, 0, 0, 7, None])), min_size=1)
+
+
+def chunks_of(sizes: list[tuple[int, int | None]]) -> list[Chunk]:
+    chunks, at = [], 0
+    for n, lost in sizes:
+        values = np.arange(at, at + n, dtype=np.float32)
+        triggers = ((0, at + 1), (n - 1, at + 2))
+        chunks.append(Chunk(np.column_stack([values, values]), triggers, lost))
+        at += n
+    return chunks
+
+
+def placed(chunks: list[Chunk]) -> tuple[list[int], list[float], list[tuple[int, int]]]:
+    line, numbers, values, triggers = Timeline(100), [], [], []
+    for chunk in chunks:
+        at = line.place(chunk, 5.0)
+        numbers += range(at.start, at.stop)
+        values += at.samples[:, 0].tolist()
+        triggers += [(at.start + offset, code) for offset, code in at.triggers]
+    return numbers, values, triggers
+
+
+@given(SIZES)
+def test_merged_chunks_hold_the_same_samples_triggers_and_gaps(sizes):
+    chunks = chunks_of(sizes)
+    fewer = merged(chunks)
+    assert placed(fewer) == placed(chunks)
+    assert len(fewer) == 1 + sum(lost != 0 for _, lost in sizes[1:])
+
+
+def test_what_is_held_back_is_told_by_the_last_one():
+    first, second = chunks_of([(3, 0), (2, 0)])
+    held = [Chunk(first.samples, newer=20), Chunk(second.samples, newer=18)]
+    assert [chunk.newer for chunk in merged(held)] == [18]
+
+
+def test_chunks_with_stamps_of_their_own_stay_apart():
+    first, second = chunks_of([(3, 0), (2, 0)])
+    stamped = [Chunk(first.samples, stamp=1.0), Chunk(second.samples, stamp=2.0)]
+    assert [chunk.stamp for chunk in merged(stamped)] == [1.0, 2.0]
+
+
+def test_samples_that_are_not_finite_are_counted_once_each():
+    samples = np.ones((5, 3), np.float32)
+    samples[1, :2] = np.nan
+    samples[3, 2] = -np.inf
+    assert Chunk(samples).not_finite == 2
+    assert Chunk(np.full((4, 2), 3e38, np.float32)).not_finite == 0

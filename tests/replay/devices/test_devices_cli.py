@@ -1,0 +1,114 @@
+"""The commands devices, emulate and mark, as a user types them."""
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import tty
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from bci_stream.errors import BciError
+from replay.devices.cli import PROTOCOL_NAMES, devices_command, emulate_command, mark_command
+from replay.devices.encoders import PROTOCOLS
+from replay.devices.listing import device_rows
+from replay.devices.marks import MarkBox, MarkServer
+
+
+def run(command: click.Command, *arguments: str) -> str:
+    result = CliRunner().invoke(command, arguments, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_the_boards_of_the_facts_are_listed_with_rate_leads_and_needs():
+    rows = {str(row["uri"]): row for row in device_rows()}
+    facts = {
+        "SYNTHETIC": (250, 16), "CYTON": (250, 8), "GANGLION": (200, 4), "CYTON_DAISY": (125, 16),
+        "UNICORN": (250, 8), "MUSE_2": (256, 4), "FREEEEG32": (512, 32),
+    }  # fmt: skip
+    for name, (rate, leads) in facts.items():
+        row = rows[f"brainflow:{name}_BOARD"]
+        assert (row["rate"], row["leads"]) == (rate, leads)
+    assert rows["brainflow:CYTON_BOARD"]["needs"] == "serial_port"
+    assert rows["brainflow:PLAYBACK_FILE_BOARD"]["needs"] == "file, master_board"
+
+
+def test_devices_prints_a_table_and_json():
+    table = run(devices_command)
+    assert "neuracle://HOST:8712?protocol=jellyfish" in table
+    assert re.search(r"brainflow:CYTON_BOARD +250 +8 +serial_port", table)
+    rows = json.loads(run(devices_command, "--json"))["devices"]
+    assert {"uri", "rate", "leads", "needs", "names"} == set(rows[0])
+
+
+def test_the_command_offers_every_protocol():
+    assert tuple(PROTOCOLS) == PROTOCOL_NAMES
+
+
+def test_mark_reaches_the_running_device():
+    box = MarkBox()
+    server = MarkServer(box, "neuracle")
+    try:
+        assert run(mark_command, "51") == "51 set on neuracle\n"
+    finally:
+        server.close()
+    assert box.take() == [51]
+
+
+def test_mark_through_a_trigger_box():
+    ours, theirs = pty.openpty()
+    try:
+        tty.setraw(theirs)
+        port = os.ttyname(theirs)
+        assert f"TriggerBox at {port}" in run(mark_command, "51", "--trigger-box", port)
+        assert os.read(ours, 64).hex() == "01e1010033"
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+@pytest.mark.parametrize("code", ["0", "65536", "x"])
+def test_a_wrong_mark_is_a_usage_error(code):
+    assert CliRunner().invoke(mark_command, [code]).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--fault", "explode"], "'explode' is no fault"),
+        (["--fault", "stall@x"], "'stall@x' is no fault"),
+        (["--fault", "big-endian", "--protocol", "heeg"], "can't happen with --protocol heeg"),
+        (["--lead-in", "soon"], "--lead-in must be"),
+        (["--subject", "Nobody"], "has no subject 'Nobody'"),
+    ],
+)
+def test_wrong_arguments_of_emulate_are_told(arguments, message):
+    source = "synthetic:erp?subjects=1&trials=1"
+    result = CliRunner().invoke(emulate_command, ["neuracle", source, "--port", "0", *arguments])
+    assert isinstance(result.exception, BciError)
+    assert message in str(result.exception)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_emulator_without_a_client_ends_on_a_signal(number):
+    code = (
+        "from replay.devices.cli import emulate_command as e; "
+        "e(['neuracle', 'synthetic:erp?subjects=1&trials=1', '--port', '0'])"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-u", "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert "waits for a client at 127.0.0.1:" in process.stdout.readline()
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=30)
+    assert (process.returncode, errors) == (0, "")

@@ -1,0 +1,227 @@
+"""Any stream of a transport as a device; over the in-memory twin of LSL, in no time at all."""
+
+import threading
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from bci_stream.errors import SourceError
+from bci_stream.packet import Lead
+from bci_stream.wire.memory import MemorySampleOutlet, MemoryTextOutlet, MemoryTransport
+from bci_stream.wire.transport import StreamSpec
+from replay.devices import open_device
+from replay.devices.live import LiveSource
+from replay.devices.status import DeviceStatus
+from replay.source import RawPacket
+
+RATE = 100.0
+
+
+class Lab:
+    """A signal stream and a marker stream, pushed by hand, with stamps of their own."""
+
+    def __init__(self, leads: tuple[Lead, ...], name: str = "amp", marker_name: str = "") -> None:
+        self.transport = MemoryTransport()
+        self.leads, self.name = leads, name
+        self.signal: MemorySampleOutlet = self.open()
+        self.markers: MemoryTextOutlet | None = None
+        if marker_name:
+            spec = StreamSpec(marker_name, "Markers", f"{marker_name}-id")
+            self.markers = self.transport.text_outlet(spec)
+        self.sent = 0
+
+    def open(self) -> MemorySampleOutlet:
+        spec = StreamSpec(self.name, "EEG", f"{self.name}-id", "float32", RATE, self.leads)
+        return self.transport.sample_outlet(spec)
+
+    def push(self, n: int, codes: dict[int, int] | None = None, skip: int = 0) -> None:
+        self.sent += skip
+        index = np.arange(self.sent, self.sent + n)
+        rows = np.tile(index[:, None], (1, len(self.leads))).astype(np.float32)
+        if codes is not None:
+            rows[:, -1] = [codes.get(i, 0) for i in index.tolist()]
+        self.signal.push(rows, (500 + index / RATE).tolist())
+        self.sent += n
+
+    def source(self, rest: str = "amp", **params: str) -> LiveSource:
+        source = open_device("lsl", rest, {"wait_s": "5", **params}, self.transport)
+        assert isinstance(source, LiveSource)
+        return source
+
+
+def pushed_later(lab: Lab, *steps: Callable[[], None]) -> threading.Thread:
+    """Pushes once the inlet is there: a memory stream keeps nothing for who comes later."""
+
+    def run() -> None:
+        stream = lab.signal
+        while not stream.has_consumers():
+            wait.wait(0.001)
+        for step in steps:
+            step()
+
+    wait = threading.Event()
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread
+
+
+def take(source: LiveSource, lab: Lab, enough: int, *steps: Callable[[], None]) -> list[RawPacket]:
+    (session,) = source.sessions()
+    pushed_later(lab, *steps)
+    packets = []
+    for packet in session.packets(10):
+        packets.append(packet)
+        if len(packets) >= enough:
+            source.close()
+    return packets
+
+
+EEG = (Lead("C3"), Lead("C4"))
+
+
+def test_samples_keep_their_values_names_and_stamps():
+    lab = Lab(EEG)
+    source = lab.source()
+    (session,) = source.sessions()
+    assert [lead.name for lead in session.leads] == ["C3", "C4"]
+    assert session.rate == RATE
+    packets = take(source, lab, 3, lambda: lab.push(30))
+    assert [p.start for p in packets[:3]] == [0, 10, 20]
+    assert [p.stamp for p in packets[:3]] == pytest.approx([500.09, 500.19, 500.29])
+    assert packets[1].samples[:, 0].tolist() == list(range(10, 20))
+
+
+def test_a_trigger_channel_becomes_triggers_and_no_lead():
+    lab = Lab((*EEG, Lead("TRIGGER", "STIM")))
+    source = lab.source()
+    packets = take(source, lab, 2, lambda: lab.push(20, {3: 7, 4: 7, 12: 9}))
+    assert packets[0].samples.shape[1] == 2
+    assert [p.triggers for p in packets] == [((3, 7),), ((2, 9),)]
+
+
+def test_a_channel_that_only_sounds_like_one_can_be_kept():
+    lab = Lab((*EEG, Lead("TRIGGER", "STIM")))
+    (session,) = lab.source(trigger="none").sessions()
+    assert len(session.leads) == 3
+    with pytest.raises(SourceError, match="trigger=Status is no channel"):
+        next(lab.source(trigger="Status").sessions())
+
+
+def test_units_become_microvolts():
+    lab = Lab((Lead("C3", unit="volts"), Lead("C4", unit="millivolts"), Lead("Cz")))
+    packets = take(lab.source(), lab, 1, lambda: lab.push(10))
+    assert packets[0].samples[2].tolist() == [2e6, 2e3, 2]
+    assert {lead.unit for lead in next(lab.source().sessions()).leads} == {"microvolts"}
+
+
+def test_markers_find_their_samples_by_time():
+    lab = Lab(EEG, marker_name="events")
+
+    def mark() -> None:
+        assert lab.markers is not None
+        lab.markers.push("51", 500 + 12 / RATE)
+        lab.markers.push("Trigger-In:52", 500 + 12 / RATE + 0.004)
+        lab.markers.push("start", 500.0)
+
+    source = lab.source(markers="events", hold_ms="50")
+    packets = take(source, lab, 3, lambda: lab.push(10), mark, lambda: lab.push(40))
+    assert [(p.start + i, c) for p in packets for i, c in p.triggers] == [(12, 51), (12, 52)]
+    assert [p.stamp for p in packets[:3]] == pytest.approx([500.09, 500.19, 500.29])
+
+
+def test_a_neuracle_box_finds_its_own_markers():
+    lab = Lab(EEG, "M_12345_EEG", marker_name="Neuracle")
+    source = lab.source("M_12345_EEG")
+
+    def mark() -> None:
+        assert lab.markers is not None
+        lab.markers.push("7", 500 + 5 / RATE)
+
+    packets = take(source, lab, 1, mark, lambda: lab.push(50))
+    assert packets[0].triggers == ((5, 7),)
+
+
+def test_a_jump_of_the_stamps_is_a_gap_of_about_so_many():
+    lab = Lab(EEG)
+    source = lab.source()
+    packets = take(source, lab, 4, lambda: lab.push(20), lambda: lab.push(20, skip=200))
+    assert [p.start for p in packets] == [0, 10, 220, 230]
+    assert packets[2].samples[0, 0] == 220
+    assert (source.status.samples_lost, source.status.lost_exact) == (200, False)
+
+
+def test_a_stream_that_ends_is_found_again():
+    lab = Lab(EEG)
+    source = lab.source()
+    told = []
+    source.listen(lambda status: told.append(status.state))
+
+    def restart() -> None:
+        lab.signal.close()
+        lab.signal = lab.open()
+        lab.sent += 100
+        pushed_later(lab, lambda: lab.push(20))
+
+    packets = take(source, lab, 4, lambda: lab.push(20), restart)
+    assert [p.start for p in packets] == [0, 10, 120, 130]
+    assert [state for i, state in enumerate(told) if state not in told[:i]] == [
+        "connected", "reconnecting", "ended",
+    ]  # fmt: skip
+
+
+def test_closing_ends_the_search_for_a_lost_stream():
+    lab = Lab(EEG)
+    source = lab.source()
+    told = []
+
+    def close_when_lost(status: DeviceStatus) -> None:
+        told.append(status.state)
+        if status.state == "reconnecting":
+            source.close()
+
+    source.listen(close_when_lost)
+    packets = take(source, lab, 99, lambda: lab.push(20), lambda: lab.signal.close())
+    assert [p.start for p in packets] == [0, 10]
+    assert told[-1] == "ended"
+
+
+def test_a_stream_that_comes_back_changed_is_refused():
+    lab = Lab(EEG)
+    source = lab.source()
+
+    def restart() -> None:
+        lab.signal.close()
+        lab.leads = (*EEG, Lead("Cz"))
+        lab.signal = lab.open()
+
+    with pytest.raises(SourceError, match="came back with other leads"):
+        take(source, lab, 99, lambda: lab.push(20), restart)
+
+
+def test_a_stream_that_never_appears_is_told_with_what_was_seen():
+    lab = Lab(EEG)
+    with pytest.raises(SourceError, match=r"no LSL stream is named 'other'.*streams seen: amp"):
+        next(lab.source("other", wait_s="0.1").sessions())
+
+
+def test_two_streams_of_one_name_need_a_source_id():
+    lab = Lab(EEG)
+    spec = StreamSpec("amp", "EEG", "second-id", "float32", RATE, EEG)
+    lab.transport.sample_outlet(spec)
+    with pytest.raises(SourceError, match="one of amp-id, second-id"):
+        next(lab.source().sessions())
+    (session,) = lab.source("second-id").sessions()
+    assert session.rate == RATE
+
+
+def test_a_stream_without_a_rate_is_no_signal():
+    transport = MemoryTransport()
+    transport.text_outlet(StreamSpec("marks", "Markers", "marks-id"))
+    with pytest.raises(SourceError, match="no regular rate"):
+        next(open_device("lsl", "marks", {}, transport).sessions())
+
+
+def test_a_name_is_needed():
+    with pytest.raises(SourceError, match="lsl:NAME"):
+        open_device("lsl", "", {}, MemoryTransport())

@@ -1,0 +1,106 @@
+"""The hEEG format: small frames, found again after garbage, leads and rate as they say."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bci_stream.errors import SourceError
+from bci_stream.packet import Lead
+from replay.devices.neuracle_heeg import HeegParser, code_of, encode_frame
+
+
+def frames(n: int, leads: int = 3, rate: int = 1000, codes: dict[int, str] | None = None) -> bytes:
+    values = np.arange(n * leads, dtype=np.float32).reshape(n, leads)
+    return b"".join(
+        encode_frame(values[i : i + 1], rate, (codes or {}).get(i, "")) for i in range(n)
+    )
+
+
+def test_the_frame_byte_for_byte():
+    frame = encode_frame(np.array([[1.0, -2.0]], dtype=np.float32), 1000, "51")
+    assert frame.hex() == (
+        "5aa5" "1a000000" "00000000" "00000000" "02000000" "e8030000" "01000000"
+        "0000803f" "000000c0" + b"51".ljust(30, b"\0").hex() + "a55a"
+    )  # fmt: skip
+
+
+@settings(max_examples=50)
+@given(st.lists(st.integers(0, 10**5)))
+def test_any_split_gives_the_same_chunks(cuts):
+    data = frames(20, codes={4: "51", 9: "Trigger-In:7"})
+    bounds = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
+    parser = HeegParser()
+    chunks = [c for a, b in pairwise(bounds) for c in parser.feed(data[a:b])]
+    assert np.concatenate([c.samples for c in chunks]).ravel().tolist() == list(range(60))
+    assert {i: c.triggers for i, c in enumerate(chunks) if c.triggers} == {
+        4: ((0, 51),),
+        9: ((0, 7),),
+    }
+
+
+def test_channel_major_frames_of_several_samples_are_turned():
+    samples = np.arange(8, dtype=np.float32).reshape(4, 2)
+    (chunk,) = HeegParser().feed(encode_frame(samples, 4000, "9"))
+    assert chunk.samples.tolist() == samples.tolist()
+    assert chunk.triggers == ((0, 9),)
+
+
+def test_leads_and_rate_come_from_the_frames():
+    parser = HeegParser()
+    assert parser.info is None
+    parser.feed(frames(1, leads=5, rate=500))
+    assert parser.info is not None
+    assert (parser.info.rate, [lead.name for lead in parser.info.leads]) == (
+        500.0,
+        ["ch1", "ch2", "ch3", "ch4", "ch5"],
+    )
+
+
+def test_a_montage_must_name_every_lead():
+    with pytest.raises(SourceError, match="sends 3 leads, but montage= names 2"):
+        HeegParser((Lead("C3"), Lead("C4"))).feed(frames(1))
+
+
+@pytest.mark.parametrize("other", [{"leads": 4}, {"rate": 500}])
+def test_an_amplifier_that_changes_is_refused(other):
+    parser = HeegParser()
+    parser.feed(frames(2))
+    with pytest.raises(SourceError, match="start the replay again"):
+        parser.feed(frames(1, **other))
+
+
+def test_after_garbage_the_gap_is_of_unknown_length():
+    parser = HeegParser()
+    data = frames(2) + b"\x5a\xa5garbage" + frames(2)
+    assert [chunk.lost for chunk in parser.feed(data)] == [0, 0, None, 0]
+    assert parser.resyncs == 1
+
+
+def test_a_new_connection_is_a_gap_and_its_half_frame_is_dropped():
+    parser = HeegParser()
+    parser.feed(frames(2)[:-10])
+    parser.restart()
+    assert [chunk.lost for chunk in parser.feed(frames(2))] == [None, 0]
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (b"51", 51), (b"Trigger-In:51", 51), (b" 7 ", 7), (b"", 0), (b"\0\0", 0), (b"0", 0),
+        (b"start", None), (b"5 1", None), (b"123456", None), (b"-5", None),
+        ("٥".encode(), None),
+    ],
+)  # fmt: skip
+def test_trigger_texts(text, code):
+    assert code_of(text.ljust(30, b"\0")) == code
+
+
+def test_a_text_without_a_number_is_told_and_passed_over():
+    parser = HeegParser()
+    (chunk,) = parser.feed(encode_frame(np.ones((1, 2), np.float32), 1000, "start"))
+    assert chunk.triggers == ()
+    assert "'start' is no number" in parser.notes()[0]
+    assert parser.notes() == []

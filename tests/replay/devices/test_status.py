@@ -1,0 +1,108 @@
+"""What the operator is told of a device: each thing once, with what it means."""
+
+import json
+
+import numpy as np
+import pytest
+from virtual_amplifier import Run, placed_triggers, recording
+
+from replay.devices.chunk import Chunk
+from replay.devices.fitted_clock import FittedClock
+from replay.devices.status import DeviceStatus, StatusKeeper
+from replay.devices.timeline import Placed
+
+
+def kept() -> tuple[StatusKeeper, list[DeviceStatus]]:
+    keeper, told = StatusKeeper("neuracle://amp:8712"), []
+    keeper.listen(told.append)
+    return keeper, told
+
+
+def took(keeper: StatusKeeper, samples: np.ndarray, start: int = 0, **gap: object) -> None:
+    chunk = Chunk(samples.astype(np.float32))
+    keeper.took(Placed(chunk.samples, (), start, **gap), chunk, FittedClock(1000))  # type: ignore[arg-type]
+
+
+def test_a_state_is_told_once():
+    keeper, told = kept()
+    for _ in range(3):
+        keeper.tell("connected")
+    keeper.tell("stalled", "no samples come")
+    keeper.tell("stalled", "no samples come")
+    assert [status.state for status in told] == ["connected", "stalled"]
+
+
+def test_only_the_way_into_reconnecting_counts_as_one():
+    keeper, _ = kept()
+    keeper.tell("reconnecting", "closed")
+    keeper.tell("reconnecting", "refused")
+    keeper.tell("connected")
+    keeper.tell("reconnecting", "closed")
+    assert keeper.now.reconnects == 2
+
+
+def test_ordinary_chunks_are_counted_in_silence():
+    keeper, told = kept()
+    for _ in range(20):
+        took(keeper, np.full((40, 2), 15.0))
+    assert (keeper.now.samples, told) == (800, [])
+
+
+@pytest.mark.parametrize(("exact", "words"), [(True, "30 samples"), (False, "about 30 samples")])
+def test_a_gap_is_told_with_its_size_and_place(exact, words):
+    keeper, told = kept()
+    took(keeper, np.ones((40, 2)), start=70, lost=30, exact=exact)
+    assert told[0].detail == f"{words} lost before sample 70"
+    assert (keeper.now.samples_lost, keeper.now.gaps, keeper.now.lost_exact) == (30, 1, exact)
+
+
+def test_not_finite_samples_are_counted_and_told_once():
+    keeper, told = kept()
+    bad = np.ones((40, 2))
+    bad[[3, 9], [0, 1]] = (np.nan, np.inf)
+    took(keeper, bad)
+    took(keeper, bad)
+    assert keeper.now.not_finite == 4
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize(
+    ("size", "doubted"), [(2e-5, True), (20.0, False), (20_000.0, True), (0.0, False)]
+)
+def test_a_unit_is_doubted_once_where_sizes_are_not_microvolts(size, doubted):
+    keeper, told = kept()
+    for _ in range(60):
+        took(keeper, np.full((40, 3), size))
+    assert len(told) == doubted
+
+
+def test_a_status_can_be_sent_and_read():
+    keeper, _ = kept()
+    took(keeper, np.ones((40, 2)), start=30, lost=30, exact=False)
+    keeper.tell("stalled", "no samples come")
+    sent = json.loads(json.dumps(keeper.now.as_dict()))
+    assert sent["state"] == "stalled"
+    assert sent["samples_lost"] == 30
+    assert DeviceStatus(**sent) == keeper.now
+    assert str(keeper.now) == (
+        "neuracle://amp:8712: stalled (no samples come), 40 samples, about 30 lost in 1 gaps, "
+        "0 reconnects, drift +0.0 ppm"
+    )
+
+
+def test_offset_and_drift_of_the_clock_are_told():
+    run = Run(recording(8), "raw")
+    run.packets()
+    status = run.keeper.now
+    assert status.offset_s == pytest.approx(1000.001, abs=1e-3)
+    assert status.drift_ppm == pytest.approx(0, abs=1)
+
+
+def test_a_mark_lands_on_the_next_sample_of_a_device_without_markers():
+    run = Run(recording(2, triggers=((400, 5),)), "raw")
+    packets = []
+    for packet in run.iterate():
+        packets.append(packet)
+        if packet.start == 360:
+            run.session._marks.put(77)
+    assert placed_triggers(packets) == [(400, 77), (400, 5)]
