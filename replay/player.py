@@ -13,6 +13,7 @@ from typing import Any
 from bci_stream.clock import Clock
 from bci_stream.contest.contest import Contest
 from bci_stream.errors import NotFoundError
+from bci_stream.packet import Packet
 from bci_stream.wire.ear import Ear
 from bci_stream.wire.messages import (
     Next,
@@ -175,12 +176,9 @@ class Player:
 
     # --- packets ------------------------------------------------------------------------------
 
-    def _show(self, shown: Shown, stamp: float) -> None:
+    def _note(self, shown: Shown) -> PacketNote:
         packet = shown.packet
-        for event in shown.truth:
-            self._truth_told.append((shown.session, self._index, event))
-            self._stage.tell_truth(shown.session, self._index, event, self._leads_sent())
-        note = PacketNote(
+        return PacketNote(
             self._index,
             shown.session,
             packet.block,
@@ -189,6 +187,13 @@ class Player:
             list(packet.triggers),
             packet.finish,
         )
+
+    def _tell_truth(self, shown: Shown) -> None:
+        for event in shown.truth:
+            self._truth_told.append((shown.session, self._index, event))
+            self._stage.tell_truth(shown.session, self._index, event, self._leads_sent())
+
+    def _show(self, note: PacketNote, packet: Packet, stamp: float) -> None:
         self._stage.show(note, packet, stamp)
         self._told.append((note, stamp))
         self._index += 1
@@ -213,7 +218,8 @@ class Player:
             if shown.session != self._session:
                 self._begin_session(shown.session)
             stamp += shown.packet.n / self._program.rate
-            self._show(shown, stamp)
+            self._tell_truth(shown)
+            self._show(self._note(shown), shown.packet, stamp)
 
     def _asked(self) -> bool:
         """Wait for the team to ask for the next packet; False where nobody will ask any more."""
@@ -271,10 +277,13 @@ class Player:
                 self._begin_session(shown.session)
             sent += shown.packet.n
             deadline = shown.stamp if shown.stamp is not None else origin + sent / rate
+            self._tell_truth(shown)
+            note = self._note(shown)  # all that can be done before the deadline is
             if shown.stamp is None and not self._clock.wait_until(deadline, self._stop):
                 break
-            self._note_lateness(self._clock.now() - deadline)
-            self._show(shown, deadline)
+            left_at = self._clock.now()
+            self._show(note, shown.packet, deadline)
+            self._note_lateness(left_at - deadline)
             if self._stop.is_set():
                 break
         if self._stop.is_set():
@@ -307,7 +316,8 @@ class Player:
     def _keep_door(self) -> None:
         """Real time: let in who comes late, and say once a second that the replay is alive."""
         said = self._clock.now()
-        while not self._over.wait(DOOR_S):
+        pause_s = DOOR_S if self._start_on == "judge" else 5 * DOOR_S
+        while not self._over.wait(pause_s):
             self._reception.attend()
             self.progress.teams = tuple(self._reception.lobby.guests)
             if self._clock.now() - said > ALIVE_EVERY_S:

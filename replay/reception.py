@@ -30,6 +30,8 @@ StartOn = Literal["judge", "team", "consumer", "now"]
 
 POLL_S = 0.005
 OFFER_EVERY_S = 0.5
+LOOK_EVERY_S = 0.1
+"""Listing what LSL has found costs far more than hearing what is already open."""
 
 
 class Reception:
@@ -57,6 +59,7 @@ class Reception:
         self._begun = False
         self._go = False
         self.judge_gone_at = 0.0
+        self._looked_at = 0.0
         self.lobby = lobby
         self.closed: set[str] = set()
 
@@ -80,8 +83,11 @@ class Reception:
 
     def attend(self, timeout_s: float = 0.0) -> list[ResultsMessage]:
         """Hear and answer what has come; returns the teams' messages that can be believed."""
-        self._results.look()
-        self._judge.look()
+        now = self._transport.now()
+        if now - self._looked_at > LOOK_EVERY_S:
+            self._looked_at = now
+            self._results.look()
+            self._judge.look()
         self.attend_judge()
         return self.attend_teams(timeout_s)
 

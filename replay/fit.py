@@ -1,0 +1,118 @@
+"""Fitting a content to what was asked and to what its track needs: leads, rate, finite samples."""
+
+import dataclasses
+from bisect import bisect_right
+
+from bci_stream.errors import SourceError
+from bci_stream.packet import Triggers
+from replay.events import Events, KnownEvents
+from replay.finite import FiniteSignal
+from replay.lead_order import plan_leads
+from replay.options import SourceOptions
+from replay.readers.content import Content
+from replay.track_facts import track_named
+from tracks import Track
+
+
+def fit(content: Content, options: SourceOptions) -> Content:
+    """The content as it will be sent, checked; every change of it is in its notes."""
+    name = options.track or content.track
+    track = track_named(name) if name and not options.as_is else None
+    _check_triggers(content, track)
+    fitted = _resampled(_with_leads(content, options, track), options, track)
+    return _checked(fitted, options)
+
+
+def _with_leads(content: Content, options: SourceOptions, track: Track | None) -> Content:
+    plan = plan_leads(content.name, content.leads, options, track)
+    doubled = {lead.name for lead in plan.leads if _count(plan.leads, lead.name) > 1}
+    if doubled:
+        raise SourceError(
+            f"{content.name} has two leads of one name: {', '.join(sorted(doubled))}; rename them"
+        )
+    return dataclasses.replace(
+        content,
+        leads=plan.leads,
+        signal=plan.applied_to(content.signal, len(content.leads)),
+        notes=(*content.notes, *plan.notes),
+    )
+
+
+def _count(leads: tuple[object, ...], name: str) -> int:
+    return sum(getattr(lead, "name", None) == name for lead in leads)
+
+
+def _resampled(content: Content, options: SourceOptions, track: Track | None) -> Content:
+    target = options.resample or (float(track.rate) if track else content.rate)
+    if target == content.rate:
+        return content
+    from replay.resample import ResampledEvents, ResampledSignal, ratio
+
+    factor = ratio(content.name, content.rate, target)
+    up, down = factor.numerator, factor.denominator
+    signal = ResampledSignal(content.signal, up, down)
+    starts = _moved(content, up, down)
+    events: Events = ResampledEvents(content.events, up, down, signal.n_samples)
+    if content.block_starts and starts:
+        events = KnownEvents(_kept_in_blocks(content, events.all(), starts, signal.n_samples))
+    delay_ms = 1000 * signal.delay_s(content.rate)
+    whose = "as asked" if options.resample else f"{track.name}'s rate" if track else ""
+    return dataclasses.replace(
+        content,
+        rate=target,
+        signal=signal,
+        events=events,
+        block_starts=starts,
+        notes=(
+            *content.notes,
+            f"resampled from {content.rate:g} to {target:g} Hz ({whose}) by a causal filter: "
+            f"signals come {delay_ms:.1f} ms later, triggers on the next sample",
+        ),
+    )
+
+
+def _moved(content: Content, up: int, down: int) -> tuple[int, ...] | None:
+    if content.block_starts is None:
+        return None
+    starts = tuple(-(-start * up // down) for start in content.block_starts)
+    if len(set(starts)) < len(starts):
+        raise SourceError(
+            f"{content.name} has a block that is shorter than one sample at the new rate; "
+            "select what is to be played, or keep its rate"
+        )
+    return starts
+
+
+def _kept_in_blocks(
+    content: Content, moved: Triggers, starts: tuple[int, ...], n_samples: int
+) -> Triggers:
+    """Triggers at a block's end would be rounded up into the next block: they stay in their own."""
+    old_starts = content.block_starts or ()
+    ends = (*starts[1:], n_samples)
+    blocks = [bisect_right(old_starts, old) - 1 for old, _ in content.events.all()]
+    return tuple(
+        (min(sample, ends[block] - 1), code)
+        for block, (sample, code) in zip(blocks, moved, strict=True)
+    )
+
+
+def _check_triggers(content: Content, track: Track | None) -> None:
+    # A stim channel is not searched here: that would read the whole file before the first packet.
+    known = isinstance(content.events, KnownEvents) and not content.events.all()
+    if track and known and content.angles is None:
+        raise SourceError(
+            f"{content.name} has no triggers, and {track.name} needs them: say where they are "
+            "(?triggers=CHANNEL, ?events_file=FILE) and what they mean (?events=T1=11,...)"
+        )
+
+
+def _checked(content: Content, options: SourceOptions) -> Content:
+    finite = FiniteSignal(content.signal, content.name, content.leads, content.rate)
+    if options.nan == "keep":
+        content.signal.read(max(content.signal.n_samples - 1, 0), content.signal.n_samples)
+        return content
+    if content.lazy:
+        finite.check_ends()
+        return dataclasses.replace(content, signal=finite)
+    finite.check_all()
+    return content

@@ -1,0 +1,99 @@
+"""A folder of recordings, and whose each of its files is.
+
+- a Neuracle folder is one recording;
+- files with BIDS names belong to the subject (and session, and task) that they name, wherever below
+  the folder they stand;
+- a subfolder is a subject, and its files are that subject's blocks; so is a folder that is called
+  `subject01` or `sub-1`;
+- any other file is a subject by itself. `?files=blocks` and `?files=subjects` overrule this.
+"""
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+from bci_stream.errors import SourceError
+from replay.options import SourceOptions
+from replay.readers import FORMATS
+from replay.readers.bids import is_run, series_of, subject_of
+from replay.readers.neuracle_folder import is_neuracle_folder
+
+_NAMES_A_SUBJECT = re.compile(r"(?:sub|subject|subj)[-_ ]?\d+", re.IGNORECASE)
+_NO_RECORDING = re.compile(r".*[-_]eve\.fif|evt\.bdf|.*-\d+\.fif", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Group:
+    """One subject and the files of its blocks, in order."""
+
+    subject: str
+    paths: tuple[Path, ...]
+
+
+def groups_in(path: Path, options: SourceOptions) -> list[Group]:
+    """The subjects of a file or folder."""
+    if path.is_file():
+        return [Group(subject_of(path.stem) or path.stem, (path,))]
+    if is_neuracle_folder(path):
+        return [Group(path.name, (path,))]
+    found = _groups_of_folder(path, options)
+    if not found:
+        raise SourceError(
+            f"{path} holds no recording; readable are {', '.join(FORMATS)}, and Neuracle and "
+            "BIDS folders"
+        )
+    return found
+
+
+def _groups_of_folder(folder: Path, options: SourceOptions) -> list[Group]:
+    runs = [path for path in _recordings(folder, "**/*") if is_run(path)]
+    if runs and options.files is None:
+        return _by_subject(runs)
+    files = _recordings(folder, "*")
+    if files and (options.files == "blocks" or _is_one_subjects(folder, options)):
+        return [Group(_plain(folder.name), tuple(files))]
+    return [Group(path.stem, (path,)) for path in files] + _subfolders(folder, options)
+
+
+def _is_one_subjects(folder: Path, options: SourceOptions) -> bool:
+    return options.files is None and bool(_NAMES_A_SUBJECT.fullmatch(folder.name))
+
+
+def _subfolders(folder: Path, options: SourceOptions) -> list[Group]:
+    found = []
+    for below in sorted(path for path in folder.iterdir() if path.is_dir()):
+        files = _recordings(below, "*")
+        if is_neuracle_folder(below):
+            found.append(Group(below.name, (below,)))
+        elif files and options.files == "subjects":
+            found += [Group(f"{below.name}-{path.stem}", (path,)) for path in files]
+        elif files:
+            found.append(Group(_plain(below.name), tuple(files)))
+    return found
+
+
+def _by_subject(runs: list[Path]) -> list[Group]:
+    """Runs of one subject, session and task are blocks; a second task is a session of its own."""
+    ordered = sorted(runs, key=lambda path: (series_of(path), str(path)))
+    series = [(key, tuple(paths)) for key, paths in groupby(ordered, key=series_of)]
+    alone = Counter(key[0] for key, _ in series)
+    return [
+        Group(key[0] if alone[key[0]] == 1 else "-".join(filter(None, key)), paths)
+        for key, paths in series
+    ]
+
+
+def _recordings(folder: Path, pattern: str) -> list[Path]:
+    return sorted(
+        path
+        for path in folder.glob(pattern)
+        if path.is_file()
+        and path.suffix.lower() in FORMATS
+        and not _NO_RECORDING.fullmatch(path.name)
+    )
+
+
+def _plain(name: str) -> str:
+    return name.removeprefix("sub-")

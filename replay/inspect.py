@@ -1,0 +1,144 @@
+"""An inspection: what a recording is, and which track's rules it keeps or breaks."""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bci_stream.errors import SourceError
+from bci_stream.packet import Lead, Triggers
+from replay.lead_order import place
+from replay.options import SourceOptions
+from replay.source import Session, Source
+from replay.uri import open_source
+from tracks import TRACKS, Track
+from tracks.errors import RuleError
+from tracks.truth import read_truth
+
+SCAN_S = 4.0
+
+
+@dataclass(frozen=True)
+class TrackFit:
+    """How a recording stands to one track: what breaks its rules, what only has to be adapted."""
+
+    track: str
+    breaks: tuple[str, ...]
+    adapted: tuple[str, ...]
+
+    @property
+    def fits(self) -> bool:
+        return not self.breaks
+
+
+@dataclass(frozen=True)
+class SessionFacts:
+    """One subject's recording in figures.
+
+    events: code to count. flat: leads that never change. bad: samples that are no number, by lead.
+    """
+
+    subject: str
+    rate: float
+    n_samples: int
+    leads: tuple[Lead, ...]
+    block_samples: tuple[int, ...]
+    events: Mapping[int, int]
+    flat: tuple[str, ...]
+    bad: Mapping[str, int]
+    range_uv: tuple[float, float]
+    notes: tuple[str, ...]
+    fits: tuple[TrackFit, ...]
+
+    @property
+    def duration_s(self) -> float:
+        return self.n_samples / self.rate
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """All of a source's sessions, beside the track that was asked about (None: all of them)."""
+
+    uri: str
+    track: str | None
+    sessions: tuple[SessionFacts, ...]
+
+
+def inspect_uri(uri: str, options: SourceOptions, track: str | None = None) -> Inspection:
+    """Look at a source as it is: samples that are no number are counted, not refused."""
+    source = open_source(uri, dataclasses.replace(options, nan="keep", as_is=True))
+    try:
+        return inspect_source(source, track or options.track)
+    finally:
+        source.close()
+
+
+def inspect_source(source: Source, track: str | None = None) -> Inspection:
+    """Read a source from end to end, and say what it holds."""
+    if source.live:
+        raise SourceError(
+            f"{source.uri} is live: only a recording can be inspected; record it first"
+        )
+    asked = track or source.track
+    tracks = [TRACKS[asked]] if asked in TRACKS else list(TRACKS.values())
+    facts = tuple(_facts(session, tracks) for session in source.sessions())
+    return Inspection(source.uri, asked, facts)
+
+
+def _facts(session: Session, tracks: Sequence[Track]) -> SessionFacts:
+    blocks = session.block_triggers() or ()
+    scan = _scan(session)
+    names = [lead.name for lead in session.leads]
+    return SessionFacts(
+        subject=session.subject,
+        rate=session.rate,
+        n_samples=session.n_samples or 0,
+        leads=session.leads,
+        block_samples=tuple(n_samples for n_samples, _ in blocks),
+        events=dict(sorted(Counter(code for _, own in blocks for _, code in own).items())),
+        flat=tuple(
+            n for n, low, high in zip(names, scan.low, scan.high, strict=True) if low == high
+        ),
+        bad={n: int(count) for n, count in zip(names, scan.bad, strict=True) if count},
+        range_uv=(float(scan.low.min()), float(scan.high.max())),
+        notes=tuple(getattr(session, "notes", ())),
+        fits=tuple(_fit(session, blocks, track) for track in tracks),
+    )
+
+
+class _Scan:
+    """Lowest and highest value and the bad samples of each lead."""
+
+    def __init__(self, leads: int) -> None:
+        self.low, self.high = np.full(leads, np.inf), np.full(leads, -np.inf)
+        self.bad = np.zeros(leads, dtype=np.int64)
+
+
+def _scan(session: Session) -> _Scan:
+    scan = _Scan(len(session.leads))
+    for packet in session.packets(max(1, round(SCAN_S * session.rate))):
+        finite = np.isfinite(packet.samples)
+        scan.bad += (~finite).sum(axis=0)
+        scan.low = np.minimum(scan.low, np.where(finite, packet.samples, np.inf).min(axis=0))
+        scan.high = np.maximum(scan.high, np.where(finite, packet.samples, -np.inf).max(axis=0))
+    return scan
+
+
+def _fit(session: Session, blocks: Sequence[tuple[int, Triggers]], track: Track) -> TrackFit:
+    breaks, adapted = [], []
+    here = {place(lead.name) for lead in session.leads}
+    missing = [name for name in track.leads if place(name) not in here]
+    if len(missing) == len(track.leads):
+        breaks.append(f"none of its {len(track.leads)} leads is here")
+    elif missing:
+        shown = ", ".join(missing[:10]) + (", ..." if len(missing) > 10 else "")
+        adapted.append(f"{len(missing)} of its {len(track.leads)} leads are missing: {shown}")
+    if session.rate != track.rate:
+        adapted.append(f"{session.rate:g} Hz would be resampled to {track.rate} Hz")
+    try:
+        read_truth(track, session.rate, blocks, session.angles)
+    except RuleError as error:
+        breaks.append(str(error))
+    return TrackFit(track.name, tuple(breaks), tuple(adapted))

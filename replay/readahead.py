@@ -1,0 +1,82 @@
+"""Read-ahead fetches a recording's next pieces in the background: no packet waits for a disk."""
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+
+import numpy as np
+
+from bci_stream.errors import SourceError
+from bci_stream.packet import FloatArray, Triggers
+from replay.events import Events
+from replay.readers.content import Signal
+
+PIECE_S = 4.0
+PIECES_AHEAD = 3
+PATIENCE_S = 60.0
+
+
+class ReadAhead:
+    """A signal and its events, served from pieces that a thread reads before they are asked for.
+
+    What `read` returns is a view of a piece wherever it does not straddle two: don't change it.
+    """
+
+    def __init__(
+        self, signal: Signal, events: Events, piece_samples: int, patience_s: float = PATIENCE_S
+    ) -> None:
+        self._signal, self._events = signal, events
+        self._piece_samples, self._patience_s = piece_samples, patience_s
+        self._pieces: dict[int, Future[tuple[FloatArray, Triggers]]] = {}
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="read-ahead")
+
+    def __enter__(self) -> "ReadAhead":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    @property
+    def n_samples(self) -> int:
+        return self._signal.n_samples
+
+    def read(self, start: int, stop: int) -> FloatArray:
+        size = self._piece_samples
+        views = [
+            self._piece(k)[0][max(start - k * size, 0) : stop - k * size]
+            for k in range(start // size, (stop - 1) // size + 1)
+        ]
+        return views[0] if len(views) == 1 else np.concatenate(views)
+
+    def between(self, start: int, stop: int) -> Triggers:
+        size, stop = self._piece_samples, min(stop, self.n_samples)
+        return tuple(
+            trigger
+            for k in range(start // size, (stop - 1) // size + 1)
+            for trigger in self._piece(k)[1]
+            if start <= trigger[0] < stop
+        )
+
+    def _piece(self, number: int) -> tuple[FloatArray, Triggers]:
+        last = (self.n_samples - 1) // self._piece_samples
+        for ahead in range(number, min(number + PIECES_AHEAD, last) + 1):
+            if ahead not in self._pieces:
+                self._pieces[ahead] = self._thread.submit(self._fetch, ahead)
+        for old in [k for k in self._pieces if k < number - 1]:
+            del self._pieces[old]
+        try:
+            return self._pieces[number].result(self._patience_s)
+        except TimeoutError as error:
+            raise SourceError(
+                f"waited {self._patience_s:g} s for samples {number * self._piece_samples} and "
+                "following: the disk gives nothing"
+            ) from error
+
+    def _fetch(self, number: int) -> tuple[FloatArray, Triggers]:
+        start = number * self._piece_samples
+        stop = min(start + self._piece_samples, self.n_samples)
+        return self._signal.read(start, stop), self._events.between(start, stop)

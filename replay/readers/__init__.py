@@ -1,0 +1,94 @@
+"""A reader turns one file of some format into `Content`: lazily where the format allows it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from bci_stream.errors import SourceError
+from replay.options import SourceOptions
+from replay.readers.content import Content
+from replay.readers.guard import check_file
+
+Reader = Callable[[Path, SourceOptions], Content]
+
+
+@dataclass(frozen=True)
+class Format:
+    """A file format: its name, how its files begin (where they all do alike), its reader."""
+
+    name: str
+    begins: tuple[bytes, ...]
+    read: Reader
+
+
+# Readers import heavy libraries, each only when a file of its kind is opened.
+
+
+def _mne(path: Path, options: SourceOptions) -> Content:
+    from replay.readers.mne_file import read_mne
+
+    return read_mne(path, options)
+
+
+def _numpy(path: Path, options: SourceOptions) -> Content:
+    from replay.readers.numpy_file import read_numpy
+
+    return read_numpy(path, options)
+
+
+def _pickle(path: Path, options: SourceOptions) -> Content:
+    from replay.readers.pickle_file import read_pickle
+
+    return read_pickle(path, options)
+
+
+def _mat(path: Path, options: SourceOptions) -> Content:
+    from replay.readers.mat import read_mat
+
+    return read_mat(path, options)
+
+
+def _xdf(path: Path, options: SourceOptions) -> Content:
+    from replay.readers.xdf import read_xdf
+
+    return read_xdf(path, options)
+
+
+FORMATS: dict[str, Format] = {
+    ".edf": Format("EDF", (b"0 ",), _mne),
+    ".bdf": Format("BDF", (b"\xffBIOSEMI",), _mne),
+    ".gdf": Format("GDF", (b"GDF ",), _mne),
+    ".fif": Format("FIF", (b"\x00\x00\x00\x64",), _mne),
+    ".vhdr": Format("BrainVision", (b"Brain", b"\xef\xbb\xbfBrain"), _mne),
+    ".cnt": Format("CNT", (b"Version 3",), _mne),
+    ".set": Format("EEGLAB", (), _mne),
+    ".xdf": Format("XDF", (b"XDF:", b"\x1f\x8b"), _xdf),
+    ".xdfz": Format("XDF", (b"\x1f\x8b",), _xdf),
+    ".mat": Format("MATLAB", (b"MATLAB", b"\x89HDF"), _mat),
+    ".npy": Format("npy", (b"\x93NUMPY",), _numpy),
+    ".npz": Format("npz", (b"PK",), _numpy),
+    ".pkl": Format("pickle", (b"\x80",), _pickle),
+    ".pickle": Format("pickle", (b"\x80",), _pickle),
+}
+
+
+def format_of(path: Path) -> Format:
+    """The format that a file's name says it is of."""
+    if path.suffix.lower() not in FORMATS:
+        raise SourceError(
+            f"{path} is of no format that can be read; readable are {', '.join(FORMATS)}, a "
+            "Neuracle folder and a BIDS folder"
+        )
+    return FORMATS[path.suffix.lower()]
+
+
+def check_recording(path: Path) -> None:
+    """Refuse early, without reading it all, what can't be a recording."""
+    found = format_of(path)
+    check_file(path, found.name, found.begins)
+
+
+def read_recording(path: Path, options: SourceOptions) -> Content:
+    """What a file holds."""
+    check_recording(path)
+    return format_of(path).read(path, options)

@@ -1,0 +1,216 @@
+"""The array layout: how a recording lies in named arrays (.npz, .mat, .npy, .pkl).
+
+`data` has a row a lead, and often the triggers as its last row; beside it may stand `rate`,
+`leads`, `kinds`, `events` (sample, ..., code), `block_starts`, `track`, `subject`, `angles`. What
+is not said there, the options or the track say.
+"""
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bci_stream.errors import SourceError
+from bci_stream.packet import Lead
+from replay.options import SourceOptions
+from replay.readers.array_events import events_of_arrays, looks_like_triggers
+from replay.readers.content import ArraySignal, Content
+from replay.track_facts import leads_of_rows, track_named
+
+Array = NDArray[Any]
+Arrays = Mapping[str, Array]
+
+DATA_KEYS = ("data", "eeg", "EEG", "signal", "signals", "X", "x")
+RATE_KEYS = ("rate", "fs", "Fs", "srate", "sfreq", "sampling_rate", "sample_rate")
+LEAD_KEYS = ("leads", "ch_names", "channels", "channel_names", "labels", "names")
+MICROVOLTS = {"uV": 1.0, "mV": 1e3, "V": 1e6}
+TRIGGER_NAMES = ("trigger", "triggers", "stim", "status", "sti 014", "marker", "markers")
+
+
+def content_of_arrays(
+    name: str, form: str, subject: str, arrays: Arrays, options: SourceOptions
+) -> Content:
+    """What arrays of that layout hold."""
+    notes: list[str] = []
+    data = _data(name, arrays, options, notes)
+    track = options.track or text_in(arrays, "track")
+    rate = rate_in(name, arrays, options, track, notes)
+    leads, trigger_row = _rows(name, data, lead_names(arrays, options), track, options, notes)
+    events, said = events_of_arrays(name, arrays, data, trigger_row, rate, options)
+    return Content(
+        name=name,
+        form=form,
+        subject=text_in(arrays, "subject") or subject,
+        rate=rate,
+        leads=_with_kinds(name, leads, arrays),
+        signal=ArraySignal(
+            data if trigger_row is None else _without(data, trigger_row),
+            MICROVOLTS[options.unit or "uV"],
+        ),
+        events=events,
+        block_starts=_block_starts(name, arrays, data.shape[1]),
+        angles=_angles(name, arrays),
+        track=text_in(arrays, "track"),
+        notes=(*notes, *said),
+    )
+
+
+def text_in(arrays: Arrays, key: str) -> str | None:
+    """The text of a 0-d (or one-element) array, if it is there."""
+    if key not in arrays or np.size(arrays[key]) != 1:
+        return None
+    return str(np.asarray(arrays[key]).reshape(-1)[0]).strip() or None
+
+
+def _data(name: str, arrays: Arrays, options: SourceOptions, notes: list[str]) -> Array:
+    key = options.variable or _data_key(name, arrays)
+    if key not in arrays:
+        raise SourceError(f"{name} has no variable {key!r}; it has {_described(arrays)}")
+    data = arrays[key]
+    if data.ndim != 2 or data.dtype.kind not in "fiub" or not data.size:
+        raise SourceError(
+            f"{name}: variable {key!r} is {_shape(data)}; a recording is a matrix of real "
+            "numbers, a row a lead"
+        )
+    if data.shape[0] > data.shape[1]:
+        notes.append(f"{key} is {_shape(data)}: taken as samples x leads, and turned")
+        return data.T
+    return data
+
+
+def _data_key(name: str, arrays: Arrays) -> str:
+    known = [key for key in DATA_KEYS if key in arrays]
+    matrices = [
+        k for k, a in arrays.items() if a.ndim == 2 and a.dtype.kind in "fiu" and a.size > 64
+    ]
+    if known:
+        return known[0]
+    if len(matrices) == 1:
+        return matrices[0]
+    raise SourceError(
+        f"{name} has no variable `data`; it has {_described(arrays)}. Name the right one with "
+        "?variable=NAME"
+    )
+
+
+def _described(arrays: Arrays) -> str:
+    shown = [f"{key} ({_shape(array)})" for key, array in list(arrays.items())[:12]]
+    return ", ".join(shown) or "none at all"
+
+
+def _shape(array: Array) -> str:
+    return f"{' x '.join(map(str, array.shape)) or 'a single'} {array.dtype}"
+
+
+def rate_in(
+    name: str, arrays: Arrays, options: SourceOptions, track: str | None, notes: list[str]
+) -> float:
+    if options.rate:
+        return options.rate
+    for key in RATE_KEYS:
+        if key in arrays and np.size(arrays[key]) == 1 and arrays[key].dtype.kind in "fiu":
+            rate = float(arrays[key].reshape(-1)[0])
+            if not 0 < rate <= 1e6:
+                raise SourceError(f"{name}: {key} is {rate:g}; a rate is more than 0 Hz")
+            return rate
+    if track:
+        rate = float(track_named(track).rate)
+        notes.append(f"the file says no rate: the track's {rate:g} Hz are taken")
+        return rate
+    raise SourceError(f"{name} says no rate: add ?rate=HERTZ, or name the track")
+
+
+def lead_names(arrays: Arrays, options: SourceOptions) -> tuple[str, ...]:
+    if options.leads:
+        return options.leads
+    for key in LEAD_KEYS:
+        if key in arrays and arrays[key].dtype.kind in "US":
+            return tuple(str(n).strip() for n in arrays[key].reshape(-1).astype(str))
+    return ()
+
+
+def _rows(
+    name: str,
+    data: Array,
+    names: tuple[str, ...],
+    track: str | None,
+    options: SourceOptions,
+    notes: list[str],
+) -> tuple[tuple[str, ...], int | None]:
+    """The lead names, and which row holds the triggers (None: none does)."""
+    rows = data.shape[0]
+    if not names and track:
+        names = _document_names(track, rows, options, notes)
+    if not names:
+        trigger = rows > 1 and (options.triggers == "last" or looks_like_triggers(data[-1]))
+        trigger = trigger and options.triggers != "none"
+        if trigger and options.triggers != "last":
+            notes.append("the last row holds whole numbers, mostly 0: taken as the triggers")
+        count = rows - 1 if trigger else rows
+        return tuple(f"ch{k}" for k in range(1, count + 1)), rows - 1 if trigger else None
+    if len(names) == rows - 1:
+        return names, rows - 1
+    if len(names) != rows:
+        raise SourceError(
+            f"{name} names {len(names)} leads for {rows} rows; there must be as many, or one "
+            "fewer where the last row holds the triggers"
+        )
+    trigger_row = _named_row(names, options)
+    return tuple(n for i, n in enumerate(names) if i != trigger_row), trigger_row
+
+
+def _named_row(names: tuple[str, ...], options: SourceOptions) -> int | None:
+    if options.triggers == "last":
+        return len(names) - 1
+    if options.triggers in names:
+        return names.index(options.triggers)
+    found = [i for i, name in enumerate(names) if name.lower() in TRIGGER_NAMES]
+    return found[-1] if found else None
+
+
+def _document_names(
+    track: str, rows: int, options: SourceOptions, notes: list[str]
+) -> tuple[str, ...]:
+    names = leads_of_rows(track, options.batch)
+    if rows not in (len(names), len(names) + 1):
+        return ()
+    order = f"batch {options.batch}" if options.batch else "the document's order"
+    hint = "; for the first batch say ?batch=1" if track == "emotion" and not options.batch else ""
+    notes.append(f"the file names no leads: taken as {track}'s, in {order}{hint}")
+    return names
+
+
+def _without(data: Array, row: int) -> Array:
+    # The triggers are nearly always the last row: then the leads are a view, not a copy.
+    return data[:row] if row == data.shape[0] - 1 else np.delete(data, row, axis=0)
+
+
+def _with_kinds(name: str, leads: tuple[str, ...], arrays: Arrays) -> tuple[Lead, ...]:
+    kinds = [str(kind) for kind in arrays["kinds"].reshape(-1)] if "kinds" in arrays else []
+    if kinds and len(kinds) < len(leads):
+        raise SourceError(f"{name} gives {len(kinds)} kinds for {len(leads)} leads")
+    kinds = kinds or ["EEG"] * len(leads)
+    return tuple(Lead(lead, kind.upper()) for lead, kind in zip(leads, kinds, strict=False))
+
+
+def _block_starts(name: str, arrays: Arrays, n_samples: int) -> tuple[int, ...] | None:
+    if "block_starts" not in arrays or not arrays["block_starts"].size:
+        return None
+    starts = tuple(int(start) for start in arrays["block_starts"].reshape(-1))
+    rising = all(a < b for a, b in pairwise(starts))
+    if not rising or starts[0] < 0 or starts[-1] >= n_samples:
+        raise SourceError(
+            f"{name}: block_starts must rise from 0 and stay below {n_samples}, got {starts[:8]}"
+        )
+    return starts if starts[0] == 0 else (0, *starts)
+
+
+def _angles(name: str, arrays: Arrays) -> NDArray[np.float64] | None:
+    if "angles" not in arrays or not arrays["angles"].size:
+        return None
+    angles = arrays["angles"]
+    if angles.ndim != 2 or 8 not in angles.shape or angles.dtype.kind not in "fiu":
+        raise SourceError(f"{name}: angles is {_shape(angles)}; it must be rows x 8 joints")
+    return np.asarray(angles if angles.shape[1] == 8 else angles.T, dtype=np.float64)

@@ -1,0 +1,105 @@
+"""The events of a raw object of MNE: in a table beside it, its annotations, or a stim channel."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bci_stream.errors import SourceError
+from replay.event_map import said_aloud
+from replay.events import Events, KnownEvents, Mark, StimEvents
+from replay.options import SourceOptions
+from replay.readers.edf_column import find_column
+from replay.readers.events_table import EventsTable, marks_of
+from replay.readers.mne_signal import MneSignal, code_scale
+
+Found = tuple[Events, tuple[str, ...]]
+"""Triggers, and what is to be said about them."""
+
+# Annotations about the recording itself, not about what the subject saw or did.
+_NO_EVENTS = ("BAD", "EDGE", "New Segment")
+_KEYWORDS = (None, "stim", "annotations", "events", "last", "none")
+
+
+def events_of_raw(
+    raw: Any,
+    name: str,
+    stim: list[int],
+    options: SourceOptions,
+    table: EventsTable | None,
+    path: Path | None,
+) -> Found:
+    """The triggers that the options name; else the table's, the annotations', the channel's."""
+    if options.triggers == "none":
+        return _known([], raw, options)
+    if table is not None:
+        return _known(marks_of(table, float(raw.info["sfreq"]), int(raw.first_samp)), raw, options)
+    if options.triggers is None:
+        return _first_that_speaks(raw, name, stim, options, path)
+    if options.triggers == "annotations":
+        return _known(_annotations(raw), raw, options)
+    channel = _named_channel(raw, name, stim, options.triggers)
+    return _in_channel(raw, name, channel, options, path)
+
+
+def _first_that_speaks(
+    raw: Any, name: str, stim: list[int], options: SourceOptions, path: Path | None
+) -> Found:
+    marks = _annotations(raw)
+    if not stim:
+        return _known(marks, raw, options)
+    if not any(options.events.codes(mark.name) for mark in marks):
+        # STI 014 and its like sum up the single lines, and stand last where there are several.
+        return _in_channel(raw, name, stim[-1], options, path)
+    events, notes = _known(marks, raw, options)
+    return events, (
+        *notes,
+        f"triggers are taken from the annotations; ?triggers={raw.ch_names[stim[-1]]} takes the "
+        "channel's",
+    )
+
+
+def _named_channel(raw: Any, name: str, stim: list[int], wanted: str) -> int:
+    if wanted == "last":
+        return len(raw.ch_names) - 1
+    if wanted == "stim" and stim:
+        return stim[-1]
+    if wanted in _KEYWORDS or wanted not in raw.ch_names:
+        channels = ", ".join(raw.ch_names)
+        raise SourceError(f"{name} has no channel {wanted!r} for triggers; it has {channels}")
+    return int(raw.ch_names.index(wanted))
+
+
+def _known(marks: list[Mark], raw: Any, options: SourceOptions) -> Found:
+    n_samples = int(raw.n_times)
+    triggers = options.events.triggers(marks, float(raw.info["sfreq"]), n_samples)
+    outside = sum(not 0 <= mark.sample < n_samples for mark in marks)
+    notes = (f"{outside} events lie outside the recording and are left out",) if outside else ()
+    return KnownEvents(triggers), notes + said_aloud(options.events, marks)
+
+
+def _annotations(raw: Any) -> list[Mark]:
+    notes = raw.annotations
+    # Not raw.time_as_index: that makes the times of all samples, some 50 MB for 1.5 h at 1 kHz.
+    # A raw object's annotations count from the acquisition's beginning, its samples from the file's.
+    onsets_s = np.asarray(notes.onset, dtype=float) - float(raw.first_time)
+    samples = np.rint(onsets_s * float(raw.info["sfreq"]))
+    return [
+        Mark(int(sample), str(name))
+        for sample, name in zip(samples, notes.description, strict=True)
+        if not str(name).startswith(_NO_EVENTS)
+    ]
+
+
+def _in_channel(
+    raw: Any, name: str, channel: int, options: SourceOptions, path: Path | None
+) -> Found:
+    rate, n_samples, rules = float(raw.info["sfreq"]), int(raw.n_times), options.events
+    column = find_column(path, raw.ch_names[channel]) if path else None
+    signal = MneSignal(name, raw, [channel], [code_scale(raw, channel)])
+    read = column.read if column else signal.read
+    events = StimEvents(name, n_samples, read, lambda marks: rules.triggers(marks, rate, n_samples))
+    if rules.instant:
+        return events, ()
+    # A code that follows its event by seconds may fall into a stretch that has no event itself.
+    return KnownEvents(events.all()), ()

@@ -1,0 +1,80 @@
+"""An events table: a file beside a recording that lists its events (.tsv, .csv, -eve.fif)."""
+
+import csv
+import math
+from pathlib import Path
+
+from bci_stream.errors import SourceError
+from replay.events import Mark
+from replay.options import SourceOptions
+from replay.readers.guard import reading
+
+EventsTable = list[tuple[float | int, str]]
+"""(onset in seconds, or a sample number of the acquisition where it is an int; name)."""
+
+_NAME_COLUMNS = ("value", "trial_type", "description", "code", "name")
+
+
+def events_beside(path: Path, options: SourceOptions) -> EventsTable | None:
+    """The table that the options name, else the one beside the recording, else None."""
+    if options.events_file:
+        return read_events_table(options.events_file)
+    if options.triggers not in (None, "events"):
+        return None
+    for candidate in _candidates(path):
+        if candidate.is_file():
+            return read_events_table(candidate)
+    if options.triggers == "events":
+        names = ", ".join(candidate.name for candidate in _candidates(path))
+        raise SourceError(f"{path.name}: no events file stands beside it (looked for {names})")
+    return None
+
+
+def _candidates(path: Path) -> list[Path]:
+    stem = path.stem
+    base = stem.rpartition("_")[0] if stem.endswith(("_eeg", "_ieeg", "_meg")) else stem
+    plain = stem.removesuffix("-raw").removesuffix("_raw")
+    names = (f"{base}_events.tsv", f"{plain}-eve.fif", f"{plain}_eve.fif", f"{stem}-eve.fif")
+    return [path.with_name(name) for name in dict.fromkeys(names)]
+
+
+def read_events_table(path: Path) -> EventsTable:
+    """Read a `.tsv` or `.csv` with a column `onset` in seconds, or MNE's events in a `.fif`."""
+    if path.suffix.lower() in (".tsv", ".csv"):
+        with reading(str(path), "events table"):
+            return _read_columns(path)
+    import mne
+
+    with reading(str(path), "FIF events"):
+        events = mne.read_events(str(path), verbose="error")
+        return [(int(sample), str(int(code))) for sample, _, code in events]
+
+
+def _read_columns(path: Path) -> EventsTable:
+    separator = "\t" if path.suffix.lower() == ".tsv" else ","
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        rows = list(csv.DictReader(file, delimiter=separator))
+    if rows and "onset" not in rows[0]:
+        raise SourceError(f"{path} has no column `onset`: it has {', '.join(map(str, rows[0]))}")
+    return [(_onset(path, row["onset"]), _name_of(row)) for row in rows]
+
+
+def _onset(path: Path, text: str) -> float:
+    onset = float(text)
+    if not math.isfinite(onset):
+        raise SourceError(f"{path}: an onset is {text!r}; it must be a number of seconds")
+    return onset
+
+
+def _name_of(row: dict[str, str]) -> str:
+    """The first of the columns that says something, as BIDS orders them."""
+    texts = [row[column] for column in _NAME_COLUMNS if row.get(column)]
+    return next((text.strip() for text in texts if text != "n/a"), "n/a")
+
+
+def marks_of(table: EventsTable, rate: float, first_sample: int) -> list[Mark]:
+    """A table's events at samples that count from the file's beginning, as seconds do."""
+    return [
+        Mark(onset - first_sample if isinstance(onset, int) else round(onset * rate), name)
+        for onset, name in table
+    ]

@@ -1,0 +1,93 @@
+"""The guard stands around every parser: whatever goes wrong inside comes out as SourceError."""
+
+import logging
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bci_stream.errors import BciError, SourceError
+
+# What a library only warns of, though samples or events are lost.
+_LOSSES = re.compile(
+    r"does not match the file size|truncat|corrupt|unexpected end|premature|EOF|could not be read"
+    r"|incomplete|Invalid tag",
+    re.IGNORECASE,
+)
+_NOISE = re.compile(
+    r"naming conventions|nested event|Channel names are not unique|Annotation descriptions"
+    r"|highpass|lowpass|cutoff|filter|Physical range|montage|positions|locations|"
+    r"expanding outside the data range|inferred|Segments and clock-segments differ",
+    re.IGNORECASE,
+)
+
+
+class _Listener(logging.Handler):
+    """Collects what a library logs instead of letting it print."""
+
+    def __init__(self, said: list[str]) -> None:
+        super().__init__(logging.WARNING)
+        self._said = said
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._said.append(record.getMessage())
+
+
+@contextmanager
+def reading(name: str, form: str, logger: str | None = None) -> Iterator[list[str]]:
+    """Around the parsing of one file: errors become SourceError, warnings are collected as notes.
+
+    logger: the library's logger, where it logs instead of warning.
+    """
+    notes: list[str] = []
+    said: list[str] = []
+    listener = _Listener(said)
+    log = logging.getLogger(logger) if logger else None
+    if log:
+        log.addHandler(listener)
+        log.propagate, propagated = False, log.propagate
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            yield notes
+    except BciError:
+        raise
+    except Exception as error:  # a parser that is fed a broken file may raise anything
+        raise SourceError(
+            f"{name} can't be read as {form}: {_first_line(error)}. Is it whole, and is it {form}?"
+        ) from error
+    finally:
+        if log:
+            log.removeHandler(listener)
+            log.propagate = propagated
+    said += [_first_line(warning.message) for warning in caught]
+    _judge(name, form, said)
+    notes += [text for text in dict.fromkeys(said) if not _NOISE.search(text)]
+
+
+def _judge(name: str, form: str, said: list[str]) -> None:
+    for text in said:
+        if _LOSSES.search(text):
+            raise SourceError(f"{name} is damaged, or not all of it is there ({form}): {text}")
+
+
+def _first_line(error: object) -> str:
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[0][:300]
+
+
+def check_file(path: Path, form: str, begins: tuple[bytes, ...]) -> None:
+    """Refuse what is no file, has nothing in it, or does not begin as its format does."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(256)
+    except OSError as error:
+        raise SourceError(f"{path} can't be opened: {error.strerror}") from error
+    if not head:
+        raise SourceError(f"{path} is empty")
+    if begins and not head.startswith(begins):
+        raise SourceError(
+            f"{path} does not begin as {form} does: it is of another format than its name says, "
+            "or damaged"
+        )

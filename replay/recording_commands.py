@@ -1,0 +1,82 @@
+"""The recordings' part of `bci-replay`: record, prepare."""
+
+from pathlib import Path
+
+import click
+
+from bci_stream.cli import TRACK_NAMES, open_contest, say, stop_on_signals, wire_options
+
+
+@click.command("record")
+@click.argument("out", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--name", "names", multiple=True, help="A stream of this name; repeatable.")
+@click.option("--type", "kinds", multiple=True, help="All streams of this type; repeatable.")
+@click.option("--seconds", "duration_s", type=float, help="How long (default: until Ctrl-C).")
+@click.option("--overwrite", is_flag=True, help="OUT may be there already.")
+@wire_options
+def record_command(
+    out: Path,
+    names: tuple[str, ...],
+    kinds: tuple[str, ...],
+    duration_s: float | None,
+    overwrite: bool,
+    scope: str,
+    lsl_session: str,
+    **_: object,
+) -> None:
+    """Write streams on the wire to OUT, an XDF file; all of them, if none is named."""
+    from bci_stream.wire.lsl import config
+    from replay.record import query, record
+
+    queries = [query(name=name) for name in names] + [query(kind=kind) for kind in kinds]
+    done = record(
+        out,
+        queries,
+        stop=stop_on_signals(),
+        duration_s=duration_s,
+        lsl_config=config(scope, lsl_session),  # type: ignore[arg-type]
+        overwrite=overwrite,
+        on_start=lambda: say("recording; Ctrl-C ends it"),
+    )
+    listed = ", ".join(f"{name} ({kind})" for name, kind in done.streams)
+    click.echo(f"{done.path}: {done.n_bytes} bytes, {len(done.streams)} streams: {listed}")
+
+
+@click.command("prepare")
+@click.argument("recordings", nargs=-1, required=True)
+@click.option("--track", type=click.Choice(TRACK_NAMES), required=True)
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True)
+@click.option("--events", default=None, help="Names to codes: T1=11,T2=21.")
+@click.option("--train-blocks", type=int, default=0, help="Each subject's first blocks train.")
+@click.option("--train-persons", type=int, default=0, help="So many persons train, by the key.")
+@wire_options
+def prepare_command(
+    recordings: tuple[str, ...],
+    track: str,
+    out: Path,
+    events: str | None,
+    train_blocks: int,
+    train_persons: int,
+    contest_path: Path | None,
+    room: str,
+    **_: object,
+) -> None:
+    """Make a contest's sets (train, test, organiser) from labelled RECORDINGS, under its key."""
+    from replay.options import SourceOptions
+    from replay.prepare import Split, prepare
+
+    if train_blocks and train_persons:
+        raise click.UsageError("split by blocks or by persons: give one of the two")
+    split = Split("block", train_blocks) if train_blocks else Split()
+    split = Split("person", train_persons) if train_persons else split
+    made = prepare(
+        track,
+        recordings,
+        out,
+        open_contest(contest_path, room).keys.contest_key(),
+        split=split,
+        options=SourceOptions().with_params({"events": events} if events else {}),
+        say=say,
+    )
+    for path in made:
+        click.echo(str(path))

@@ -1,0 +1,80 @@
+"""A URI names a source: a file or folder, a synthetic recording, a device, another stream.
+
+run1.edf   folder/   run1.edf?events=T1=11,T2=21&resample=250
+synthetic:erp?subjects=2&seed=7
+brainflow:SYNTHETIC_BOARD   neuracle://127.0.0.1:8712?channels=64   lsl:name
+moabb:BNCI2014_001?subject=1
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import parse_qsl
+
+from bci_stream.errors import SourceError
+from replay.options import SourceOptions
+from replay.source import Source
+
+__all__ = ["SCHEMES", "SourceOptions", "open_source"]
+
+Params = dict[str, str]
+Opener = Callable[[str, str, Params, SourceOptions], Source]
+"""(the whole URI, what follows the scheme, its parameters, options) -> a source."""
+
+
+def _synthetic(_uri: str, rest: str, params: Params, _options: SourceOptions) -> Source:
+    from replay.synthetic import open_synthetic
+
+    return open_synthetic(rest, params)
+
+
+def _device(uri: str, rest: str, params: Params, _options: SourceOptions) -> Source:
+    from replay.devices import open_device
+
+    return open_device(uri.partition(":")[0].lower(), rest, params)
+
+
+def _moabb(uri: str, rest: str, params: Params, options: SourceOptions) -> Source:
+    from replay.readers.moabb import open_moabb
+
+    return open_moabb(uri, rest, params, options)
+
+
+def _files(uri: str, rest: str, params: Params, options: SourceOptions) -> Source:
+    from replay.file_source import open_files
+
+    return open_files(uri, Path(rest), options.with_params(params))
+
+
+SCHEMES: dict[str, Opener] = {
+    "synthetic": _synthetic,
+    "neuracle": _device,
+    "brainflow": _device,
+    "lsl": _device,
+    "moabb": _moabb,
+    "file": _files,
+}
+
+
+def open_source(uri: str, options: SourceOptions | None = None) -> Source:
+    """The source that a URI names, checked as far as that takes no long reading."""
+    options = options or SourceOptions()
+    if Path(uri).exists():  # whatever signs a file's name may hold, it is that file
+        return _files(uri, uri, {}, options)
+    address, _, query = uri.partition("?")
+    scheme, colon, rest = address.partition(":")
+    if not colon or len(scheme) == 1 or "/" in scheme or "\\" in scheme:
+        return _files(uri, address, _params(uri, query), options)
+    if scheme.lower() not in SCHEMES:
+        raise SourceError(
+            f"{uri!r} names no source: there is no file of that name, and {scheme!r} is none of "
+            f"the schemes {', '.join(SCHEMES)}"
+        )
+    return SCHEMES[scheme.lower()](uri, rest, _params(uri, query), options)
+
+
+def _params(uri: str, query: str) -> Params:
+    pairs = parse_qsl(query.replace("+", "%2B"), keep_blank_values=True)
+    params = dict(pairs)
+    if len(params) < len(pairs):
+        raise SourceError(f"{uri!r} gives a parameter twice")
+    return params

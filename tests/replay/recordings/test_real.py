@@ -1,0 +1,119 @@
+"""Real recordings replay: what comes out is what MNE, pyxdf and numpy find in the same files."""
+
+import numpy as np
+import pytest
+
+from replay.uri import open_source
+from tracks import TRACKS
+from tracks.truth import read_truth
+
+MI_EVENTS = "T1=11+12@2+13@3+241@4,T2=21+22@2+23@3+241@4,T0=0"
+
+
+def only(uri):
+    (session,) = open_source(str(uri)).sessions()
+    return session
+
+
+def everything(session):
+    return np.concatenate([packet.samples for packet in session.packets(40)])
+
+
+def triggers(session):
+    return [trigger for _, own in session.block_triggers() for trigger in own]
+
+
+@pytest.mark.parametrize("pattern", ["mi/*.edf", "ssvep/*/*_raw.fif", "ecog/*.vhdr"])
+def test_every_sample_is_mnes_in_float32_microvolts(pattern, real_data):
+    import mne
+
+    files = sorted(real_data.glob(pattern))
+    if not files:
+        pytest.skip(f"no {pattern} in {real_data}")
+    for path in files[:2]:
+        raw = mne.io.read_raw(path, preload=True, verbose="error")
+        expected = (raw.get_data() * 1e6).astype(np.float32).T
+        np.testing.assert_array_equal(everything(only(path)), expected)
+
+
+def test_eegmmidb_becomes_a_labelled_mi_recording(real_data):
+    path = real_data / "mi" / "S001R04.edf"
+    if not path.exists():
+        pytest.skip(f"no {path}")
+    session = only(f"{path}?events={MI_EVENTS}&track=mi")
+    truth = read_truth(TRACKS["mi"], session.rate, session.block_triggers())
+    assert len(truth["blocks"][0]) == 15
+    assert session.rate == 1000
+
+
+def test_events_beside_a_fif_are_found(real_data):
+    import mne
+
+    files = sorted(real_data.glob("ssvep/*/*_raw.fif"))
+    if not files:
+        pytest.skip(f"no ssvep recordings in {real_data}")
+    table = mne.read_events(str(files[0]).replace("_raw.fif", "-eve.fif"), verbose="error")
+    raw = mne.io.read_raw_fif(files[0], verbose="error")
+    expected = [(int(s) - raw.first_samp, int(code)) for s, _, code in table]
+    assert triggers(only(files[0])) == expected
+
+
+def test_the_subjects_of_a_folder_are_its_subfolders(real_data):
+    if not (real_data / "ssvep").is_dir():
+        pytest.skip(f"no ssvep recordings in {real_data}")
+    found = list(open_source(str(real_data / "ssvep")).sessions())
+    names = sorted(path.name for path in (real_data / "ssvep").iterdir())
+    assert [session.subject for session in found] == names
+    assert all(len(session.blocks) == 2 for session in found)
+
+
+def test_the_speller_is_an_erp_recording_whose_letters_are_read(real_data):
+    path = real_data / "p300" / "bci2000_6x6_run1.npz"
+    if not path.exists():
+        pytest.skip(f"no {path}")
+    session = only(f"{path}?track=erp")
+    truth = read_truth(TRACKS["erp"], session.rate, session.block_triggers())
+    letters = [TRACKS["erp"].classes[TRACKS["erp"].read(label)] for label in truth["blocks"][0]]
+    with np.load(path) as file:
+        assert "".join(letters) == str(file["text"])
+
+
+def test_emotion_clips_are_blocks_with_their_labels(real_data):
+    files = sorted(real_data.glob("emotion/*.npz"))
+    if not files:
+        pytest.skip(f"no emotion recordings in {real_data}")
+    session = only(files[0])
+    truth = read_truth(TRACKS["emotion"], session.rate, session.block_triggers())
+    assert [clip["label"] for clip in truth["clips"]] == list(range(9))
+    assert [clip["block"] for clip in truth["clips"]] == list(range(9))
+
+
+def test_bids_kinds_are_taken_from_the_table(real_data):
+    files = sorted(real_data.glob("ecog/*gripforce*.vhdr"))
+    if not files:
+        pytest.skip(f"no ecog recordings in {real_data}")
+    kinds = {lead.name: lead.kind for lead in only(files[0]).leads}
+    assert kinds["ECOG_RIGHT_0"] == "ECOG"
+    assert kinds["LFP_RIGHT_0"] == "DBS"
+    assert kinds["MOV_RIGHT"] == "MISC"
+
+
+def test_xdf_examples_replay_as_pyxdf_reads_them(real_data):
+    import pyxdf
+
+    files = sorted(real_data.glob("xdf/*.xdf"))
+    if not files:
+        pytest.skip(f"no XDF files in {real_data}")
+    for path in files:
+        session = only(path)
+        streams, _ = pyxdf.load_xdf(str(path))
+        lengths = {len(stream["time_stamps"]) for stream in streams}
+        assert session.n_samples in lengths
+        assert len(everything(session)) == session.n_samples
+
+
+def test_a_clock_reset_begins_a_block(real_data):
+    path = real_data / "xdf" / "clock_resets.xdf"
+    if not path.exists():
+        pytest.skip(f"no {path}")
+    assert len(only(path).blocks) == 2
