@@ -25,7 +25,7 @@ from decoders.flashes import FlashFeatures
 from decoders.layout import Layout
 from decoders.offline import OfflineRun, run_offline
 from replay.recording import ArrayBlock, Recording
-from tracks.erp import SEQUENCE_END, TARGETS
+from tracks.erp import SEQUENCE_END, SEQUENCES, TARGETS, score
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,8 @@ def run(data_dir: Path) -> list[Row]:
     for path in sorted((data_dir / "p300").glob("*.npz")):
         speller = read(path)
         if speller.groups is not None:
-            rows += letters(speller)
+            for most in sorted({SEQUENCES, _most_sequences(speller)}):
+                rows += letters(speller, most)
         rows += flash_auc(speller)
     return rows
 
@@ -61,30 +62,33 @@ def read(path: Path) -> Speller:
     return Speller(path.stem, Recording(path.stem, rate, leads, [block]), groups)
 
 
-def letters(speller: Speller) -> list[Row]:
-    """Letters right, and the sequences that each needed, of as many as the run holds."""
-    most = _most_sequences(speller)
+def letters(speller: Speller, most: int) -> list[Row]:
+    """Letters right, and the sequences that each took, of at most so many."""
     ours = ErpDecoder(groups=speller.groups, max_sequences=most)
     untrained = [run_offline("erp", ours, [speller.recording])]
     return [
-        _letters_row(speller, "erp-umm, no label", True, untrained),
-        _letters_row(speller, "erp-umm, trained", True, _trained(speller, fit, ErpDecoder)),
+        _letters_row(speller, most, "erp-umm, no label", True, untrained),
         _letters_row(
-            speller, "xDAWN+LDA, trained", False, _trained(speller, XdawnLda.fit, XdawnLda)
+            speller, most, "erp-umm, trained", True, _trained(speller, most, fit, ErpDecoder)
+        ),
+        _letters_row(
+            speller,
+            most,
+            "xDAWN+LDA, trained",
+            False,
+            _trained(speller, most, XdawnLda.fit, XdawnLda),
         ),
     ]
 
 
-def _trained(speller: Speller, train: Any, decoder_class: Any) -> list[OfflineRun]:
+def _trained(speller: Speller, most: int, train: Any, decoder_class: Any) -> list[OfflineRun]:
     """Each letter by a decoder that was trained on the run's other letters."""
     outcomes = []
     numbers = range(_n_letters(speller))
     for left_out in numbers:
         others = _letters_only(speller, [k for k in numbers if k != left_out])
         model = train([others], seed=0, progress=lambda _: None, groups=speller.groups)
-        decoder = decoder_class(
-            model=model, groups=speller.groups, max_sequences=_most_sequences(speller)
-        )
+        decoder = decoder_class(model=model, groups=speller.groups, max_sequences=most)
         outcomes.append(run_offline("erp", decoder, [_letters_only(speller, [left_out])]))
     return outcomes
 
@@ -124,14 +128,16 @@ def _letters_only(speller: Speller, kept_letters: Sequence[int]) -> Recording:
     )
 
 
-def _letters_row(speller: Speller, method: str, ours: bool, outcomes: Sequence[OfflineRun]) -> Row:
+def _letters_row(
+    speller: Speller, most: int, method: str, ours: bool, outcomes: Sequence[OfflineRun]
+) -> Row:
     right = [v.right[0] for outcome in outcomes for v in outcome.run.verdicts()]
     used = [n for outcome in outcomes for n in _sequences_used(outcome)]
     compute_ms = 1e3 * np.concatenate([outcome.compute_s for outcome in outcomes])
     low, high = bootstrap(right, _share)
     return Row(
         track="erp",
-        data=f"6x6 {speller.name}",
+        data=f"6x6 {speller.name}, at most {most} sequences",
         method=method,
         ours=ours,
         measure="letters right",
@@ -142,7 +148,8 @@ def _letters_row(speller: Speller, method: str, ours: bool, outcomes: Sequence[O
         n=len(right),
         mean_ms=float(compute_ms.mean()),
         worst_ms=float(compute_ms.max()),
-        note=f"sequences {' '.join(map(str, used))}, mean {np.mean(used):.1f}",
+        note=f"sequences {' '.join(map(str, used))}, mean {np.mean(used):.1f}; "
+        f"{score([v for o in outcomes for v in o.run.verdicts()]):.1f} bits/min by the track",
     )
 
 

@@ -10,7 +10,7 @@ from pylsl.info import XMLElement
 from pylsl.util import LostError as LslLostError
 from pylsl.util import TimeoutError as LslTimeoutError
 
-from bci_stream.errors import LostError, NotFoundError
+from bci_stream.errors import LostError, NotFoundError, WireError
 from bci_stream.packet import FloatArray, Lead
 from bci_stream.wire.transport import Found, StreamSpec
 
@@ -154,7 +154,9 @@ class LslSampleInlet:
             self.spec = _spec(self._inlet.info(timeout=timeout_s))
         except (LslTimeoutError, LslLostError) as error:
             raise _lost(found.name) from error
-        self._dtype = np.float32 if self.spec.format == "float32" else np.int32
+        self._dtype = self._inlet.np_dtype
+        if self._dtype is None:
+            raise WireError(f"stream {found.name!r} holds texts, not samples")
 
     def pull(self, n: int, timeout_s: float) -> tuple[FloatArray, NDArray[np.float64]]:
         into = np.empty((n, self.spec.channels), dtype=self._dtype)
@@ -164,6 +166,8 @@ class LslSampleInlet:
             )
         except LslLostError as error:
             raise _lost(self.spec.name) from error
+        if self._dtype not in (np.float32, np.int32):  # a stranger's stream may be of any format
+            samples = samples.astype(np.float32)
         return samples, np.array(stamps, dtype=np.float64)
 
     def close(self) -> None:

@@ -1,0 +1,217 @@
+"""Checks: laws that every decoder keeps, proved over a stream of its track.
+
+    same for any split     packets cut into smaller ones give the same results, each by the end of the
+                           same packet of the track (a packet that carries a trigger is left whole,
+                           since the rules give its bounds a meaning)
+    input not changed      a packet is as it was when step() returns
+    deterministic          made anew with its seed, it says the same again
+    nothing before its data   what it said up to a packet stays, whatever comes later
+    flat / NaN / missing leads   it goes on, and reports as often as before
+    bounded memory         what it keeps grows by less than MAX_GROWTH_MB an hour
+
+A contestant can run them over their own: `bci-decode check --track mi --decoder my_module:Mine`.
+"""
+
+import tracemalloc
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from decoders.decoder import Decoder
+from decoders.stream import (
+    SAMPLES_A_ROW,
+    SPOILERS,
+    Said,
+    Stream,
+    feed,
+    noise_like,
+    pieces,
+    stream_of,
+)
+from replay.source import Session
+
+Factory = Callable[[], Decoder]
+
+SPLITS = 2
+MAX_GROWTH_MB = 64.0
+MEMORY_ROUNDS = 2
+
+
+@dataclass(frozen=True)
+class Law:
+    """One law, and whether it held; detail: in words what was seen."""
+
+    name: str
+    ok: bool
+    detail: str
+
+
+SAMPLES: dict[str, dict[str, str]] = {
+    "erp": {"trials": "2"},
+    "mi": {"blocks": "1", "trials": "2"},
+    "turing": {"blocks": "1", "rounds": "1", "trials": "2"},
+    "emotion": {"blocks": "1", "pace": "0.02"},
+    "ecog": {"blocks": "1", "trials": "1", "seconds": "8"},
+}
+"""Short synthetic sessions, one a track: enough for every law."""
+
+
+def sample_session(track: str, seed: int = 0) -> Session:
+    """A short synthetic session to check a decoder with."""
+    from replay.synthetic import open_synthetic
+
+    params = {**SAMPLES[track], "subjects": "1", "seed": str(seed)}
+    return next(iter(open_synthetic(track, params).sessions()))
+
+
+def check(
+    track: str,
+    factory: Factory,
+    session: Session,
+    seed: int = 0,
+    memory_rounds: int = MEMORY_ROUNDS,
+) -> Iterator[Law]:
+    """Prove the laws one by one, each as soon as it is known; factory makes a new decoder.
+
+    memory_rounds: how often the session is streamed to see what the decoder keeps; what it grew by is
+    reckoned up to an hour.
+    """
+    stream = stream_of(track, factory(), session)
+    rng = np.random.default_rng(seed)
+    given = stream.copied()
+    law, said = _runs(factory, given)
+    yield law
+    if not law.ok:
+        return
+    yield (law := _attempt("input not changed", lambda: _changed(stream, given)))
+    if not law.ok:
+        return  # what follows would be fed what it left behind
+    yield _attempt("deterministic", lambda: _compare(said, feed(factory(), stream)))
+    yield _attempt("same for any split", lambda: _splits(factory, stream, said, rng))
+    yield _attempt("nothing before its data", lambda: _prefix(factory, stream, said, rng))
+    for name, spoil in SPOILERS.items():
+        yield _attempt(name, partial(_spoilt, factory, spoil(stream, rng), said))
+    yield _attempt("bounded memory", lambda: _bounded(factory, stream, memory_rounds))
+
+
+def _attempt(name: str, law: Callable[[], str]) -> Law:
+    """A law returns what is wrong, or nothing."""
+    try:
+        wrong = law()
+    except Exception as error:  # noqa: BLE001 - a stranger's code: whatever it raises is the finding
+        wrong = f"it raised {type(error).__name__}: {error}"
+    return Law(name, not wrong, wrong or "held")
+
+
+def _runs(factory: Factory, stream: Stream) -> tuple[Law, Said]:
+    said: Said = []
+
+    def run() -> str:
+        said.extend(feed(factory(), stream))
+        return "" if said else "it never reported anything"
+
+    law = _attempt("runs and reports", run)
+    return replace(law, detail=f"{len(said)} reports") if law.ok else law, said
+
+
+def _compare(expected: Said, got: Said) -> str:
+    """What differs between two lists, or nothing."""
+    for number, (one, other) in enumerate(zip(expected, got, strict=False)):
+        if one[0] != other[0] or not same(one[1], other[1]):
+            return f"report {number}: {_shown(one)}, then {_shown(other)}"
+    if len(expected) != len(got):
+        return f"{len(expected)} reports, then {len(got)}"
+    return ""
+
+
+def same(one: object, other: object) -> bool:
+    """Equal; rows of numbers (ecog) up to rounding."""
+    if isinstance(one, list) and isinstance(other, list):
+        a, b = np.asarray(one, dtype=np.float64), np.asarray(other, dtype=np.float64)
+        return a.shape == b.shape and bool(np.allclose(a, b, rtol=1e-5, atol=1e-5))
+    return type(one) is type(other) and one == other
+
+
+def _shown(said: tuple[int, object]) -> str:
+    text = repr(said[1])
+    return f"{text[:60]} at packet {said[0]}"
+
+
+def _changed(stream: Stream, given: Stream) -> str:
+    for number, (one, other) in enumerate(zip(stream.packets, given.packets, strict=True)):
+        if not np.array_equal(one.samples, other.samples, equal_nan=True):
+            return f"packet {number} was changed"
+    return ""
+
+
+def _splits(factory: Factory, stream: Stream, said: Said, rng: np.random.Generator) -> str:
+    step = SAMPLES_A_ROW if stream.info.track == "ecog" else 1
+    for _ in range(SPLITS):
+        decoder = factory()
+        decoder.start(stream.info)
+        got: Said = []
+        for number, packet in enumerate(stream.packets):
+            for piece in pieces(packet, rng, step):
+                got += [(number, result) for result in decoder.step(piece)]
+        wrong = _compare(_joined(said), _joined(got))
+        if wrong:
+            return wrong
+    return ""
+
+
+def _joined(said: Said) -> Said:
+    """Rows reported within one packet of the track as one report."""
+    joined: Said = []
+    for number, result in said:
+        last = joined[-1] if joined else None
+        if isinstance(result, list) and last and last[0] == number and isinstance(last[1], list):
+            joined[-1] = (number, last[1] + result)
+        else:
+            joined.append((number, result))
+    return joined
+
+
+def _prefix(factory: Factory, stream: Stream, said: Said, rng: np.random.Generator) -> str:
+    """Everything after a packet is replaced by noise without triggers."""
+    for _ in range(SPLITS):
+        keep = int(rng.integers(1, len(stream.packets)))
+        later = [noise_like(packet, rng) for packet in stream.packets[keep:]]
+        got = feed(factory(), Stream(stream.info, stream.packets[:keep] + later))
+        wrong = _compare([s for s in said if s[0] < keep], [s for s in got if s[0] < keep])
+        if wrong:
+            return f"the future after packet {keep - 1} changed {wrong}"
+    return ""
+
+
+def _spoilt(factory: Factory, stream: Stream, said: Said) -> str:
+    """It may say something else, and stop at another time, but not less often."""
+    got = feed(factory(), stream)
+    if len(got) != len(said):
+        return f"{len(said)} reports, with these leads {len(got)}"
+    numbers = [np.asarray(result, dtype=np.float64) for _, result in got]
+    if not all(np.isfinite(number).all() for number in numbers):
+        return "it reported something that is no finite number"
+    return ""
+
+
+def _bounded(factory: Factory, stream: Stream, rounds: int) -> str:
+    """The stream again and again; the first round may fill its buffers."""
+    decoder = factory()
+    decoder.start(stream.info)
+    sizes = []
+    tracemalloc.start()
+    try:
+        for number in range(rounds):
+            for packet in stream.packets:
+                decoder.step(replace(packet, block=packet.block + number, finish=False))
+            sizes.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    samples = sum(packet.n for packet in stream.packets) * (rounds - 1)
+    hours = samples / stream.info.rate / 3600
+    growth_mb = (sizes[-1] - sizes[0]) / 2**20 / hours
+    if growth_mb > MAX_GROWTH_MB:
+        return f"it grows by {growth_mb:.0f} MB an hour; at most {MAX_GROWTH_MB:.0f}"
+    return ""

@@ -1,0 +1,121 @@
+"""Emotion training: one classifier of all people's seconds, each in the person's own units."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+from bci_stream.errors import TruthError
+from bci_stream.packet import Packet
+from decoders.affect_features import AffectFeatures
+from decoders.emotion_model import EmotionModel, pack, standard_name
+from decoders.filters import Array
+from decoders.model import Model
+from decoders.seconds import Seconds
+from replay.source import Session
+from tracks import TRACKS
+from tracks.emotion import CLASSES, MARGIN_S
+from tracks.truth import read_truth
+
+
+@dataclass(frozen=True)
+class Person:
+    """x (seconds, features) in the person's own units, y (seconds,), mean and sd: those units."""
+
+    x: Array
+    y: NDArray[np.int64]
+    mean: Array
+    sd: Array
+
+
+def fit(recordings: Sequence[Session], *, seed: int, progress: Callable[[str], None]) -> Model:
+    """A model from labelled recordings of some people."""
+    del seed  # nothing here is random
+    leads = _common_leads(recordings)
+    people = []
+    for session in recordings:
+        progress(f"features of {session.subject}")
+        people.append(person_of(session, leads))
+    progress("classifier")
+    return pack(train(people, leads))
+
+
+def train(people: Sequence[Person], leads: Sequence[str]) -> EmotionModel:
+    """A classifier of these people's seconds."""
+    x = np.concatenate([person.x for person in people])
+    y = np.concatenate([person.y for person in people])
+    missing = sorted(set(CLASSES) - set(y.tolist()))
+    if missing:
+        names = ", ".join(CLASSES[number] for number in missing)
+        raise TruthError(f"these recordings have no clip of: {names}. All nine must be trained on")
+    even = np.full(len(CLASSES), 1 / len(CLASSES))
+    lda = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto", priors=even).fit(x, y)
+    return EmotionModel(
+        tuple(leads),
+        np.mean([person.mean for person in people], axis=0),
+        np.mean([person.sd for person in people], axis=0),
+        lda.coef_,
+        lda.intercept_,
+    )
+
+
+def person_of(session: Session, leads: Sequence[str]) -> Person:
+    """A recording's labelled seconds, in units of all its seconds."""
+    track = TRACKS["emotion"]
+    blocks = session.block_triggers()
+    if blocks is None:
+        raise TruthError(f"session {session.subject!r} is live: training needs a recording")
+    truth = read_truth(track, session.rate, blocks)
+    labels = _Labels(truth, session.rate)
+    packet_samples = track.packet_samples_at(session.rate)
+    names = [standard_name(lead.name) for lead in session.leads]
+    places = [names.index(name) for name in leads]
+    features = AffectFeatures(session.rate, len(places))
+    seconds, rows = Seconds(packet_samples), []
+    block = -1
+    for raw in session.packets(packet_samples):
+        packet = Packet(raw.samples, raw.triggers, raw.start, raw.block)
+        for stretch in seconds.stretches(packet):
+            if stretch.first:
+                features.skip()
+                block += 1
+            features.push(raw.samples[stretch.begin : stretch.end, places])
+            if stretch.completes:
+                rows.append((features.take(), labels.at(block, raw.start + stretch.end)))
+    return _in_own_units(session, rows)
+
+
+def _in_own_units(session: Session, rows: Sequence[tuple[Array, int]]) -> Person:
+    x = np.array([row for row, _ in rows])
+    y = np.array([label for _, label in rows], dtype=np.int64)
+    if not (y >= 0).any():
+        raise TruthError(f"recording of {session.subject!r}: no whole second lies inside a clip")
+    mean, sd = x.mean(axis=0), x.std(axis=0) + 1e-9
+    known = y >= 0
+    return Person((x[known] - mean) / sd, y[known], mean, sd)
+
+
+class _Labels:
+    """Which class a second has that ends at a position of a block; -1 outside of clips."""
+
+    def __init__(self, truth: dict[str, object], rate: float) -> None:
+        clips = truth.get("clips")
+        self._clips = clips if isinstance(clips, list) else []
+        self._rate = rate
+
+    def at(self, block: int, end: int) -> int:
+        for clip in self._clips:
+            first = clip["start"] + (1 + MARGIN_S) * self._rate
+            if clip["block"] == block and first <= end <= clip["end"] - MARGIN_S * self._rate:
+                return int(clip["label"])
+        return -1
+
+
+def _common_leads(recordings: Sequence[Session]) -> list[str]:
+    each = [[standard_name(lead.name) for lead in session.leads] for session in recordings]
+    common = [name for name in each[0] if all(name in names for names in each)]
+    if not common:
+        raise TruthError("these recordings have no lead in common: train on one montage at a time")
+    return common

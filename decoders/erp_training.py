@@ -1,0 +1,91 @@
+"""Training the erp decoder: the mean template of labelled people, as a prior for the next one."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from bci_stream.errors import TruthError
+from bci_stream.packet import SignalInfo
+from decoders.covariance import Array
+from decoders.erp import NAME
+from decoders.flashes import FlashFeatures
+from decoders.layout import Layout
+from decoders.model import Model
+from replay.source import Session
+from tracks.codes import TRIAL_END
+from tracks.erp import CHARACTERS, FIRST_TARGET, TARGETS
+
+
+def fit(
+    recordings: Sequence[Session],
+    *,
+    seed: int,
+    progress: Callable[[str], None],
+    groups: Sequence[str] | None = None,
+) -> Model:
+    """Each person's template has the same weight; leads that not all have are left out."""
+    del seed  # nothing here is random
+    layout = Layout.of(groups)
+    templates: list[tuple[tuple[str, ...], Array]] = []
+    for session in recordings:
+        progress(f"flashes of {session.subject}")
+        templates.append(template_of(session, layout))
+    names = [n for n in templates[0][0] if all(n in leads for leads, _ in templates)]
+    if not names:
+        raise TruthError("the recordings have no lead in common: train on those that do")
+    aligned = [t[:, [leads.index(name) for name in names]] for leads, t in templates]
+    arrays = {"leads": np.array(names), "template": np.mean(aligned, axis=0)}
+    settings = {"people": len(templates), "groups": list(layout.groups)}
+    return Model("erp", NAME, arrays, settings)
+
+
+def template_of(session: Session, layout: Layout) -> tuple[tuple[str, ...], Array]:
+    """(leads, (times, leads)): how targets differ from other flashes, on average."""
+    features = features_of(session)
+    sums = np.zeros((2, features.n_features))
+    counts = np.zeros(2)
+    for is_target, vector in labelled_flashes(session, features, layout):
+        sums[int(is_target)] += vector
+        counts[int(is_target)] += 1
+    if counts.min() == 0:
+        raise TruthError(
+            f"session {session.subject}: erp training needs target and other flashes; got "
+            f"{int(counts[1])} and {int(counts[0])}"
+        )
+    difference = sums[1] / counts[1] - sums[0] / counts[0]
+    return features.lead_names, difference.reshape(len(features.offsets), -1)
+
+
+def labelled_flashes(
+    session: Session, features: FlashFeatures[int], layout: Layout
+) -> Iterator[tuple[bool, Array]]:
+    """(it was a target, features) of every flash of a labelled session."""
+    character: str | None = None
+    block = 0
+    for packet in session.packets(round(session.rate)):
+        if packet.block != block:
+            features.new_block()
+            block, character = packet.block, None
+        done, tag = 0, None
+        for offset, code in packet.triggers:
+            yield from _told(features.feed(packet.samples[done:offset], tag))
+            done, tag = offset, None
+            if code in TARGETS:
+                character = CHARACTERS[code - FIRST_TARGET]
+            elif code == TRIAL_END:
+                character = None
+            elif character is not None and 1 <= code <= len(layout.groups):
+                tag = int(character in layout.groups[code - 1])
+        yield from _told(features.feed(packet.samples[done:], tag))
+
+
+def _told(flashes: list[tuple[int, Array]]) -> Iterator[tuple[bool, Array]]:
+    for tag, vector in flashes:
+        yield bool(tag), vector
+
+
+def features_of(session: Session) -> FlashFeatures[int]:
+    """What a recorded session's flashes are measured by."""
+    return FlashFeatures(
+        SignalInfo("erp", session.subject, session.rate, session.leads, packet_samples=1)
+    )

@@ -1,0 +1,163 @@
+"""A model is what training leaves behind: arrays, settings, and where they came from. Never pickle.
+
+The file is an npz: every member is a plain array, and the member `header` is JSON text.
+"""
+
+import io
+import json
+import os
+import platform
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bci_stream.errors import BciError
+
+FORMAT = "bci-stream model"
+VERSION = 1
+MAX_BYTES = 512 * 2**20
+"""Unpacked size beyond which a file is refused: a small zip can unpack to fill a disk."""
+LIBRARIES = ("numpy", "scipy", "scikit-learn", "pyriemann", "mne", "bci-stream")
+
+
+class ModelError(BciError):
+    """A model file that can't be used."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """What a decoder was trained to be.
+
+    decoder: the registry's name of the decoder it is for. settings: JSON values. provenance: data
+    (URIs), versions of the libraries, seed, the cross-validated figure; for people to read.
+    """
+
+    track: str
+    decoder: str
+    arrays: Mapping[str, NDArray[np.generic]]
+    settings: Mapping[str, object] = field(default_factory=dict)
+    provenance: Mapping[str, object] = field(default_factory=dict)
+
+    def array(self, name: str) -> NDArray[np.float64]:
+        """One of its arrays, as float64."""
+        if name not in self.arrays:
+            raise ModelError(
+                f"model of {self.decoder}: it has no array {name!r}, only {sorted(self.arrays)}. "
+                "Train it again with this version."
+            )
+        return np.asarray(self.arrays[name], dtype=np.float64)
+
+    def wanted_by(self, track: str, decoder: str) -> "Model":
+        """This model, or an error if it is for another track or decoder."""
+        if (self.track, self.decoder) != (track, decoder):
+            raise ModelError(
+                f"this model is for the decoder {self.decoder!r} of track {self.track!r}, not for "
+                f"{decoder!r} of {track!r}. Give the model that was trained for {decoder!r}."
+            )
+        return self
+
+
+def provenance(data: list[str], seed: int, **more: object) -> dict[str, object]:
+    """Where a model comes from: its data, the versions that made it, its seed."""
+    versions = {"python": platform.python_version()}
+    for library in LIBRARIES:
+        try:
+            versions[library] = metadata.version(library)
+        except metadata.PackageNotFoundError:
+            continue
+    return {"data": data, "seed": seed, "versions": versions, **more}
+
+
+def save_model(model: Model, path: Path) -> None:
+    """Write the file in one go: a reader never sees half of one."""
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "track": model.track,
+        "decoder": model.decoder,
+        "settings": dict(model.settings),
+        "provenance": dict(model.provenance),
+    }
+    text = json.dumps(header, sort_keys=True, allow_nan=False).encode()
+    buffer = io.BytesIO()
+    np.savez_compressed(
+        buffer,
+        allow_pickle=False,
+        **{f"array.{name}": np.asarray(value) for name, value in model.arrays.items()},
+        header=np.frombuffer(text, dtype=np.uint8),
+    )
+    try:
+        _write_whole(path, buffer.getvalue())
+    except OSError as error:
+        raise ModelError(f"{path}: the model can't be written: {error.strerror}") from error
+
+
+def load_model(path: Path) -> Model:
+    """Read a model file, or say what is wrong with it."""
+    try:
+        members = _read_members(path)
+        header = json.loads(bytes(members.pop("header").astype(np.uint8)))
+        return _model_of(header, members, path)
+    except ModelError:
+        raise
+    except OSError as error:
+        raise ModelError(f"{path}: the model can't be read: {error.strerror or error}") from error
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        EOFError,
+        zipfile.BadZipFile,
+        NotImplementedError,
+    ) as error:
+        raise ModelError(
+            f"{path}: not a model file of ours, or damaged ({error}). "
+            "Make one with `bci-decode train`."
+        ) from error
+    except zlib.error as error:
+        raise ModelError(f"{path}: the model file is damaged ({error}). Train it again.") from error
+
+
+def _read_members(path: Path) -> dict[str, NDArray[np.generic]]:
+    with zipfile.ZipFile(path) as archive:
+        size = sum(member.file_size for member in archive.infolist())
+        if size > MAX_BYTES:
+            raise ModelError(f"{path}: unpacks to {size} bytes; a model has at most {MAX_BYTES}")
+    with np.load(path, allow_pickle=False) as file:
+        return {name: file[name] for name in file.files}
+
+
+def _model_of(header: object, members: dict[str, NDArray[np.generic]], path: Path) -> Model:
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise ModelError(f"{path}: not a model file of ours. Make one with `bci-decode train`.")
+    if header.get("version") != VERSION:
+        raise ModelError(
+            f"{path}: model format {header.get('version')!r}, this program reads {VERSION}. "
+            "Train it again with this version."
+        )
+    arrays = {name.removeprefix("array."): value for name, value in members.items()}
+    return Model(
+        track=str(header["track"]),
+        decoder=str(header["decoder"]),
+        arrays=arrays,
+        settings=dict(header["settings"]),
+        provenance=dict(header["provenance"]),
+    )
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.replace(name, path)
+    except OSError:
+        os.unlink(name)
+        raise

@@ -1,0 +1,176 @@
+"""An offline run: a decoder over recordings in this process, in lockstep, judged by the track's rules.
+
+What the decoder gets is what the wire would carry: packets of the track's length, masked, TRIGGER last.
+"""
+
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from time import thread_time
+from typing import Any
+
+import numpy as np
+
+from bci_stream.errors import RuleError
+from bci_stream.packet import FloatArray, Packet, SignalInfo, Triggers
+from decoders.decoder import ChannelChooser, Decoder
+from replay.source import Session
+from tracks import TRACKS, Track
+from tracks.run import Run
+from tracks.truth import read_truth
+
+Event = dict[str, Any]
+
+
+@dataclass
+class OfflineRun:
+    """What came of it.
+
+    events: the run log, measured times left out. compute_s: the decoder's CPU time for each packet.
+    """
+
+    run: Run = field(default_factory=Run)
+    events: list[Event] = field(default_factory=list)
+    compute_s: list[float] = field(default_factory=list)
+
+    @property
+    def result(self) -> dict[str, Any]:
+        return self.run.result()
+
+    @property
+    def score(self) -> float:
+        return float(self.result["score"])
+
+    def note(self, event: Event) -> None:
+        """One more line of the log."""
+        self.events.append(event)
+        self.run.feed(event)
+
+
+def run_offline(
+    track_name: str,
+    decoder: Decoder,
+    sessions: Sequence[Session],
+    rules: dict[str, object] | None = None,
+    on_packet: Callable[[Packet], None] | None = None,
+) -> OfflineRun:
+    """Stream the sessions through the decoder and judge its reports."""
+    track = track_of(track_name)
+    outcome = OfflineRun()
+    outcome.note({"kind": "run", "v": 1, "track": track.name, "team": "", "rules": rules or {}})
+    for number, session in enumerate(sessions):
+        info, places = introduce(track, decoder, session)
+        outcome.note(_session_line(info))
+        outcome.note(truth_line(track, session))
+        decoder.start(info)
+        last = number == len(sessions) - 1
+        for packet in wire_packets(track, session, places, last_session=last):
+            _one_packet(outcome, decoder, packet)
+            if on_packet is not None:
+                on_packet(packet)
+    outcome.note({"kind": "end", "reason": "finished"})
+    return outcome
+
+
+def track_of(name: str) -> Track:
+    """The track of that name, or an error that lists them."""
+    if name not in TRACKS:
+        raise RuleError(f"track {name!r}: there is none; there are {', '.join(TRACKS)}")
+    return TRACKS[name]
+
+
+def packet_samples_of(track: Track, rate: float) -> int:
+    """The track's packet at a recording's own rate, in whole samples."""
+    return max(1, round(track.packet_samples * rate / track.rate))
+
+
+def introduce(
+    track: Track, decoder: Decoder, session: Session
+) -> tuple[SignalInfo, list[int] | None]:
+    """What the decoder is told of a session, and the places of the leads it chose (None: all)."""
+    info = SignalInfo(
+        track=track.name,
+        subject=session.subject,
+        rate=session.rate,
+        leads=session.leads,
+        packet_samples=packet_samples_of(track, session.rate),
+    )
+    if track.choose_leads is None or len(session.leads) <= track.choose_leads:
+        return info, None
+    places = chosen_places(decoder, info, track.choose_leads)
+    leads = tuple(session.leads[place] for place in places)
+    return SignalInfo(info.track, info.subject, info.rate, leads, info.packet_samples), places
+
+
+def chosen_places(decoder: Decoder, info: SignalInfo, count: int) -> list[int]:
+    """The leads that a decoder chooses, checked and counted from 0."""
+    if not isinstance(decoder, ChannelChooser):
+        raise RuleError(
+            f"track {info.track}: a decoder must choose {count} leads; give it a method choose()"
+        )
+    numbers = [int(number) for number in decoder.choose(info, count)]
+    allowed = range(1, len(info.leads) + 1)
+    if len(set(numbers)) != count or len(numbers) != count or not set(numbers) <= set(allowed):
+        raise RuleError(
+            f"track {info.track}: exactly {count} distinct leads in 1-{len(info.leads)}; "
+            f"got {numbers}"
+        )
+    return [number - 1 for number in numbers]
+
+
+def wire_packets(
+    track: Track, session: Session, places: list[int] | None = None, last_session: bool = True
+) -> Iterator[Packet]:
+    """A session as the wire carries it."""
+    mask = track.mask(session.rate)
+    total, sent = session.n_samples, 0
+    for raw in session.packets(packet_samples_of(track, session.rate)):
+        samples, triggers = mask.step(raw.samples, raw.triggers)
+        sent += len(samples)
+        yield Packet(
+            samples=with_trigger(samples if places is None else samples[:, places], triggers),
+            triggers=triggers,
+            start=raw.start,
+            block=raw.block,
+            subject=session.subject,
+            finish=last_session and sent == total,
+        )
+
+
+def with_trigger(samples: FloatArray, triggers: Triggers) -> FloatArray:
+    """(n, leads) -> (n, leads + 1): TRIGGER last; of several codes on one sample the last shows."""
+    whole = np.zeros((len(samples), samples.shape[1] + 1), dtype=np.float32)
+    whole[:, :-1] = samples
+    for offset, code in triggers:
+        whole[offset, -1] = code
+    return whole
+
+
+def truth_line(track: Track, session: Session) -> Event:
+    """The labels of a recorded session, as one line of the log."""
+    blocks = session.block_triggers()
+    if blocks is None:
+        raise RuleError(f"session {session.subject!r} is live: its labels are not known beforehand")
+    return read_truth(track, session.rate, blocks, session.angles)
+
+
+def _session_line(info: SignalInfo) -> Event:
+    return {
+        "kind": "session",
+        "subject": info.subject,
+        "rate": info.rate,
+        "leads": list(info.lead_names),
+        "packet_samples": info.packet_samples,
+    }
+
+
+def _one_packet(outcome: OfflineRun, decoder: Decoder, packet: Packet) -> None:
+    triggers = [[offset, code] for offset, code in packet.triggers]
+    outcome.note({"kind": "packet", "start": packet.start, "n": packet.n, "triggers": triggers})
+    gc.disable()  # the log's own garbage is not the decoder's time
+    begun = thread_time()
+    results = decoder.step(packet)
+    outcome.compute_s.append(thread_time() - begun)
+    gc.enable()
+    for result in results:
+        outcome.note({"kind": "report", "result": result})

@@ -1,0 +1,214 @@
+"""Ridge regression from moments: towards zero, or towards what another subject's brain taught.
+
+Penalty, weight of the slow potential and trust in the other subject are chosen by leaving
+stretches of time out, by the track's own score.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import product
+from operator import add
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decoders.filters import Array
+from decoders.moments import Moments, Scale
+
+PENALTY_ROWS = (500.0, 1500.0, 5000.0)
+"""What the wish for small weights is worth, in rows of data."""
+USUAL_ROWS = 1500.0
+GOOD_ENOUGH = 2.0
+"""Of choices within so many points of the best score, the one with the greatest penalty is taken.
+"""
+SLOW_FACTORS = (1.0, 1000.0)
+"""How much more the slow potential is penalised than the powers: on some implants it only drifts.
+"""
+IMPLAUSIBLE_SD, LIMIT_SD = 8.0, 4.0
+TRUSTS = (0.0, 0.5, 1.0)
+"""How much of another subject's weights is the starting point."""
+
+
+@dataclass(frozen=True)
+class Ridge:
+    """weights (features, targets) between standard units; scale: those units."""
+
+    weights: Array
+    scale: Scale
+
+    def predict(self, x: NDArray[np.floating]) -> Array:
+        """x (rows, features) -> (rows, targets), in the targets' own units."""
+        units = plausible((x - self.scale.x_mean) / self.scale.x_sd)
+        return self.scale.targets(units @ self.weights)
+
+
+def plausible(units: Array) -> Array:
+    """Features in standard units, limited; one that no brain gives (a dead lead) says nothing."""
+    return np.where(np.abs(units) <= IMPLAUSIBLE_SD, np.clip(units, -LIMIT_SD, LIMIT_SD), 0.0)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen, and the score that it had on stretches left out."""
+
+    penalty: float
+    slow_factor: float
+    trust: float
+    score: float
+
+
+@dataclass(frozen=True)
+class _Solver:
+    """One set of data and one factor of the slow potential: every penalty is then cheap."""
+
+    scale: Scale
+    axes: Array
+    power: Array
+    target: Array
+    shrunk: Array
+
+    @classmethod
+    def of(cls, moments: Moments, shrunk: Array) -> "_Solver":
+        scale = Scale.of(moments)
+        xx, xy = moments.standard(scale)
+        power, axes = np.linalg.eigh(shrunk[:, None] * xx * shrunk)
+        return cls(scale, axes, np.maximum(power, 0.0), axes.T @ (shrunk[:, None] * xy), shrunk)
+
+    def solve(self, penalty: float, start: Array | None) -> Ridge:
+        begin = 0.0 if start is None else self.axes.T @ (start / self.shrunk[:, None])
+        inner = (self.target + penalty * begin) / (self.power + penalty)[:, None]
+        weights = self.shrunk[:, None] * (self.axes @ inner)
+        return Ridge(np.where(np.isfinite(self.scale.x_sd)[:, None], weights, 0.0), self.scale)
+
+
+def fit_ridge(
+    stretches: Sequence[Moments], slow: NDArray[np.bool_], start: Array | None = None
+) -> tuple[Ridge, Choice]:
+    """Choose by leaving each stretch out, then fit on all. start: another subject's weights."""
+    tried = _choices(stretches, slow, start)
+    best = max(choice.score for choice in tried)
+    good = [choice for choice in tried if choice.score >= best - GOOD_ENOUGH]
+    choice = max(good, key=lambda choice: (choice.penalty, choice.score))
+    solver = _Solver.of(total(stretches), _shrunk(choice.slow_factor, slow))
+    return solver.solve(choice.penalty, _towards(start, choice.trust)), choice
+
+
+def held_out_fits(
+    stretches: Sequence[Moments],
+    slow: NDArray[np.bool_],
+    choice: Choice,
+    start: Array | None = None,
+) -> list[Ridge]:
+    """For each stretch the fit on all others."""
+    shrunk, begin = _shrunk(choice.slow_factor, slow), _towards(start, choice.trust)
+    return [_Solver.of(rest, shrunk).solve(choice.penalty, begin) for rest in _rests(stretches)]
+
+
+def total(parts: Sequence[Moments]) -> Moments:
+    """The moments of all parts together."""
+    return reduce(add, parts)
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A stretch in the units of the rest: what a fit's score on it needs."""
+
+    n: float
+    xx: Array
+    xy: Array
+    x: Array
+    y: Array
+    yy: Array
+    scale: Scale
+
+    @classmethod
+    def of(cls, stretch: Moments, scale: Scale) -> "LeftOut":
+        xx, xy = stretch.standard(scale)
+        x = (stretch.x / stretch.n - scale.x_mean) / scale.x_sd
+        return cls(stretch.n, xx, xy, x, stretch.y / stretch.n, stretch.yy / stretch.n, scale)
+
+    def sums(self, weights: Array) -> Array:
+        """Of predictions p and truth y in its own units: p, y, p p, y y, p y; (5, targets)."""
+        sd = np.where(np.isfinite(self.scale.y_sd), self.scale.y_sd, 0.0)
+        off = self.scale.y_mean
+        p = off + sd * (self.x @ weights)
+        pp = off**2 + 2 * off * (p - off) + sd**2 * (weights * (self.xx @ weights)).sum(axis=0)
+        # xy is of (y - off) / sd, so the mean of p y is off y + off (p - off) + sd^2 w' xy.
+        py = off * self.y + off * (p - off) + sd**2 * (weights * self.xy).sum(axis=0)
+        return self.n * np.array([p, self.y, pp, self.yy, py])
+
+
+def pooled_score(sums: Array, n: float, span: Array) -> float:
+    """50 * (1 - NRMSE) + 50 * CORR over all stretches together, the mean over the targets.
+
+    Together, since a stretch without movement has no correlation to speak of.
+    """
+    p, y, pp, yy, py = sums / n
+    moved = span > 0
+    error = np.sqrt(np.maximum(pp - 2 * py + yy, 0.0))
+    varied = np.maximum(pp - p**2, 1e-12) * np.maximum(yy - y**2, 1e-12)
+    nrmse = np.where(moved, error / np.where(moved, span, 1.0), 1.0)
+    corr = np.where(moved, (py - p * y) / np.sqrt(varied), 0.0)
+    return float(50 * (1 - nrmse.mean()) + 50 * corr.mean())
+
+
+def usual_ridge(moments: Moments) -> Ridge:
+    """A fit with the usual penalty, where nothing needs to be chosen."""
+    plain = np.ones(len(moments.x))
+    return _Solver.of(moments, plain).solve(USUAL_ROWS / moments.n, None)
+
+
+def least_needed(moments: Moments, group: int, keep: int) -> list[int]:
+    """Drop groups of `group` features until `keep` are left: each time the one missed least.
+
+    What the fit loses without a group c is w_c' inv(inv(H)_cc) w_c exactly, H the penalised
+    moments.
+    """
+    xx, xy = moments.standard(Scale.of(moments))
+    penalised = xx + USUAL_ROWS / moments.n * np.eye(len(xx))
+    left = list(range(len(xx) // group))
+    while len(left) > keep:
+        places = (np.array(left)[:, None] * group + np.arange(group)).ravel()
+        inverse: Array = np.asarray(np.linalg.inv(penalised[np.ix_(places, places)]), float)
+        weights = inverse @ xy[places]
+        parts = [slice(i * group, (i + 1) * group) for i in range(len(left))]
+        del left[int(np.argmin([_missed(inverse, weights, part) for part in parts]))]
+    return left
+
+
+def _missed(inverse: Array, weights: Array, part: slice) -> float:
+    own = weights[part]
+    return float(np.sum(own * np.linalg.solve(inverse[part, part], own)))
+
+
+def _choices(
+    stretches: Sequence[Moments], slow: NDArray[np.bool_], start: Array | None
+) -> list[Choice]:
+    trusts = (0.0,) if start is None else TRUSTS
+    whole, rests = total(stretches), _rests(stretches)
+    pairs = zip(stretches, rests, strict=True)
+    held_out = [LeftOut.of(stretch, Scale.of(rest)) for stretch, rest in pairs]
+    tried = []
+    for factor in SLOW_FACTORS:
+        solvers = [_Solver.of(rest, _shrunk(factor, slow)) for rest in rests]
+        for rows, trust in product(PENALTY_ROWS, trusts):
+            penalty = rows / whole.n
+            fits = [solver.solve(penalty, _towards(start, trust)) for solver in solvers]
+            pairs_of = zip(fits, held_out, strict=True)
+            sums = np.sum([out.sums(fitted.weights) for fitted, out in pairs_of], axis=0)
+            score = pooled_score(sums, whole.n, whole.high - whole.low)
+            tried.append(Choice(penalty, factor, trust, score))
+    return tried
+
+
+def _rests(stretches: Sequence[Moments]) -> list[Moments]:
+    return [total([*stretches[:i], *stretches[i + 1 :]]) for i in range(len(stretches))]
+
+
+def _shrunk(slow_factor: float, slow: NDArray[np.bool_]) -> Array:
+    return np.asarray(np.where(slow, 1 / np.sqrt(slow_factor), 1.0))
+
+
+def _towards(start: Array | None, trust: float) -> Array | None:
+    return None if start is None or trust == 0 else trust * start

@@ -1,0 +1,192 @@
+"""The turing decoder: which task, of those that the robots' behaviour allows, as early as pays.
+
+A trial's belief over its tasks joins two kinds of evidence: flicker response against none
+(`decoders.ssvep`, by phase too) and imagery against idling (`decoders.imagery`). It is looked at
+where the track's packets end, and reported when it passes the threshold that pays best by the
+score (`decoders.turing_stopping`).
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+
+from bci_stream.packet import Packet, SignalInfo
+from decoders.demodulator import Array
+from decoders.filters import CausalFilter, highpass, notch
+from decoders.imagery import ImageryClassifier, ImageryEvidence
+from decoders.imagery_training import classifier_of, train_imagery
+from decoders.lead_groups import OCCIPITAL, leads_over
+from decoders.model import Model
+from decoders.ssvep import Evidence, SsvepDetector
+from decoders.turing_stopping import StoppingRule
+from replay.source import Session
+from tracks.turing import LIMIT_S, SSVEP_HZ, TASKS_OF_BEHAVIOUR
+
+LEFT_MI, RIGHT_MI = 1, 2
+TASK_CODES = range(8, 80)
+HIGHPASS_HZ = 6.0
+MAINS_HZ = 50.0
+ENOUGH_TO_LEARN_S = 2.0
+
+
+Watch: TypeAlias = Callable[[Sequence[int], Array], None]
+"""Told of each trial at its end: its tasks, and the belief in each after each packet."""
+
+
+@dataclass
+class _Trial:
+    """Its trigger's position in the block, its tasks, and the belief after each packet."""
+
+    begin: int
+    tasks: Sequence[int]
+    evidence: Evidence | None = None
+    path: list[Array] = field(default_factory=list)
+    reported: bool = False
+
+
+class TuringDecoder:
+    """Works on any frequencies, tasks, leads and rate; the track's own are the defaults.
+
+    Needs no training for flicker. Imagery is trained (`fit`); without a model it is a weak hint.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: Model | None = None,
+        seed: int = 0,
+        frequencies_hz: Mapping[int, float] = SSVEP_HZ,
+        tasks_of_behaviour: Mapping[int, Sequence[int]] = TASKS_OF_BEHAVIOUR,
+        watch: Watch | None = None,
+    ) -> None:
+        self._watch = watch
+        self._model = model
+        self._seed = seed
+        self._frequencies = dict(frequencies_hz)
+        self._allowed = {behaviour: tuple(tasks) for behaviour, tasks in tasks_of_behaviour.items()}
+
+    def start(self, info: SignalInfo) -> None:
+        self._rate = info.rate
+        self._packet_samples = info.packet_samples
+        self._steps = int(np.ceil(LIMIT_S * info.rate / info.packet_samples)) - 1
+        self._occipital = leads_over(OCCIPITAL, info.leads)
+        sections = np.concatenate([highpass(HIGHPASS_HZ, info.rate, 2), notch(MAINS_HZ, info.rate)])
+        self._filter = CausalFilter(sections, len(self._occipital))
+        hz = list(self._frequencies.values())
+        self._ssvep = SsvepDetector(hz, info.rate, len(self._occipital))
+        self._imagery = ImageryEvidence(info.leads, info.rate, self._classifier(info.subject))
+        self._stopping = StoppingRule(self._steps, info.packet_samples / info.rate, self._seed)
+        self._trial: _Trial | None = None
+        self._block: int | None = None
+
+    def step(self, packet: Packet) -> list[int]:
+        if packet.block != self._block:
+            self._block = packet.block
+            self._finish()
+        flicker = self._filter.step(packet.signal[:, self._occipital])
+        reports: list[int] = []
+        for begin, end, behaviour in self._pieces(packet):
+            if end > begin:
+                self._ssvep.push(flicker[begin:end])
+                self._imagery.push(packet.signal[begin:end])
+                reports += self._look(packet.start + end)
+            if behaviour is not None:
+                reports += self._interrupted()
+                self._begin(packet.start + end, behaviour)
+        return reports
+
+    def _classifier(self, subject: str) -> ImageryClassifier | None:
+        return None if self._model is None else classifier_of(self._model, subject)
+
+    def _pieces(self, packet: Packet) -> Iterator[tuple[int, int, int | None]]:
+        """Stretches of a packet, cut where the track's packets end and where a trial begins
+        after them.
+
+        So what is seen when does not depend on how the stream was cut.
+        """
+        triggers = {at: code >> 3 for at, code in packet.triggers if code in TASK_CODES}
+        grid = range(-packet.start % self._packet_samples, packet.n, self._packet_samples)
+        cuts = sorted({0, packet.n, *triggers, *grid})
+        for begin, end in zip([0, *cuts], cuts, strict=False):
+            yield begin, end, triggers.get(end)
+
+    def _begin(self, position: int, behaviour: int) -> None:
+        self._finish()
+        tasks = self._allowed.get(behaviour)
+        if tasks is None:
+            return
+        self._trial = _Trial(position, tasks)
+        self._ssvep.begin()
+        self._imagery.begin()
+
+    def _look(self, position: int) -> list[int]:
+        """A packet of the track ends here: believe, report if that pays, end what is over."""
+        trial = self._trial
+        if trial is None or position % self._packet_samples:
+            return []
+        first = (trial.begin // self._packet_samples + 1) * self._packet_samples
+        step = (position - first) // self._packet_samples
+        if step < 1:
+            return []
+        trial.evidence = self._ssvep.evidence()
+        trial.path.append(self._posterior(trial))
+        last = step >= self._steps
+        reports = self._report(trial, last)
+        if last:
+            self._finish()
+        return reports
+
+    def _report(self, trial: _Trial, last: bool) -> list[int]:
+        belief = trial.path[-1]
+        if trial.reported or not (last or belief.max() >= self._stopping.threshold):
+            return []
+        trial.reported = True
+        return [int(trial.tasks[int(np.argmax(belief))])]
+
+    def _interrupted(self) -> list[int]:
+        """The next trial begins before this one was reported: this packet is the last chance."""
+        trial = self._trial
+        return self._report(trial, last=True) if trial is not None and trial.path else []
+
+    def _posterior(self, trial: _Trial) -> Array:
+        assert trial.evidence is not None
+        scores = self._imagery_scores(trial.tasks)
+        odds = dict(zip(self._frequencies, trial.evidence.log_odds, strict=True))
+        scores = scores + np.array([odds.get(task, 0.0) for task in trial.tasks])
+        return np.asarray(np.exp(scores - np.logaddexp.reduce(scores)))
+
+    def _imagery_scores(self, tasks: Sequence[int]) -> Array:
+        """Log probability of the imagery evidence: whoever watches flicker idles with the hands."""
+        left, right, idle = self._imagery.log_probabilities
+        return np.array([{LEFT_MI: left, RIGHT_MI: right}.get(task, idle) for task in tasks])
+
+    def _finish(self) -> None:
+        """The trial is over: learn from all of it, whenever it was reported."""
+        trial, self._trial = self._trial, None
+        if trial is None:
+            return
+        enough = len(trial.path) * self._packet_samples >= ENOUGH_TO_LEARN_S * self._rate
+        self._ssvep.end()
+        if enough and trial.evidence is not None:
+            self._ssvep.learn(trial.evidence, self._flicker_prior(trial.tasks))
+        if len(trial.path) == self._steps:
+            self._stopping.learn(np.array(trial.path))
+        if self._watch is not None:
+            self._watch(trial.tasks, np.array(trial.path))
+        self._imagery.end()
+
+    def _flicker_prior(self, tasks: Sequence[int]) -> Array:
+        """What the candidates and the imagery say about flicker: (frequencies + 1,), none last."""
+        belief = dict(zip(tasks, np.exp(self._imagery_scores(tasks)), strict=True))
+        flicker = np.array([belief.pop(task, 0.0) for task in self._frequencies])
+        prior = np.append(flicker, sum(belief.values()))
+        return np.asarray(prior / prior.sum())
+
+
+def fit(recordings: Sequence[Session], *, seed: int, progress: Callable[[str], None]) -> Model:
+    """Train the imagery part from labelled imagery recordings; flicker needs no training."""
+    del seed  # nothing here is random
+    arrays, settings = train_imagery(recordings, progress)
+    return Model("turing", "turing-phase", arrays, settings)

@@ -1,0 +1,158 @@
+"""How exactly packets leave, and at what cost: our player against MNE-LSL's PlayerLSL, in one run.
+
+    python scripts/bench_pacing.py [--seconds 30]
+
+Both play the same 65 channels at 1 kHz in packets of 40 samples to one consumer in another process. The
+error of a push is its time against the time that the player itself meant it for, which is what it stamps
+its packet with (MNE-LSL stamps the end of a packet that it pushes at its beginning: a whole packet is
+taken off). CPU is that of the playing process. Drift: the last errors against the first.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+
+RATE, LEADS, PACKET = 1000.0, 64, 40
+
+
+def play_ours(seconds: float) -> tuple[list[float], float]:
+    import bci_stream.wire.lsl as lsl
+    from bci_stream.clock import RealClock
+    from bci_stream.contest.contest import Contest
+    from bci_stream.packet import Lead
+    from replay.pace import Pace
+    from replay.player import Player
+    from replay.program import Program
+    from replay.recording import ArrayBlock, Recording
+
+    pushed: list[float] = []
+    push = lsl.LslSampleOutlet.push
+
+    def timed(self: object, samples: object, stamps: float) -> None:
+        pushed.append(time.monotonic() - stamps)
+        push(self, samples, stamps)  # type: ignore[arg-type]
+
+    lsl.LslSampleOutlet.push = timed  # type: ignore[method-assign,assignment]
+    transport = lsl.LslTransport(session=os.environ["BENCH_SESSION"])
+    data = np.zeros((int(seconds * RATE), LEADS), dtype=np.float32)
+    leads = tuple(Lead(f"E{n}") for n in range(LEADS))
+    recording = Recording("S01", RATE, leads, [ArrayBlock(data, ())])
+    program = Program(None, (recording,), (None,), live=False)
+    with tempfile.TemporaryDirectory() as folder:
+        player = Player(
+            transport,
+            RealClock(transport.now),
+            Contest("bench", Path(folder)),
+            program,
+            name="r",
+            pace=Pace(lockstep=False),
+            start_on="consumer",
+            stop=threading.Event(),
+        )
+        begun, begun_cpu = time.monotonic(), time.process_time()
+        player.play()
+        cpu = (time.process_time() - begun_cpu) / (time.monotonic() - begun)
+    return pushed, cpu
+
+
+def play_mne_lsl(seconds: float) -> tuple[list[float], float]:
+    import mne
+    import mne_lsl.player.player_lsl as module
+    from mne_lsl.player import PlayerLSL
+
+    names = [f"E{n}" for n in range(LEADS)] + ["TRIGGER"]
+    info = mne.create_info(names, RATE, ["eeg"] * LEADS + ["stim"])
+    raw = mne.io.RawArray(np.zeros((LEADS + 1, int((seconds + 5) * RATE))), info, verbose="ERROR")
+    pushed: list[float] = []
+    outlet_class = module.StreamOutlet
+    push = outlet_class.push_chunk
+
+    def timed(self: object, data: object, timestamp: float) -> None:
+        pushed.append(time.monotonic() - timestamp)
+        push(self, data, timestamp=timestamp)
+
+    outlet_class.push_chunk = timed
+    player = PlayerLSL(raw, chunk_size=PACKET, name="bench", annotations=False)
+    player.start()
+    begun = time.process_time()
+    time.sleep(seconds)
+    cpu_s = time.process_time() - begun
+    player.stop()
+    return pushed, cpu_s / seconds
+
+
+PLAYERS = {"ours": play_ours, "mne-lsl": play_mne_lsl}
+
+
+def figures(pushed: list[float], cpu: float) -> dict[str, float]:
+    """Errors in microseconds; the first second, in which connections are made, is left out."""
+    late = np.array(pushed[25:])
+    late -= round(float(np.median(late)) / (PACKET / RATE)) * PACKET / RATE
+    error_us = np.abs(late) * 1e6
+    drift_us = (np.median(late[-100:]) - np.median(late[:100])) * 1e6
+    p50, p90, p99 = np.percentile(error_us, (50, 90, 99))
+    return {"p50": p50, "p90": p90, "p99": p99, "drift": drift_us, "cpu": cpu * 100}
+
+
+def measure(name: str, seconds: float) -> dict[str, float]:
+    """Run a player in its own process, and consume what it plays in this one."""
+    from bci_stream.errors import LostError
+    from bci_stream.wire.lsl import LslTransport, config
+
+    session = f"bench-{os.getpid()}"
+    with tempfile.TemporaryDirectory() as folder:
+        settings = Path(folder) / "lsl_api.cfg"
+        settings.write_text(config("machine", session))
+        env = {**os.environ, "BENCH_SESSION": session, "LSLAPICFG": str(settings)}
+        command = [sys.executable, __file__, "--player", name, "--seconds", str(seconds)]
+        player = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env)
+        transport = LslTransport(session=session)
+        watch = transport.watch("")
+        while not (found := [f for f in watch.found() if f.name.startswith("bench")
+                             and not f.name.endswith(("control", "truth", "markers", "codes"))]):  # fmt: skip
+            time.sleep(0.05)
+        inlet = transport.sample_inlet(found[0], 10)
+        try:
+            while player.poll() is None:
+                inlet.pull(PACKET, 0.2)
+        except LostError:
+            pass
+        watch.close()
+        out, _ = player.communicate(timeout=30)
+    figure: dict[str, float] = json.loads(out.splitlines()[-1])
+    return figure
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=30.0)
+    parser.add_argument("--player", choices=PLAYERS)
+    options = parser.parse_args()
+    if options.player:
+        print(json.dumps(figures(*PLAYERS[options.player](options.seconds))))
+        return
+    found = {}
+    for name in PLAYERS:
+        found[name] = measure(name, options.seconds)
+        row = found[name]
+        print(
+            f"{name:8} p50 {row['p50']:7.1f} us  p90 {row['p90']:7.1f} us  p99 {row['p99']:7.1f} us  "
+            f"drift {row['drift']:7.1f} us  CPU {row['cpu']:.2f} %"
+        )
+    ours, theirs = found["ours"], found["mne-lsl"]
+    print(
+        f"ours/mne-lsl: p50 1/{theirs['p50'] / ours['p50']:.0f}, p90 1/{theirs['p90'] / ours['p90']:.0f} "
+        f"(asked: 1/50), CPU {ours['cpu'] / theirs['cpu']:.2f} (asked: at most 0.6)"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""Every shipped decoder keeps the laws, and each law catches a decoder that breaks it."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from decoders.checks import SAMPLES, check, sample_session
+from decoders.erp_reference import XdawnLda
+from decoders.mi import MiDecoder
+from decoders.mi_training import fit
+from decoders.references import CspLda, Mdm, TangentSpaceLr
+from decoders.registry import DECODERS, load
+from tracks import TRACKS
+
+UNTRAINED = sorted(set(DECODERS) - {"erp-xdawn", "mi-csp", "mi-mdm", "mi-ts"})
+
+
+def broken(track: str, factory, session) -> list[str]:
+    return [f"{law.name}: {law.detail}" for law in check(track, factory, session) if not law.ok]
+
+
+@pytest.fixture(scope="module")
+def samples() -> dict[str, object]:
+    return {track: sample_session(track) for track in SAMPLES}
+
+
+@pytest.mark.parametrize("name", UNTRAINED)
+def test_every_shipped_decoder_keeps_the_laws(name: str, samples) -> None:
+    track = DECODERS[name].track
+    assert broken(track, lambda: load(name, track), samples[track]) == []
+
+
+@pytest.mark.parametrize("trained", [CspLda, Mdm, TangentSpaceLr, "ours"])
+def test_trained_mi_decoders_keep_the_laws(trained, mi_session) -> None:
+    decoder_class = MiDecoder if trained == "ours" else trained
+    train = fit if trained == "ours" else trained.fit
+    model = train([mi_session(blocks=1)], seed=0, progress=lambda _: None)
+    session = mi_session(blocks=1, trials=3, seed=4)
+    assert broken("mi", lambda: decoder_class(model=model), session) == []
+
+
+def test_a_trained_erp_decoder_keeps_the_laws(erp_session) -> None:
+    model = XdawnLda.fit([erp_session(text="AB")], seed=0, progress=lambda _: None)
+    session = erp_session(text="CD", seed=2)
+    assert broken("erp", lambda: XdawnLda(model=model), session) == []
+
+
+def test_every_track_has_a_sample(samples) -> None:
+    assert set(SAMPLES) == set(TRACKS) == set(samples)
+
+
+class Fair:
+    """Reports the sign of what it saw after each imagery."""
+
+    def start(self, info) -> None:
+        self.total, self.n = 0.0, 0
+
+    def step(self, packet) -> list[int]:
+        self.total += float(np.nansum(packet.signal))
+        return [1 if self.total > 0 else 2 for _, code in packet.triggers if code == 241]
+
+
+class Changes(Fair):
+    def step(self, packet):
+        packet.samples[:, 0] = 0
+        return super().step(packet)
+
+
+class CountsPackets(Fair):
+    def step(self, packet):
+        self.n += 1
+        return [1 + self.n % 3 for _, code in packet.triggers if code == 241]
+
+
+class Hoards(Fair):
+    def step(self, packet):
+        self.mine = [*getattr(self, "mine", []), np.repeat(packet.samples, 16)]
+        return super().step(packet)
+
+
+class Fragile(Fair):
+    def step(self, packet):
+        if not np.isfinite(packet.samples).all():
+            raise ValueError("not a number")
+        return super().step(packet)
+
+
+class Silent(Fair):
+    def step(self, packet):
+        return []
+
+
+class NeedsAllLeads(Fair):
+    def step(self, packet):
+        return super().step(packet) if packet.signal.shape[1] == 8 else []
+
+
+class Moody(Fair):
+    moods = itertools.count()
+
+    def start(self, info) -> None:
+        super().start(info)
+        self.mood = next(self.moods)
+
+    def step(self, packet):
+        return [1 + self.mood % 3 for _ in super().step(packet)]
+
+
+@pytest.mark.parametrize(
+    ("decoder", "law"),
+    [
+        (Changes, "input not changed"),
+        (CountsPackets, "same for any split"),
+        (Fragile, "NaN leads"),
+        (Hoards, "bounded memory"),
+        (Silent, "runs and reports"),
+        (NeedsAllLeads, "missing leads"),
+        (Moody, "deterministic"),
+    ],
+)
+def test_a_law_catches_who_breaks_it(decoder, law: str, mi_session) -> None:
+    session = mi_session(blocks=1, trials=3)
+    assert broken("mi", Fair, session) == []
+    assert law in " ".join(broken("mi", decoder, session))
+
+
+def test_seeing_the_future_is_caught(mi_session) -> None:
+    """Only a decoder that got hold of the recording could: this one has."""
+    session = mi_session(blocks=1, trials=3)
+    later = {}
+
+    class Seer(Fair):
+        def step(self, packet):
+            later[packet.start] = float(packet.samples[0, 0])
+            ahead = later.get(packet.start + 625, 0.0)
+            return [1 if ahead > 300 else 2 for _, code in packet.triggers if code == 241]
+
+    assert "nothing before its data" in " ".join(broken("mi", Seer, session))

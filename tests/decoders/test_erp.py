@@ -1,0 +1,116 @@
+"""The erp decoder spells without training, in time, and with any layout."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bci_stream.packet import Lead, SignalInfo
+from decoders import erp_training
+from decoders.erp import ErpDecoder
+from decoders.erp_reference import XdawnLda
+from decoders.flashes import FlashFeatures, choose_leads
+from decoders.model import Model, ModelError, load_model, save_model
+from decoders.offline import run_offline
+from tracks.leads import NEUSEN_64, NEUSEN_64_KINDS
+
+ROWS_AND_COLUMNS = (
+    *("ABCDEF", "GHIJKL", "MNOPQR", "STUVWX", "YZ1234", "56789_"),
+    *("AGMSY5", "BHNTZ6", "CIOU17", "DJPV28", "EKQW39", "FLRX4_"),
+)
+
+
+def quiet(_text: str) -> None:
+    pass
+
+
+def test_it_spells_without_training_and_faster_as_it_learns(erp_session) -> None:
+    outcome = run_offline("erp", ErpDecoder(), [erp_session(text="BRAIN_SIGNAL")])
+    verdicts = outcome.run.verdicts()
+    assert [v.right[0] for v in verdicts].count(True) >= 11
+    used = [v.answers[0].when for v in verdicts]
+    assert np.mean(used[-4:]) < np.mean(used[:2])
+    assert not outcome.run.refusals()
+
+
+def test_every_report_comes_before_the_next_sequence_counts(erp_session) -> None:
+    """Made at the end of a sequence: at most two of the next one's flashes have been seen by then."""
+    outcome = run_offline("erp", ErpDecoder(), [erp_session(text="HELLO")])
+    flashes = 0
+    reports = 0
+    for event in outcome.events:
+        for _, code in event.get("triggers", ()):
+            flashes = flashes + 1 if 1 <= code <= 12 else 0 if code == 101 else flashes
+        if event["kind"] == "report":
+            reports += 1
+            assert flashes % 12 <= 2
+            assert flashes >= 12
+    assert reports == 5
+
+
+def test_rows_and_columns_work_as_well(erp_session) -> None:
+    session = erp_session(text="T3OF", groups=ROWS_AND_COLUMNS, seed=4)
+    outcome = run_offline("erp", ErpDecoder(groups=ROWS_AND_COLUMNS), [session])
+    assert [v.right[0] for v in outcome.run.verdicts()].count(True) >= 3
+
+
+def test_training_on_others_helps_a_weak_subject(erp_session) -> None:
+    others = [erp_session(text="TRAINING", seed=s, subject=f"S{s}") for s in (10, 11)]
+    model = erp_training.fit(others, seed=0, progress=quiet)
+    weak = erp_session(text="QUICKFOX", seed=5, amplitude_uv=5.0)
+    trained = run_offline("erp", ErpDecoder(model=model), [weak])
+    untrained = run_offline("erp", ErpDecoder(), [weak])
+    assert trained.score > untrained.score
+
+
+def test_what_one_subject_showed_helps_the_next(erp_session) -> None:
+    first = erp_session(text="FIRSTSUBJECT", seed=10)
+    weak = erp_session(text="QUICKFOX", seed=5, amplitude_uv=5.0, subject="S2")
+    after = run_offline("erp", ErpDecoder(), [first, weak]).result["sessions"][1]["score"]
+    alone = run_offline("erp", ErpDecoder(), [weak]).score
+    assert after > alone
+
+
+def test_a_model_survives_its_file(erp_session, tmp_path: Path) -> None:
+    model = erp_training.fit([erp_session(text="AB")], seed=0, progress=quiet)
+    save_model(model, tmp_path / "erp.model")
+    again = load_model(tmp_path / "erp.model")
+    test = erp_session(text="XY", seed=7)
+    one = run_offline("erp", ErpDecoder(model=model), [test])
+    other = run_offline("erp", ErpDecoder(model=again), [test])
+    assert one.events == other.events
+
+
+def test_a_model_of_another_shape_is_refused() -> None:
+    arrays = {"leads": np.array(["Cz"]), "template": np.zeros((3, 1))}
+    with pytest.raises(ModelError, match=r"its template has shape \(3, 1\)"):
+        ErpDecoder(model=Model("erp", "erp-umm", arrays))
+
+
+def test_the_reference_spells_when_trained(erp_session) -> None:
+    model = XdawnLda.fit([erp_session(text="TRAINING")], seed=0, progress=quiet)
+    outcome = run_offline("erp", XdawnLda(model=model), [erp_session(text="HELLO", seed=3)])
+    assert [v.right[0] for v in outcome.run.verdicts()].count(True) >= 4
+    with pytest.raises(ModelError, match="needs a model"):
+        XdawnLda()
+
+
+def test_it_looks_at_known_leads_of_many_and_at_no_eye() -> None:
+    leads = [Lead(name, NEUSEN_64_KINDS.get(name, "EEG")) for name in NEUSEN_64]
+    chosen = [leads[place].name for place in choose_leads(leads)]
+    assert len(chosen) == 20
+    assert {"Cz", "Pz", "PO7", "PO8"} <= set(chosen)
+    unnamed = [Lead(f"ch{k}") for k in range(64)]
+    assert len(choose_leads(unnamed)) == 20
+    few = [Lead("A"), Lead("ECG", "ECG"), Lead("B")]
+    assert choose_leads(few) == [0, 2]
+
+
+def test_white_features_have_unit_noise(erp_session) -> None:
+    session = erp_session(text="ABC", amplitude_uv=0.0)
+    features = FlashFeatures(SignalInfo("erp", "S", session.rate, session.leads, 5))
+    found = []
+    for packet in session.packets(125):
+        found += features.feed(packet.samples, 0)
+    white = np.array([vector for _, vector in found[20:]]) @ features.whitener().T
+    assert np.std(white) == pytest.approx(1, abs=0.15)

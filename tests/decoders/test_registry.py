@@ -1,0 +1,72 @@
+"""Decoders are found by name or module:Class, and every other name gets a clear answer."""
+
+from pathlib import Path
+
+import pytest
+
+from decoders.model import Model, ModelError, save_model
+from decoders.registry import DECODERS, DEFAULTS, DecoderError, default_of, find_class, load, names
+from tracks import TRACKS
+
+NEED_A_MODEL = {"erp-xdawn", "mi-csp", "mi-mdm", "mi-ts"}
+
+
+@pytest.mark.parametrize("name", sorted(DECODERS))
+def test_every_name_leads_to_a_decoder(name: str) -> None:
+    found = find_class(name, DECODERS[name].track)
+    assert callable(found.start)
+    assert callable(found.step)
+    assert DECODERS[name].track in TRACKS
+
+
+@pytest.mark.parametrize("name", sorted(set(DECODERS) - NEED_A_MODEL))
+def test_most_need_no_model(name: str) -> None:
+    load(name, DECODERS[name].track, seed=3)
+
+
+@pytest.mark.parametrize("track", sorted(TRACKS))
+def test_every_track_has_a_default_and_a_chance_decoder(track: str) -> None:
+    assert default_of(track) == DEFAULTS[track] == names(track)[0]
+    assert f"{track}-chance" in names(track)
+
+
+def test_a_contestants_own_class_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine_for_test.py").write_text(
+        "class Mine:\n"
+        "    def start(self, info): self.seen = 0\n"
+        "    def step(self, packet): return []\n"
+        "class Half:\n"
+        "    def start(self, info): pass\n"
+        "class Greedy(Mine):\n"
+        "    def __init__(self, more): pass\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    assert type(load("mine_for_test:Mine", "mi")).__name__ == "Mine"
+    with pytest.raises(DecoderError, match=r"no method step\(\)"):
+        load("mine_for_test:Half", "mi")
+    with pytest.raises(DecoderError, match="it can't be made"):
+        load("mine_for_test:Greedy", "mi")
+    with pytest.raises(DecoderError, match="has no class 'None'"):
+        load("mine_for_test:None", "mi")
+    with pytest.raises(DecoderError, match="takes no model"):
+        load("mine_for_test:Mine", "mi", tmp_path / "x.model")
+
+
+@pytest.mark.parametrize(
+    ("name", "track", "message"),
+    [
+        ("mi-riemann", "erp", "it is for track mi, not erp"),
+        ("nobody", "mi", "one of: mi-riemann"),
+        ("no_such_module:X", "mi", "can't be imported"),
+        (None, "chess", "track 'chess'"),
+    ],
+)
+def test_a_wrong_name_gets_a_clear_error(name: str | None, track: str, message: str) -> None:
+    with pytest.raises(DecoderError, match=message):
+        load(name, track)
+
+
+def test_a_model_of_another_decoder_is_refused(tmp_path: Path) -> None:
+    save_model(Model("mi", "mi-csp", {}), tmp_path / "csp.model")
+    with pytest.raises(ModelError, match="is for the decoder 'mi-csp'"):
+        load("mi-riemann", "mi", tmp_path / "csp.model")
