@@ -7,18 +7,23 @@ from typing import Any
 import numpy as np
 
 from bci_stream.packet import Packet, Triggers
+from replay.live_truth import LiveTruth
 from replay.program import Program
 from replay.source import RawPacket, Session
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A packet as a decoder may see it; truth that became known with it; a live device's stamp."""
+    """A packet as a decoder may see it; truth that became known with it; a live device's stamp.
+
+    trouble: labelled triggers of a live device that did not fit together, in words.
+    """
 
     session: int
     packet: Packet
     truth: tuple[dict[str, Any], ...]
     stamp: float | None
+    trouble: tuple[str, ...] = ()
 
 
 def shown_packets(program: Program) -> Iterator[Shown]:
@@ -31,25 +36,28 @@ def shown_packets(program: Program) -> Iterator[Shown]:
 def _session_packets(
     program: Program, number: int, session: Session, last_session: bool
 ) -> Iterator[Shown]:
-    mask = program.track.mask(session.rate) if program.track else None
-    live_truth = program.track is not None and program.truths[number] is None
-    reader = program.track.truth(session.rate) if live_truth and program.track else None
+    track = program.track
+    mask = track.mask(session.rate) if track else None
+    live_truth = (
+        LiveTruth(track, session.rate) if track and program.truths[number] is None else None
+    )
     for raw, is_last in _with_last(session.packets(program.packet_samples)):
-        truth = (
-            ()
-            if reader is None
-            else reader.step(raw.block, raw.start, len(raw.samples), raw.triggers)
-        )
+        truth, trouble = _truth(live_truth, raw)
         leads, triggers = raw.samples, raw.triggers
         if mask is not None:
             leads, triggers = mask.step(leads, triggers)
         samples = np.empty((len(leads), leads.shape[1] + 1), dtype=np.float32)
         samples[:, :-1] = leads
         samples[:, -1] = _trigger_column(len(leads), triggers)
-        packet = Packet(
-            samples, triggers, raw.start, raw.block, session.subject, is_last and last_session
-        )
-        yield Shown(number, packet, tuple(truth), raw.stamp)
+        finish = is_last and last_session
+        packet = Packet(samples, triggers, raw.start, raw.block, session.subject, finish)
+        yield Shown(number, packet, tuple(truth), raw.stamp, tuple(trouble))
+
+
+def _truth(reader: LiveTruth | None, raw: RawPacket) -> tuple[list[dict[str, Any]], list[str]]:
+    if reader is None:
+        return [], []
+    return reader.step(raw.block, raw.start, len(raw.samples), raw.triggers)
 
 
 def _trigger_column(n: int, triggers: Triggers) -> np.ndarray[Any, np.dtype[np.float32]]:
@@ -63,12 +71,12 @@ def _trigger_column(n: int, triggers: Triggers) -> np.ndarray[Any, np.dtype[np.f
 def _with_last(packets: Iterator[RawPacket]) -> Iterator[tuple[RawPacket, bool]]:
     """Each packet, and whether it is the last: known only by looking one ahead.
 
-    A live device's packets are handed on at once; its session ends when the device is stopped.
+    A live device's packets are handed on at once; it marks the last one itself, where it knows it.
     """
     previous: RawPacket | None = None
     for packet in packets:
         if packet.stamp is not None:
-            yield packet, False
+            yield packet, packet.last_of_block
             continue
         if previous is not None:
             yield previous, False

@@ -12,7 +12,7 @@ from typing import Any
 
 from bci_stream.clock import Clock
 from bci_stream.contest.contest import Contest
-from bci_stream.errors import NotFoundError
+from bci_stream.errors import BciError, NotFoundError
 from bci_stream.packet import Packet
 from bci_stream.wire.ear import Ear
 from bci_stream.wire.messages import (
@@ -145,9 +145,16 @@ class Player:
                     self._play_realtime()
                 self._linger()
             self.progress.state = "stopped" if self._stop.is_set() else "finished"
+        except BciError as error:
+            self._stage.say(Stopped(str(error)))
+            raise
         finally:
             self._reception.close()
             self._stage.close()
+
+    def announce(self, state: str, detail: str) -> None:
+        """Something about the source that everyone should know."""
+        self._stage.say(Status(state, detail))
 
     # --- before the first packet --------------------------------------------------------------
 
@@ -189,6 +196,11 @@ class Player:
         )
 
     def _tell_truth(self, shown: Shown) -> None:
+        for trouble in shown.trouble:
+            self.announce(
+                "truth", "a labelled trigger did not fit (a gap?): its trial is not scored"
+            )
+            self._say(trouble)
         for event in shown.truth:
             self._truth_told.append((shown.session, self._index, event))
             self._stage.tell_truth(shown.session, self._index, event, self._leads_sent())

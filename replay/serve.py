@@ -12,6 +12,8 @@ from bci_stream.contest.contest import Contest
 from bci_stream.errors import BciError
 from bci_stream.wire.transport import Transport
 from replay.daemon import DaemonState, born, write_state
+from replay.devices.live import LiveSource
+from replay.devices.status import DeviceStatus
 from replay.joined import join_sources
 from replay.options import SourceOptions
 from replay.pace import Pace
@@ -85,12 +87,21 @@ class Service:
             for note in getattr(session, "notes", ()):
                 self._say(f"{session.subject}: {note}")
         self.state.track = program.track_name
+        if source.live and isinstance(source, LiveSource):
+            source.listen(self._take_status)
         if source.live:
             threading.Thread(target=self._close_on_stop, args=(source,), daemon=True).start()
         while not self._stop.is_set():
             self._play_once(program)
             if not self._loop:
                 return
+
+    def _take_status(self, status: DeviceStatus) -> None:
+        """What a device tells goes into the state file, to the terminal and to everyone on the wire."""
+        self.state.device = status.as_dict()
+        self._say(str(status))
+        if self.player is not None:
+            self.player.announce(status.state, status.detail or str(status))
 
     def _close_on_stop(self, source: Source) -> None:
         self._stop.wait()

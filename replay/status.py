@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -23,7 +24,17 @@ def render_states(states: list[DaemonState], *, as_json: bool) -> str:
     with console.capture() as capture:
         console.print(table)
     details = [f"{state.name}: {state.detail}" for state in states if state.detail]
+    details += [f"{state.name}: {_device(state.device)}" for state in states if state.device]
     return "\n".join([capture.get().rstrip(), *details])
+
+
+def _device(device: dict[str, Any]) -> str:
+    about = "" if device["lost_exact"] else "about "
+    return (
+        f"{device['device']} is {device['state']} {device['detail']}: {device['samples']} samples, "
+        f"{about}{device['samples_lost']} lost in {device['gaps']} gaps, {device['reconnects']} reconnects, "
+        f"offset {device['offset_s']:.3f} s, drift {device['drift_ppm']:+.1f} ppm"
+    )
 
 
 def _row(state: DaemonState) -> tuple[str, ...]:

@@ -59,6 +59,10 @@ class TruthReader(ABC):
         self._found = self._found or bool(events)
         return events
 
+    def continue_from(self, before: "TruthReader") -> None:
+        """Take over where a session stands, but nothing that was open: a gap may have swallowed its end."""
+        self.blocks, self._piece, self._found = before.blocks, before._piece, before._found
+
     def finish(self) -> list[TruthEvent]:
         """The recording is over."""
         self.block_over()

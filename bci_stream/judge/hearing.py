@@ -215,8 +215,9 @@ class Hearing:
             self._take_note(message, stamp)
         elif isinstance(message, Stopped):
             self._stop_all(f"the replay stopped: {message.reason}")
-        elif isinstance(message, Status) and message.state not in ("alive",):
+        elif isinstance(message, Status) and message.state != "alive":
             for team_run in self.teams.values():
+                team_run.remark(message, stamp + self._offset_s)
                 self._sink.team(
                     team_run.team, self._track(), "running", f"{message.state} {message.detail}"
                 )

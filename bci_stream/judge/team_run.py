@@ -12,7 +12,7 @@ from bci_stream.judge.docket import Docket
 from bci_stream.judge.inbox import Inbox
 from bci_stream.judge.log import RunLog
 from bci_stream.judge.order import Happening, LockstepOrder, Order, Received
-from bci_stream.wire.messages import Done, Next, PacketNote, Report
+from bci_stream.wire.messages import Done, Next, PacketNote, Report, Status
 from tracks.run import Run
 from tracks.verdict import Verdict
 
@@ -107,6 +107,11 @@ class TeamRun:
             self.leave(message.reason, message.detail, at)
         else:
             self._order.message(message, at)
+
+    def remark(self, status: Status, at: float) -> None:
+        """What happened to the source stands in the log; no rule reads it."""
+        if self.ended is None and self._session >= 0:
+            self._write({"kind": "status", "state": status.state, "detail": status.detail}, at)
 
     def leave(self, reason: str, detail: str, at: float) -> None:
         """The team has ended; its run does once the last packets' notes have come, too."""
