@@ -43,6 +43,9 @@ LINGER_S = 60.0
 DOOR_S = 0.02
 """How often a real-time replay looks who is at its door, and whether the judge is still there."""
 
+LEARN = 0.05
+MOST_LEAD_S = 0.0001
+
 LATE_S = 0.25
 """A packet that leaves later than this is a stall, and is reported."""
 
@@ -93,6 +96,7 @@ class Player:
         key = contest.keys.contest_key()
         self._stage = Stage(transport, contest.name, name, run, key, program, pace.speed)
         self._reception = self._open_reception(transport, run, key, team)
+        self._for_teams = start_on in ("judge", "team")
         self._session = -1
         self._session_said: Session | None = None
         self._index = 0
@@ -137,13 +141,16 @@ class Player:
         try:
             self._say(f"waiting for {self._start_on}")
             if self._reception.wait(self._start_on, self._wait_s, self._stop):
+                if not self._for_teams:
+                    self._reception.close()  # looking for streams costs more than playing them
                 self._announce()
                 self.progress.state = "playing"
                 if self._pace.lockstep:
                     self._play_lockstep()
                 else:
                     self._play_realtime()
-                self._linger()
+                if self._for_teams:
+                    self._linger()
             self.progress.state = "stopped" if self._stop.is_set() else "finished"
         except BciError as error:
             self._stage.say(Stopped(str(error)))
@@ -205,12 +212,14 @@ class Player:
             self._truth_told.append((shown.session, self._index, event))
             self._stage.tell_truth(shown.session, self._index, event, self._leads_sent())
 
-    def _show(self, note: PacketNote, packet: Packet, stamp: float) -> None:
-        self._stage.show(note, packet, stamp)
+    def _show(self, note: PacketNote, packet: Packet, stamp: float) -> float:
+        """Put a packet onto the wire; returns when its samples left."""
+        left_at = self._stage.show(note, packet, stamp)
         self._told.append((note, stamp))
         self._index += 1
         self.progress.packets = self._index
         self.progress.played += packet.n
+        return left_at
 
     def _begin_session(self, number: int) -> None:
         session = self._program.sessions[number]
@@ -279,6 +288,7 @@ class Player:
         rate = self._program.rate * self._pace.speed
         origin = self._clock.now() + LEAD_IN_S
         sent = 0
+        lead_s = 0.0
         self._begin_session(0)
         packets = shown_packets(self._program)
         if not self._program.live:
@@ -291,10 +301,10 @@ class Player:
             deadline = shown.stamp if shown.stamp is not None else origin + sent / rate
             self._tell_truth(shown)
             note = self._note(shown)  # all that can be done before the deadline is
-            if shown.stamp is None and not self._clock.wait_until(deadline, self._stop):
+            if shown.stamp is None and not self._clock.wait_until(deadline - lead_s, self._stop):
                 break
-            left_at = self._clock.now()
-            self._show(note, shown.packet, deadline)
+            left_at = self._show(note, shown.packet, deadline)
+            lead_s = _adjusted(lead_s, left_at - deadline)
             self._note_lateness(left_at - deadline)
             if self._stop.is_set():
                 break
@@ -328,10 +338,10 @@ class Player:
     def _keep_door(self) -> None:
         """Real time: let in who comes late, and say once a second that the replay is alive."""
         said = self._clock.now()
-        pause_s = DOOR_S if self._start_on == "judge" else 5 * DOOR_S
-        while not self._over.wait(pause_s):
-            self._reception.attend()
-            self.progress.teams = tuple(self._reception.lobby.guests)
+        while not self._over.wait(DOOR_S if self._for_teams else ALIVE_EVERY_S):
+            if self._for_teams:
+                self._reception.attend()
+                self.progress.teams = tuple(self._reception.lobby.guests)
             if self._clock.now() - said > ALIVE_EVERY_S:
                 said = self._clock.now()
                 self._stage.say(Status("alive"))
@@ -357,3 +367,8 @@ class Player:
                 said = self._clock.now()
                 self._stage.say(Status("alive"))
             self._stop.wait(0.01)
+
+
+def _adjusted(lead_s: float, late_s: float) -> float:
+    """How much before a deadline to wake: from the wake to the push it takes some 20 us, learned slowly."""
+    return min(max(lead_s + LEARN * min(late_s, MOST_LEAD_S), 0.0), MOST_LEAD_S)

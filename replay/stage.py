@@ -128,19 +128,26 @@ class Stage:
     def _say_sealed(self, message: Message) -> None:
         self._truth.push(seal(encode(message), self._key, self._run))
 
-    def show(self, note: PacketNote, packet: Packet, stamp: float) -> None:
-        """A packet: its samples first, then its note, so that who hears the note has the samples."""
+    def show(self, note: PacketNote, packet: Packet, stamp: float) -> float:
+        """A packet: its samples first, then its note, so that who hears the note has the samples.
+
+        Returns when the samples left.
+        """
+        left_at = 0.0
         for outlet, channels in self._signals.values():
             samples = packet.samples
             if channels:
                 columns = [number - 1 for number in channels[packet.subject]]
                 samples = np.ascontiguousarray(samples[:, [*columns, -1]])
-            outlet.push(samples, self._stamps(len(samples), stamp))
+            stamps = self._stamps(len(samples), stamp)
+            left_at = left_at or self._transport.now()
+            outlet.push(samples, stamps)
         self._control.push(encode(note), stamp)
         for offset, code in packet.triggers:
             at = stamp - (packet.n - 1 - offset) / self._rate
             self._markers.push(str(code), at)
             self._codes.push(np.array([[code]], dtype=np.int32), at)
+        return left_at
 
     def _stamps(self, n: int, stamp: float) -> float | list[float]:
         if not self._stretched:

@@ -17,6 +17,7 @@ class Chorus:
         self._inlets: dict[str, tuple[str, TextInlet]] = {}
         self._ended: set[str] = set()
         self.gone: list[str] = []
+        self._closed = False
 
     @property
     def owners(self) -> list[str]:
@@ -53,6 +54,9 @@ class Chorus:
         self.gone.append(owner)
 
     def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
         self._watch.close()
         for _, inlet in self._inlets.values():
             inlet.close()

@@ -43,7 +43,7 @@ def config(scope: Scope, session: str, port_range: int = 512) -> str:
     machine scope nothing is looked for elsewhere, since LSL has no access control.
     """
     lines = f"[ports]\nPortRange = {port_range}\nIPv6 = disable\n"
-    lines += "[log]\nlevel = -3\n[tuning]\nContinuousResolveInterval = 0.25\n"
+    lines += "[log]\nlevel = -3\n[tuning]\nContinuousResolveInterval = 0.5\n"
     if scope == "machine":
         return lines + _MACHINE_ONLY.replace("[lab]", f"[lab]\nSessionID = {session}")
     return lines + f"[multicast]\nResolveScope = {scope}\n[lab]\nSessionID = {session}\n"
