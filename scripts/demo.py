@@ -16,7 +16,8 @@ from rich.console import Console
 from bci_stream.board.report_cmd import write_report
 from bci_stream.cli import open_wire, stop_on_signals
 from bci_stream.contest.contest import Contest
-from bci_stream.judge.contest_run import Entry, Wire
+from bci_stream.judge.contest_run import Wire
+from bci_stream.judge.entry import Entry
 from bci_stream.judge.run_command import play
 
 FOLDER = Path(__file__).parents[1] / ".demo"

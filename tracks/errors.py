@@ -11,7 +11,9 @@
         │   ├── LostError         a stream that went away, or samples that did
         │   └── RefusedError      the other side said no, and why
         ├── ContestError          a contest file or key that can't be used
-        └── SourceError           a recording or device that can't be read
+        ├── SourceError           a recording or device that can't be read
+        ├── board.errors: StoreError, PageError
+        └── decoders: ModelError, DecoderError, SubmissionError (its own tree: decoders.host.errors)
 
 A message names the thing, the rule, what was got and what to do.
 """

@@ -90,6 +90,7 @@ def live(**options: Any) -> None:
 )
 @click.option("--jobs", "-j", default=1, show_default=True, help="Runs at the same time.")
 @click.option("--json", "as_json", is_flag=True, help="The outcome as JSON.")
+@click.option("--resume", is_flag=True, help="Go on after an interruption: what has run is kept.")
 @wire_options
 def run(**options: Any) -> None:
     """Run a whole contest in lockstep, as fast as the machine goes."""

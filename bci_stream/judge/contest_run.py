@@ -5,40 +5,20 @@ import secrets
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bci_stream.contest.contest import Contest
 from bci_stream.errors import BciError
+from bci_stream.judge.entry import Entry, Outcome
 from bci_stream.judge.hearing import Sink
+from bci_stream.judge.journal import Journal
 from bci_stream.judge.judge import Judge
 from bci_stream.judge.processes import Child
 from bci_stream.wire.transport import Transport
 
 START_S = 120.0
 """How long a replay and a decoder may take to come up: imports, models, a submission's environment."""
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One team on one track: how its decoder is started, and what is played to it."""
-
-    team: str
-    track: str
-    recordings: tuple[str, ...]
-    decoder_arguments: tuple[str, ...] = ()
-
-
-@dataclass
-class Outcome:
-    """How an entry's run ended."""
-
-    entry: Entry
-    reason: str
-    detail: str = ""
-    score: float = 0.0
-    log: Path | None = None
-    sessions: list[dict[str, object]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -60,11 +40,18 @@ def run_entries(
     stop: threading.Event,
     done: Callable[[Outcome], None] = lambda _: None,
     contest_path: Path | None = None,
+    resume: bool = False,
 ) -> list[Outcome]:
-    """Run all of them; one that fails touches no other."""
+    """Run all of them; one that fails touches no other. resume: those that have run are not run again."""
+    contest.runs.mkdir(parents=True, exist_ok=True)
+    journal = Journal(contest.runs / "journal.jsonl")
+    earlier = journal.done() if resume else {}
 
     def one(entry: Entry) -> Outcome:
-        outcome = _guarded(wire, contest, entry, sink, stop, contest_path)
+        outcome = earlier.get(entry)
+        if outcome is None:
+            outcome = _guarded(wire, contest, entry, sink, stop, contest_path)
+            journal.add(outcome)
         done(outcome)
         return outcome
 
@@ -110,7 +97,6 @@ class _OneRun:
         self._contest_path = contest_path
         self._begun = wire.transport.now()
         self._failure: tuple[str, str] | None = None
-        contest.runs.mkdir(parents=True, exist_ok=True)
 
     def run(self) -> Outcome:
         self._sink.team(self._entry.team, self._entry.track, "waiting")

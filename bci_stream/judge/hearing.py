@@ -110,6 +110,7 @@ class Hearing:
         self._finished_at: float | None = None
         self._catching_up = False
         self._held_results: list[tuple[str, float]] = []
+        self._held_notes: list[tuple[PacketNote, float]] = []
         self._go_until = 0.0
         self.complaints: Counter[str] = Counter()
 
@@ -195,6 +196,12 @@ class Hearing:
         self._catching_up = False
         self._go_until = self._transport.now() + GO_AGAIN_S
         self._held_results = [(text, min(at, gone_at)) for text, at in self._held_results]
+        self._take_held_notes()
+
+    def _take_held_notes(self) -> None:
+        for note, stamp in self._held_notes:
+            self._take_note(note, stamp)
+        self._held_notes.clear()
 
     def _take_control(self) -> None:
         for text, stamp in self._pull(self._control):
@@ -211,6 +218,8 @@ class Hearing:
             self._take_offer(message)
         elif isinstance(message, Welcome) and message.team == "":
             self._proven.add("control")
+        elif isinstance(message, PacketNote) and (self._catching_up or self.offer is None):
+            self._held_notes.append((message, stamp))  # those that were missed come first
         elif isinstance(message, PacketNote):
             self._take_note(message, stamp)
         elif isinstance(message, Stopped):
@@ -235,6 +244,8 @@ class Hearing:
         self.offer = offer
         self._ear = Ear(self._contest.name, offer.run, self._contest.token)
         self._take_up_earlier(offer.run)
+        if not self._catching_up:
+            self._take_held_notes()
 
     def _take_up_earlier(self, run: str) -> None:
         """This judge was started again: go on with the logs of the one before it."""

@@ -18,7 +18,9 @@ from bci_stream.board.terminal import render_leaderboard
 from bci_stream.cli import open_wire
 from bci_stream.contest.contest import Contest, TrackPlan
 from bci_stream.errors import ContestError
-from bci_stream.judge.contest_run import Entry, Outcome, Wire, run_entries, team_name
+from bci_stream.judge.contest_run import Wire, run_entries, team_name
+from bci_stream.judge.entry import Entry, Outcome
+from bci_stream.judge.log import read_log
 from tracks.run import Run
 from tracks.verdict import Verdict
 
@@ -33,6 +35,7 @@ def run_contest(
     recordings: Sequence[str],
     jobs: int,
     as_json: bool,
+    resume: bool,
     scope: str,
     lsl_session: str,
     stop: threading.Event,
@@ -40,7 +43,7 @@ def run_contest(
     played = tuple(recordings or contest.tracks.get(track, TrackPlan()).recordings)
     entries = make_entries(track, decoders, submissions, played or (f"synthetic:{track}?set=test",))
     wire = Wire(open_wire(scope, lsl_session), scope, lsl_session)
-    outcomes = play(wire, contest, contest_path, entries, jobs=jobs, stop=stop)
+    outcomes = play(wire, contest, contest_path, entries, jobs=jobs, stop=stop, resume=resume)
     if as_json:
         print(json.dumps([_plain(outcome) for outcome in outcomes], indent=2))
 
@@ -82,6 +85,7 @@ def play(
     *,
     jobs: int,
     stop: threading.Event,
+    resume: bool = False,
 ) -> list[Outcome]:
     """Run all entries with a bar each, then show the leaderboard and where the logs are."""
     board = Board(contest.name, Qualifying(contest.qualify.top, contest.qualify.least_score))
@@ -96,6 +100,7 @@ def play(
             stop=stop,
             done=bars.done,
             contest_path=contest_path,
+            resume=resume,
         )
     store = open_store(str(contest.folder / "contest.sqlite"))
     for outcome in outcomes:
@@ -126,6 +131,9 @@ class Bars:
             for entry in entries
         }
 
+    def _board_has(self, entry: Entry) -> bool:
+        return self._board.detail(entry.team, entry.track) is not None
+
     def __enter__(self) -> "Bars":
         self._progress.start()
         return self
@@ -149,6 +157,16 @@ class Bars:
             self._progress.advance(self._tasks[team, track], event["n"])
 
     def done(self, outcome: Outcome) -> None:
+        """One that ran before the interruption is shown again from its log."""
+        if outcome.log is not None and not self._board_has(outcome.entry):
+            run = Run()
+            for _, event in read_log(outcome.log):
+                self._board.event(
+                    outcome.entry.team, outcome.entry.track, event, run.feed(event), run
+                )
+            self._board.team(
+                outcome.entry.team, outcome.entry.track, outcome.reason, outcome.detail
+            )
         task = self._tasks[outcome.entry.team, outcome.entry.track]
         self._progress.update(task, state=f"{outcome.reason} {outcome.score:.2f}")
 

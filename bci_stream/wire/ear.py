@@ -21,6 +21,32 @@ class _Address(msgspec.Struct):
 
 _address = msgspec.json.Decoder(_Address)
 
+KEPT = 200_000
+
+
+class Numbers:
+    """The numbers that a team has used. They grow, but may come again, and late, when they are recalled."""
+
+    def __init__(self) -> None:
+        self._seen: set[int] = set()
+        self._floor = -1
+
+    def take(self, number: int) -> bool:
+        """Whether this number is new; from now on it is not."""
+        if number <= self._floor or number in self._seen:
+            return False
+        self._seen.add(number)
+        if len(self._seen) > KEPT:
+            in_order = sorted(self._seen)
+            self._floor = in_order[KEPT // 2]
+            self._seen = set(in_order[KEPT // 2 + 1 :])
+        return True
+
+    @property
+    def missing(self) -> int:
+        """How many between the first and the last one never came."""
+        return max(self._seen) - min(self._seen) + 1 - len(self._seen) if self._seen else 0
+
 
 class Ear:
     """Reads signed results messages; `dropped` counts why others were not believed."""
@@ -29,9 +55,13 @@ class Ear:
         self._contest = contest
         self._run = run
         self._tokens = tokens
-        self._last_seq: dict[str, int] = {}
+        self._numbers: dict[str, Numbers] = {}
         self.dropped: Counter[str] = Counter()
-        self.lost: Counter[str] = Counter()
+
+    @property
+    def lost(self) -> dict[str, int]:
+        """Messages of each team that never came, by the gaps in its numbers."""
+        return {team: n.missing for team, n in self._numbers.items() if n.missing}
 
     def hear(self, signed: str) -> ResultsMessage | None:
         """The message, or None where it must not be believed."""
@@ -53,18 +83,11 @@ class Ear:
             self.dropped["other contest"] += 1
         elif message.run != self._run and not isinstance(message, Hello):
             self.dropped["other run"] += 1
-        elif message.seq <= self._last_seq.get(team, -1):
+        elif not self._numbers.setdefault(team, Numbers()).take(message.seq):
             self.dropped["seen number"] += 1
         else:
-            self._note_seq(team, message.seq)
             return message
         return None
-
-    def _note_seq(self, team: str, seq: int) -> None:
-        last = self._last_seq.get(team)
-        if last is not None and seq > last + 1:
-            self.lost[team] += seq - last - 1
-        self._last_seq[team] = seq
 
 
 def _claimed_team(signed: str) -> str | None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bci_stream.wire.ear import Ear
+from bci_stream.wire.ear import Ear, Numbers
 from bci_stream.wire.messages import Hello, Ready, Report, TeamMessage, encode
 from bci_stream.wire.signing import sign
 
@@ -43,8 +43,24 @@ def test_a_number_that_was_seen_is_dropped() -> None:
     text = said(Report("cup", "run1", "alice", 5, 3))
     assert hearing.hear(text) is not None
     assert hearing.hear(text) is None
-    assert hearing.hear(said(Report("cup", "run1", "alice", 4, 3))) is None
-    assert hearing.dropped == {"seen number": 2}
+    assert hearing.dropped == {"seen number": 1}
+
+
+def test_what_is_said_again_after_later_words_is_believed_once() -> None:
+    """A judge that was started again hears new messages before those that it recalled."""
+    hearing = ear()
+    for seq, new in ((9, True), (7, True), (8, True), (9, False), (7, False)):
+        heard = hearing.hear(said(Report("cup", "run1", "alice", seq, 3)))
+        assert (heard is not None) is new
+    assert hearing.lost == {}
+
+
+def test_numbers_are_forgotten_from_below_and_never_believed_again(monkeypatch) -> None:
+    monkeypatch.setattr("bci_stream.wire.ear.KEPT", 10)
+    numbers = Numbers()
+    assert all(numbers.take(seq) for seq in range(40))
+    assert not any(numbers.take(seq) for seq in range(40))
+    assert numbers.take(40)
 
 
 def test_teams_have_their_own_numbers() -> None:

@@ -1,0 +1,53 @@
+"""One judge a contest, a disk that is full, an interrupted contest: clear words, and nothing is lost."""
+
+from pathlib import Path
+
+import pytest
+
+from bci_stream.errors import ContestError, LogError
+from bci_stream.judge.entry import Entry, Outcome
+from bci_stream.judge.journal import Journal
+from bci_stream.judge.lock import only_judge
+from bci_stream.judge.log import RunLog
+
+
+def test_a_second_judge_of_a_contest_is_refused_and_the_first_goes_on(contest) -> None:
+    refused = pytest.raises(ContestError, match="has a judge already")
+    with only_judge(contest), refused, only_judge(contest):
+        pass
+    with only_judge(contest):
+        pass  # the lock went with its owner
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
+def test_a_full_disk_is_told_with_what_to_do() -> None:
+    log = RunLog(Path("/dev/full"), go_on=True)
+    with pytest.raises(
+        LogError, match=r"No space left on device.*make room and start the judge again"
+    ):
+        log.write({"kind": "run"})
+    log._file.close()
+
+
+class TestJournal:
+    ENTRY = Entry("alice", "erp", ("synthetic:erp",), ("--decoder", "erp-chance"))
+
+    def test_what_has_run_is_known_after_an_interruption(self, tmp_path: Path) -> None:
+        log = tmp_path / "run.jsonl"
+        log.touch()
+        outcome = Outcome(self.ENTRY, "finished", "", 1.5, log, [{"subject": "S01"}])
+        Journal(tmp_path / "j").add(outcome)
+        assert Journal(tmp_path / "j").done() == {self.ENTRY: outcome}
+
+    def test_what_was_stopped_or_has_lost_its_log_is_run_again(self, tmp_path: Path) -> None:
+        journal = Journal(tmp_path / "j")
+        journal.add(Outcome(self.ENTRY, "stopped"))
+        journal.add(Outcome(self.ENTRY, "finished", log=tmp_path / "gone.jsonl"))
+        assert journal.done() == {}
+
+    def test_a_line_that_was_being_written_is_passed_over(self, tmp_path: Path) -> None:
+        path = tmp_path / "j"
+        Journal(path).add(Outcome(self.ENTRY, "crashed", "boom"))
+        with path.open("a") as file:
+            file.write('{"entry": {"te')
+        assert [outcome.reason for outcome in Journal(path).done().values()] == ["crashed"]
