@@ -24,19 +24,19 @@ FOLDER = Path(__file__).parents[1] / ".demo"
 SEED = 5
 
 TRAINING = {
-    "mi": [f"synthetic:mi?set=train&subjects=1&blocks=2&seed={SEED}&difficulty=0.3"],
-    "turing": [f"synthetic:turing?set=train&subjects=1&blocks=3&seed={SEED}&difficulty=0.3"],
-    "emotion": [f"synthetic:emotion?set=train&subjects=6&pace=0.1&seed={SEED}&difficulty=0.3"],
-    "ecog": [f"synthetic:ecog?set=calibration&subjects=1&seed={SEED}&difficulty=0.3"],
+    "mi": [f"synthetic:mi?set=train&subjects=1&blocks=2&seed={SEED}&difficulty=0.1"],
+    "turing": [f"synthetic:turing?set=train&subjects=1&blocks=5&seed={SEED}&difficulty=0.1"],
+    "emotion": [f"synthetic:emotion?set=train&subjects=6&pace=0.1&seed={SEED}&difficulty=0.1"],
+    "ecog": [f"synthetic:ecog?set=calibration&subjects=1&seed={SEED}&difficulty=0.1"],
 }
 """What each decoder learns from; erp needs no training at all."""
 
 TEST = {
-    "mi": f"synthetic:mi?subjects=1&blocks=1&seed={SEED}&difficulty=0.3",
-    "turing": f"synthetic:turing?subjects=1&blocks=2&seed={SEED}&difficulty=0.3",
-    "emotion": f"synthetic:emotion?subjects=1&pace=0.1&seed={SEED}&difficulty=0.3",
-    "ecog": f"synthetic:ecog?subjects=1&blocks=1&trials=2&seconds=30&seed={SEED}&difficulty=0.3",
-    "erp": f"synthetic:erp?subjects=1&trials=16&seed={SEED}&difficulty=0.3",
+    "mi": f"synthetic:mi?subjects=1&blocks=1&seed={SEED}&difficulty=0.1",
+    "turing": f"synthetic:turing?subjects=1&blocks=2&seed={SEED}&difficulty=0.1",
+    "emotion": f"synthetic:emotion?subjects=1&pace=0.1&seed={SEED}&difficulty=0.1",
+    "ecog": f"synthetic:ecog?subjects=1&blocks=1&trials=2&seconds=30&seed={SEED}&difficulty=0.1",
+    "erp": f"synthetic:erp?subjects=1&trials=16&seed={SEED}&difficulty=0.1",
 }
 
 DECODERS = {

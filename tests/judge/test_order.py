@@ -107,9 +107,9 @@ def test_real_time_orders_by_arrival_alone_whenever_it_settles(
             order.message(report(k), at)
     happened += told(order.rest())
     expected = sorted(
-        (at + 0.04, 0, k) if is_note else (at, 1, f"r{k}") for k, (at, is_note) in enumerate(events)
+        (at + 0.04, 0, k) if is_note else (at, 1, k) for k, (at, is_note) in enumerate(events)
     )
-    assert happened == [what for _, _, what in expected]
+    assert happened == [f"r{k}" if is_report else k for _, is_report, k in expected]
 
 
 def test_the_decoders_own_word_for_when_is_not_asked() -> None:
