@@ -202,10 +202,11 @@ class TeamRun:
         for happening in happenings:
             if isinstance(happening, Received):
                 self._receive(happening.note, happening.at)
-            elif self._session >= 0:
+            elif self._session >= 0 or self._docket.knows(0):
+                # Within the grace of the very first packet: logged all the same, and refused by the rules.
+                if self._session < 0:
+                    self._begin_session(0, happening.at)
                 self._report(happening.result, happening.at)
-            else:  # before any data there is nothing to report on; written so that it is not recalled
-                self._write({"kind": "ignored", "result": happening.result}, happening.at)
 
     def _receive(self, note: PacketNote, at: float) -> None:
         for session in range(self._session + 1, note.session + 1):
@@ -264,9 +265,5 @@ class TeamRun:
 
 def taken(past: Sequence[dict[str, Any]], order: Order) -> int:
     """How many of the team's numbered messages a log holds: in lockstep it asked for each packet."""
-    kinds = (
-        ("report", "ignored", "packet")
-        if isinstance(order, LockstepOrder)
-        else ("report", "ignored")
-    )
+    kinds = ("report", "packet") if isinstance(order, LockstepOrder) else ("report",)
     return sum(event["kind"] in kinds for event in past)

@@ -1,0 +1,206 @@
+"""A hundred teams at once in real time: is any report lost or misjudged, and what does judging cost?
+
+    python scripts/bench_judge.py [--teams 100] [--seconds 20]
+
+One process plays an erp recording in real time, one simulates the teams (each has its own results stream
+and reports once a second), one judges. A second pass puts a bare reader of the same streams in the
+judge's place; the figure is the judge's CPU time over the bare reader's.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+
+from bci_stream.clock import RealClock
+from bci_stream.contest.contest import Contest
+from bci_stream.judge.judge import POLL_S, Judge
+from bci_stream.packet import Lead
+from bci_stream.wire import names
+from bci_stream.wire.chorus import Chorus
+from bci_stream.wire.finding import wait_for_stream
+from bci_stream.wire.lsl import LslTransport
+from bci_stream.wire.messages import (
+    Done,
+    Hello,
+    Join,
+    Offer,
+    PacketNote,
+    Ready,
+    Report,
+    Session,
+    read_control,
+)
+from bci_stream.wire.voice import Voice
+from replay.pace import Pace
+from replay.player import Player
+from replay.program import Program
+from replay.recording import ArrayBlock, Recording
+from tracks import TRACKS
+
+STOP = threading.Event()
+PACKETS_A_SECOND = 25
+
+
+class Silent:
+    def team(self, *_: object, **__: object) -> None:
+        pass
+
+    def event(self, *_: object) -> None:
+        pass
+
+
+def replay(contest: Contest, transport: LslTransport, seconds: float, start_on: str) -> None:
+    data = np.zeros((int(seconds * 250), 8), dtype=np.float32)
+    leads = tuple(Lead(f"E{n}") for n in range(8))
+    recording = Recording("S01", 250.0, leads, [ArrayBlock(data, ((5, 242), (20, 101)))])
+    program = Program(TRACKS["erp"], (recording,), ({"blocks": [["A"]]},), live=False)
+    player = Player(transport, RealClock(transport.now), contest, program, name="r",
+                    pace=Pace(lockstep=False), start_on=start_on, stop=STOP, wait_s=120)  # type: ignore[arg-type]  # fmt: skip
+    player.play()
+
+
+def teams(contest: Contest, transport: LslTransport, count: int) -> None:
+    """All teams in one process: they hear one control stream, and each speaks on its own."""
+    voices = [
+        Voice(transport, contest.name, f"team{k:03d}", contest.keys.token(f"team{k:03d}"))
+        for k in range(count)
+    ]
+    found = wait_for_stream(
+        transport, names.source_id(contest.name, "control", "r"), "the replay", 60, STOP
+    )
+    control = transport.text_inlet(found, 10)
+    started, finished, said = False, False, 0.0
+    while not finished:
+        if not started and transport.now() - said > 1.0:
+            said = transport.now()
+            for voice in voices:
+                for kind in (Hello,) if not voice.run else (Join, Ready):
+                    voice.say(kind)
+        for text, _ in control.pull(0.1):
+            message = read_control(text)
+            if isinstance(message, Offer):
+                for voice in voices:
+                    voice.run = message.run
+            started = started or isinstance(message, Session)
+            if isinstance(message, PacketNote):
+                finished = message.finish
+                for k in range(message.i % PACKETS_A_SECOND, count, PACKETS_A_SECOND):
+                    voices[k].say(Report, result=[k, message.i])
+    for voice in voices:
+        voice.say(Done)
+    time.sleep(6)  # the outlets stay until the judge has taken everything
+
+
+def judge(contest: Contest, transport: LslTransport, count: int) -> float:
+    judging = Judge(transport, contest, Silent(), stop=STOP, expected=lambda t: len(t) >= count)
+    cpu = [0.0]
+
+    def until(j: Judge) -> bool:
+        if not cpu[0] and any(hearing._started for hearing in j.hearings):
+            cpu[0] = time.process_time()
+        return j.all_over()
+
+    judging.judge(until, 120)
+    return time.process_time() - cpu[0]
+
+
+def bare(contest: Contest, transport: LslTransport, _count: int) -> float:
+    """Reads the same streams as often as the judge does, and throws away what it reads."""
+    results = Chorus(transport, contest.name, "results")
+    control = Chorus(transport, contest.name, "control")
+    started, cpu, looked = False, 0.0, 0.0
+    while True:
+        if transport.now() - looked > 0.25:
+            looked = transport.now()
+            results.look()
+            control.look()
+        results.pull()
+        for _, text, _ in control.pull():
+            if not started and '"packet"' in text:
+                started, cpu = True, time.process_time()
+            if '"finish":true' in text:
+                return time.process_time() - cpu
+        time.sleep(POLL_S)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--teams", type=int, default=100)
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--role", default="")
+    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--start-on", default="judge")
+    options = parser.parse_args()
+    if not options.role:
+        compare(options.teams, options.seconds)
+        return
+    transport = LslTransport(session=options.folder.name)
+    contest = Contest("load", options.folder)
+    if options.role == "replay":
+        replay(contest, transport, options.seconds, options.start_on)
+    elif options.role == "teams":
+        teams(contest, transport, options.teams)
+    else:
+        watch = judge if options.role == "judge" else bare
+        print(json.dumps(watch(contest, transport, options.teams)))
+
+
+def run_pass(watcher: str, folder: Path, count: int, seconds: float) -> float:
+    Contest("load", folder).keys.contest_key()
+    start_on = "judge" if watcher == "judge" else "team"
+    common = [sys.executable, __file__, "--teams", str(count), "--seconds", str(seconds),
+              "--folder", str(folder), "--start-on", start_on]  # fmt: skip
+    watching = subprocess.Popen([*common, "--role", watcher], stdout=subprocess.PIPE, text=True)
+    others = [subprocess.Popen([*common, "--role", role]) for role in ("replay", "teams")]
+    out, _ = watching.communicate(timeout=300)
+    for process in others:
+        process.kill()
+        process.wait()
+    return float(json.loads(out.splitlines()[-1]))
+
+
+def compare(count: int, seconds: float) -> None:
+    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as two:
+        judged_s = run_pass("judge", Path(one), count, seconds)
+        wrong, reports, late = check(Path(one), count, seconds)
+        bare_s = run_pass("bare", Path(two), count, seconds)
+    print(
+        f"{count} teams, {seconds:g} s in real time: {wrong} logs with a lost or misjudged report; "
+        f"{late} of {reports} reports arrived after the grace"
+    )
+    print(f"CPU of the judge {judged_s / seconds:.1%}, of a bare reader {bare_s / seconds:.1%} of a core: "
+          f"{judged_s / bare_s:.2f} x (at most 2 is asked for)")  # fmt: skip
+
+
+def check(folder: Path, count: int, seconds: float) -> tuple[int, int, int]:
+    """(logs that lack a report or have it in the wrong order or too early, reports, those that came late).
+
+    A report is made when its packet is there, so with a grace of one packet it stands right behind the
+    packet or the one before it; one that arrived later is judged as late, which is right.
+    """
+    wrong = reports = late = 0
+    logs = sorted((folder / "runs").glob("*.jsonl"))
+    packets = int(np.ceil(seconds * PACKETS_A_SECOND))
+    for k, path in enumerate(logs):
+        expected = [[k, i] for i in range(k % PACKETS_A_SECOND, packets, PACKETS_A_SECOND)]
+        behind = []
+        seen = 0
+        for event in (json.loads(line) for line in path.read_text().splitlines()):
+            seen += event["kind"] == "packet"
+            if event["kind"] == "report":
+                behind.append((event["result"], seen - 1 - event["result"][1]))
+        wrong += [result for result, _ in behind] != expected or any(d < -1 for _, d in behind)
+        reports += len(behind)
+        late += sum(d > 0 for _, d in behind)
+    return wrong + abs(count - len(logs)), reports, late
+
+
+if __name__ == "__main__":
+    main()

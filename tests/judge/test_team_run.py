@@ -1,0 +1,109 @@
+"""A team's run: whatever a team says, and whenever, the judge lives and the log can be scored."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from bci_stream.contest.contest import Limits
+from bci_stream.judge.docket import Docket
+from bci_stream.judge.log import RunLog, score_run
+from bci_stream.judge.order import LockstepOrder, RealtimeOrder
+from bci_stream.judge.team_run import TeamRun
+from bci_stream.wire.messages import Done, Next, PacketNote, Report, TruthNote
+from tracks import TRACKS
+
+TRUTH = {
+    "mi": {"blocks": [[1]]},
+    "turing": {"blocks": [[1]]},
+    "erp": {"blocks": [["A"]]},
+    "emotion": {"clips": [{"block": 0, "start": 0, "end": 900, "label": 3}]},
+    "ecog": {"angles": [[0.0] * 8, [1.0] * 8]},
+}
+
+
+def docket(track: str) -> Docket:
+    made = Docket()
+    made.add(TruthNote(0, "S01", 0, 250.0, 8, 10, 100, TRUTH[track]))
+    return made
+
+
+def team_run(track: str, path: Path, known: Docket, lockstep: bool = False) -> TeamRun:
+    order = LockstepOrder() if lockstep else RealtimeOrder(0.04)
+    return TeamRun("t", track, {}, Limits(), known, order, RunLog(path), 0.0)
+
+
+def report(result: object) -> Report:
+    return Report("c", "r", "t", 0, result=result)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=9) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=20,
+)
+
+
+@pytest.mark.parametrize("track", TRACKS)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@given(results=st.lists(JSON, min_size=1, max_size=6))
+def test_any_result_can_be_reported_and_the_log_is_scored_alike(track, tmp_path, results) -> None:
+    path = tmp_path / f"{len(list(tmp_path.iterdir()))}.jsonl"
+    run = team_run(track, path, docket(track))
+    for i, result in enumerate(results):
+        run.note(PacketNote(i, 0, 0, i * 10, 10, [(0, 242)] if i == 0 else []), i * 0.04)
+        run.message(report(result), i * 0.04 + 0.05)
+        run.settle(i * 0.04 + 0.05)
+    run.end("stopped", "", 9.0)
+    assert score_run(path).result() == run.run.result()
+
+
+def test_a_report_before_the_run_has_begun_is_no_harm(tmp_path: Path) -> None:
+    run = team_run("erp", tmp_path / "a.jsonl", Docket())
+    run.message(report("A"), 0.0)
+    run.settle(0.1)
+    assert run.run.sessions == []
+    run.end("stopped", "", 1.0)
+
+
+def test_a_report_within_the_grace_of_the_first_packet_is_logged_and_refused(
+    tmp_path: Path,
+) -> None:
+    run = team_run("erp", tmp_path / "a.jsonl", docket("erp"))
+    run.note(PacketNote(0, 0, 0, 0, 10), 1.00)
+    run.message(report("A"), 1.01)
+    run.settle(1.01)
+    assert len(list(run.run.refusals())) == 1
+    run.end("stopped", "", 2.0)
+
+
+def test_compute_time_is_measured_from_request_to_request(tmp_path: Path) -> None:
+    run = team_run("erp", tmp_path / "a.jsonl", docket("erp"), lockstep=True)
+    for i, at in enumerate((1.0, 1.5, 3.0)):
+        run.note(PacketNote(i, 0, 0, i * 10, 10), 0.0)
+        run.message(Next("c", "r", "t", i, packet=i), at)
+        run.settle(at)
+    run.message(Done("c", "r", "t", 9), 3.25)
+    run.settle(3.25)
+    assert run.compute_s == 2.25
+    run.end("stopped", "", 4.0)
+
+
+def test_a_team_that_falls_silent_ends_as_timeout_with_the_limit_named(tmp_path: Path) -> None:
+    run = team_run("erp", tmp_path / "a.jsonl", docket("erp"), lockstep=True)
+    run.note(PacketNote(0, 0, 0, 0, 10), 0.0)
+    run.message(Next("c", "r", "t", 0, packet=0), 1.0)
+    run.settle(1.0)
+    run.settle(1.0 + Limits().silence_s + 0.1)
+    assert run.ended == "timeout"
+    assert "limits.silence_s" in run.detail
+
+
+def test_a_team_that_says_it_has_finished_too_early_has_stopped(tmp_path: Path) -> None:
+    run = team_run("erp", tmp_path / "a.jsonl", docket("erp"))
+    run.message(Done("c", "r", "t", 9), 1.0)
+    run.settle(1.0)
+    assert run.ended is None  # the last packets' notes may still be under way
+    run.settle(4.0)
+    assert (run.ended, run.run.end_reason) == ("stopped", "stopped")
