@@ -1,7 +1,7 @@
 """What the three command lines share: errors in one line, options of the wire, a clean stop."""
 
+import os
 import signal
-import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from bci_stream.wire.transport import Transport
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 TRACK_NAMES = ("mi", "turing", "emotion", "ecog", "erp")
 """Spelled out here so that --help needs no numpy; a test keeps it equal to tracks.TRACKS."""
@@ -69,17 +71,30 @@ def open_wire(scope: str, session: str) -> "Transport":
 
 
 def stop_on_signals() -> threading.Event:
-    """An event that Ctrl-C and SIGTERM set; a second one ends the process at once."""
+    """An event that Ctrl-C and SIGTERM set; a second one ends the process at once.
+
+    A thread sets it, not the signal's handler: a handler runs on the main thread, and where that waits
+    for the very same event it holds the event's lock, so that `set` would wait for ever.
+    """
     stop = threading.Event()
-
-    def handle(number: int, _frame: object) -> None:
-        if stop.is_set():
-            sys.exit(128 + number)
-        stop.set()
-
-    signal.signal(signal.SIGINT, handle)
-    signal.signal(signal.SIGTERM, handle)
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    for number in STOPPING:
+        signal.signal(number, lambda *_: None)
+    threading.Thread(
+        target=_stop_when_told, args=(reader, stop), name="signals", daemon=True
+    ).start()
     return stop
+
+
+def _stop_when_told(reader: int, stop: threading.Event) -> None:
+    while told := os.read(reader, 1):
+        if told[0] not in STOPPING:
+            continue
+        if stop.is_set():
+            os._exit(128 + told[0])
+        stop.set()
 
 
 def say(text: str) -> None:
