@@ -61,7 +61,8 @@ def _ended_by_signals(emulator: Emulator) -> Iterator[None]:
         return
 
     def end(_: int, __: FrameType | None) -> None:
-        emulator.close()
+        # In a thread: the main one, on which this runs, may hold the lock that closing needs.
+        threading.Thread(target=emulator.close, daemon=True).start()
 
     before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
