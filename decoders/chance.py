@@ -6,25 +6,14 @@ import numpy as np
 
 from bci_stream.packet import Packet, SignalInfo
 from decoders.seconds import Seconds
+from tracks.angles import ANGLE_RATE
 from tracks.erp import CHARACTERS, FIRST_TARGET, TARGETS
 from tracks.mi import CLASSES as MI_CLASSES
 from tracks.mi import IMAGERY_START, LIMITS_S
+from tracks.turing import TASKS_OF_BEHAVIOUR
 
-TURING_TASKS = {
-    1: (1, 3, 7),
-    2: (1, 2, 3, 4),
-    3: (1, 2, 3, 4),
-    4: (2, 4, 7),
-    5: (5, 7),
-    6: (6, 3, 1, 7),
-    7: (6, 4, 2, 7),
-    8: (6, 3, 1, 7),
-    9: (6, 4, 2, 7),
-}
-"""The tasks that each behaviour of the robots allows."""
 RESTING_ANGLES = (120.0, 125.0, 170.0, 185.0, 105.0, 125.0, 140.0, 195.0)
 """About where sho elb wri mcp hip kne ank mtp rest, in degrees."""
-ROWS_HZ = 200
 
 
 class _Guess:
@@ -70,7 +59,7 @@ class TuringChance(_Guess):
     """A random one of the tasks that the robots' behaviour allows."""
 
     def _guesses(self, code: int) -> list[int]:
-        tasks = TURING_TASKS.get(code >> 3, ()) if code < 128 else ()
+        tasks = TASKS_OF_BEHAVIOUR.get(code >> 3, ()) if code < 128 else ()
         return [int(self._rng.choice(tasks))] if tasks else []
 
 
@@ -101,7 +90,7 @@ class EcogConstant:
         self._seen = 0
 
     def step(self, packet: Packet) -> list[list[list[float]]]:
-        before = int(self._seen * ROWS_HZ / self._rate)
+        before = int(self._seen * ANGLE_RATE / self._rate)
         self._seen += packet.n
-        rows = int(self._seen * ROWS_HZ / self._rate) - before
+        rows = int(self._seen * ANGLE_RATE / self._rate) - before
         return [[list(RESTING_ANGLES)] * rows] if rows else []

@@ -61,9 +61,6 @@ class Lobby:
     def dropped(self) -> int:
         return sum(self._ear.dropped.values())
 
-    def ready_teams(self) -> list[str]:
-        return [guest.name for guest in self.guests.values() if guest.ready]
-
     def all_ready(self) -> bool:
         return bool(self.guests) and all(guest.ready for guest in self.guests.values())
 
