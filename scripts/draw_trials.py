@@ -15,8 +15,9 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
-from tracks import TRACKS, emotion, erp, mi, turing
+from tracks import emotion, erp, mi, turing
 from tracks.angles import ANGLE_RATE
+from tracks.registry import TRACKS
 from tracks.seconds import PACKETS_A_SECOND
 
 INK, QUIET, HIDDEN = "#1f2933", "#7b8794", "#c2413b"

@@ -126,10 +126,11 @@ class Moments:
 
 
 class Trace:
-    """A trace that grows row by row."""
+    """A trace that grows row by row, and knows which rows were only held."""
 
     def __init__(self) -> None:
         self._rows = np.zeros((1024, len(JOINTS)))
+        self._held = bytearray()  # 1 for each row that is the one before it, held
         self._n = 0
 
     def __len__(self) -> int:
@@ -141,10 +142,16 @@ class Trace:
 
     def append(self, rows: Rows) -> None:
         self._grow(len(rows))[:] = rows
+        self._held += bytes(len(rows))
 
     def hold(self, row: Rows, n: int) -> None:
         """The same row n times."""
         self._grow(n)[:] = row
+        self._held += b"\1" * n
+
+    def held_in(self, start: int, stop: int) -> int:
+        """How many rows of a stretch were held; those beyond the end count as held."""
+        return stop - start - self._held.count(0, start, stop)
 
     def _grow(self, n: int) -> Rows:
         """Room for n more rows, at the end."""
@@ -155,5 +162,8 @@ class Trace:
             self._rows = grown
         return self._rows[start : self._n]
 
-    def replace_last(self, rows: Rows) -> None:
-        self._rows[self._n - len(rows) : self._n] = rows
+    def replace_last(self, rows: Rows, given: int) -> None:
+        """rows: in the place of the last ones; the first `given` of them are not held."""
+        first = self._n - len(rows)
+        self._rows[first : self._n] = rows
+        self._held[first : first + given] = bytes(given)

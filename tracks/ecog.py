@@ -25,12 +25,11 @@ from tracks.angles import (
 )
 from tracks.clips import range_in
 from tracks.codes import TRIAL_END, TRIAL_START, BlockCounter
-from tracks.errors import RuleError, TruthError
+from tracks.errors import TruthError
 from tracks.events import Event, count, items, triggers
 from tracks.exact import exact
-from tracks.leads import ECOG_32
+from tracks.leads import ECOG_32, chosen_leads
 from tracks.masks import CodeMask, Triggers
-from tracks.reading import read_int
 from tracks.track import VOID_REASONS, Track
 from tracks.truth import Angles, TruthEvent, TruthReader
 from tracks.verdict import Answer, OpenTrial, Refusals, Verdict, by_block, mean
@@ -52,16 +51,7 @@ NRMSE_WEIGHT, CORR_WEIGHT = 50, 50
 
 def check_channels(numbers: Sequence[object]) -> tuple[int, ...]:
     """The channels that a decoder asks for, in its order: exactly 24 distinct numbers of 1-32."""
-    channels = tuple(read_int(number) for number in numbers)
-    wrong = [n for n, c in zip(numbers, channels, strict=True) if c not in range(1, 33)]
-    if wrong:
-        raise RuleError(f"channels must be whole numbers of 1-{len(ECOG_32)}; got {wrong[0]!r}")
-    if len(channels) != CHANNELS_SENT or len(set(channels)) != CHANNELS_SENT:
-        raise RuleError(
-            f"exactly {CHANNELS_SENT} distinct channels must be chosen; "
-            f"got {len(channels)}, {len(set(channels))} of them distinct"
-        )
-    return tuple(channel for channel in channels if channel is not None)
+    return chosen_leads(numbers, CHANNELS_SENT, len(ECOG_32))
 
 
 class EcogReferee:
@@ -136,6 +126,14 @@ class EcogReferee:
         block = ahead[0][0] if ahead else self._blocks.current
         return [self._verdict(block, len(self._trials), "", self._measured, found)]
 
+    def last_traces(self) -> tuple[Rows, Rows] | None:
+        """Measured and reported angles of the trial that was judged last; None before the first."""
+        if not self._given:
+            return None
+        _, start, end = self._trials[self._given - 1]
+        rows = slice(max(0, start), max(0, end))
+        return self._truth.rows[rows], self._predicted.rows[rows]
+
     def open_trial(self) -> OpenTrial | None:
         if not self._packets:
             return None
@@ -148,7 +146,7 @@ class EcogReferee:
         n = self._rows_of_packet
         if n:
             held = np.minimum(np.arange(n), len(rows) - 1)
-            self._predicted.replace_last(rows[held])
+            self._predicted.replace_last(rows[held], given=min(n, len(rows)))
             self._last = rows[held[-1]]
 
     def _ranges(self) -> list[tuple[int, int, int]]:
@@ -193,10 +191,14 @@ class EcogReferee:
             self._constant_corr,
         )
         label = f"rows {start}-{start + len(truth) - 1}"
-        return self._verdict(block, in_block, label, len(truth), found)
+        held = self._predicted.held_in(max(0, start), max(0, start) + len(truth))
+        return self._verdict(block, in_block, label, len(truth), found, held)
 
-    def _verdict(self, block: int, trial: int, label: str, rows: int, found: Comparison) -> Verdict:
+    def _verdict(
+        self, block: int, trial: int, label: str, rows: int, found: Comparison, held: int = 0
+    ) -> Verdict:
         text = f"NRMSE {found.nrmse:.3f}, CORR {found.corr:.3f}"
+        text += f"; {held} of {rows} rows without a report: the last value held" if held else ""
         answer = Answer(None, None, rows / ANGLE_RATE, "s", None, text)
         share = trial_score(found.nrmse, found.corr)
         return Verdict(
@@ -212,6 +214,14 @@ def trial_score(nrmse: float, corr: float) -> float:
 def score(verdicts: Sequence[Verdict]) -> float:
     """A block is the mean of its trials, a session the mean of its blocks."""
     return mean([mean([v.share or 0.0 for v in block]) for block in by_block(verdicts)])
+
+
+def explain(verdicts: Sequence[Verdict]) -> list[str]:
+    return [
+        f"block {block[0].block}: {mean([v.share or 0.0 for v in block]):.4f}, "
+        f"the mean of {len(block)} trial{'s' * (len(block) > 1)}"
+        for block in by_block(verdicts)
+    ]
 
 
 class EcogTruth(TruthReader):
@@ -286,4 +296,5 @@ TRACK = Track(
     make_referee=EcogReferee,
     score=score,
     running=score,
+    explain=explain,
 )

@@ -40,6 +40,7 @@ BLOCKS, CLIPS_A_BLOCK = 7, 4
 CLIP_NUMBER_LEAD_S = 0.1
 """Section 2.2.1: the clip's number comes so long before its 240."""
 
+SECONDS_NAMED = 4
 MARGIN_S = 1
 """Section 3.1.3: the first and the last second of a clip do not count."""
 
@@ -156,7 +157,7 @@ class EmotionReferee:
             scored=bool(answers) or not began,
             right=right,
             share=mean(right),
-            reason=_summary(answers) if began else "its block never began",
+            reason=_summary(self._seconds_of(clip), answers) if began else "its block never began",
         )
 
     def _answers(self, clip: Clip) -> list[Answer]:
@@ -183,18 +184,32 @@ def _answer(second: int, decision: Decision | None, clip: Clip) -> Answer:
     return Answer(decision.result, said, second, "second", right, why)
 
 
-def _summary(answers: Sequence[Answer]) -> str:
+def _summary(seconds: range, answers: Sequence[Answer]) -> str:
     if not answers:
         return "no second lies wholly inside it: left out"
     right = sum(bool(answer.right) for answer in answers)
-    silent = sum(answer.when is None for answer in answers)
-    more = f", {silent} without a report" if silent else ""
-    return f"{right} of {len(answers)} seconds right{more}"
+    wrong: dict[str, list[int]] = {}
+    for second, answer in zip(seconds, answers, strict=True):
+        if not answer.right:
+            wrong.setdefault(answer.reason, []).append(second)
+    reasons = (f"{_which(those)}: {reason}" for reason, those in wrong.items())
+    return "; ".join([f"{right} of {len(answers)} seconds right", *reasons])
+
+
+def _which(seconds: list[int]) -> str:
+    """Which ones, where they are few, else how many."""
+    if len(seconds) > SECONDS_NAMED:
+        return f"{len(seconds)} seconds"
+    return f"second{'s' * (len(seconds) > 1)} {', '.join(map(str, seconds))}"
 
 
 def score(verdicts: Sequence[Verdict]) -> float:
     """Section 3.3: the mean over a subject's clips of the share of right seconds."""
     return mean([verdict.share or 0.0 for verdict in scored(verdicts)])
+
+
+def explain(verdicts: Sequence[Verdict]) -> list[str]:
+    return [f"the mean of {len(scored(verdicts))} clips"]
 
 
 class EmotionMask(CodeMask):
@@ -275,4 +290,5 @@ TRACK = Track(
     make_referee=EmotionReferee,
     score=score,
     running=score,
+    explain=explain,
 )

@@ -17,7 +17,7 @@ from tracks.reading import read_number, strip
 from tracks.track import VOID_REASONS, Track
 from tracks.trials import Label, Report, Trial, TrialReferee
 from tracks.truth import Angles, TruthEvent, TruthReader
-from tracks.verdict import Answer, Verdict, scored
+from tracks.verdict import Answer, Verdict, mean, scored
 
 CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ123456789_"
 """Decided: 101-136 in this order."""
@@ -53,6 +53,9 @@ FLASHES_THAT_COUNT = 3
 
 DEFAULTS = {"sequence_s": 1.8, "missing_trial_s": 9.0, "void_reasons": VOID_REASONS}
 """Decided: `sequence_s`, T_s of section 4.6, is 12 flashes of 150 ms. 4.8: missing or late, 9 s."""
+
+LEAST_SHARE_RIGHT = 0.5
+"""Section 4.6: with no more than this right, the score is 0 (decided: not only P is)."""
 
 
 def read(result: object) -> int | None:
@@ -117,13 +120,24 @@ def used_sequences(report: Report) -> int:
 
 
 def score(verdicts: Sequence[Verdict]) -> float:
-    """Section 4.6: ITR over the mean trial time; 0 where P <= 0.5 (decided: not only P is 0)."""
+    """Section 4.6: ITR over the mean trial time; 0 where P <= 0.5."""
     trials = scored(verdicts)
     right = sum(verdict.right[0] for verdict in trials)
-    if 2 * right <= len(trials):
+    if right <= LEAST_SHARE_RIGHT * len(trials):
         return 0.0
-    mean_s = sum(verdict.charged_s or 0.0 for verdict in trials) / len(trials)
-    return itr_bits_per_min(right, len(trials), len(CLASSES), mean_s)
+    return itr_bits_per_min(right, len(trials), len(CLASSES), _mean_s(trials))
+
+
+def explain(verdicts: Sequence[Verdict]) -> list[str]:
+    trials = scored(verdicts)
+    right = sum(verdict.right[0] for verdict in trials)
+    if right <= LEAST_SHARE_RIGHT * len(trials):
+        return [f"{right} of {len(trials)} right: more than half must be, so 0"]
+    return [f"{right} of {len(trials)} right, {_mean_s(trials):.4f} s a trial in the mean"]
+
+
+def _mean_s(trials: Sequence[Verdict]) -> float:
+    return mean([verdict.charged_s or 0.0 for verdict in trials])
 
 
 class ErpMask(CodeMask):
@@ -179,4 +193,5 @@ TRACK = Track(
     make_referee=ErpReferee,
     score=score,
     running=score,
+    explain=explain,
 )

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from tracks.errors import RuleError
+from tracks.reading import read_int
 
 # fmt: off
 NEUSEN_64 = (
@@ -57,6 +58,21 @@ def lead_permutation(have: Sequence[str], want: Sequence[str]) -> tuple[int, ...
     if missing:
         raise RuleError(f"leads not in the recording: {' '.join(missing)}; it has {' '.join(have)}")
     return tuple(places[_place(name)] for name in want)
+
+
+def chosen_leads(numbers: Sequence[object], count: int, of: int) -> tuple[int, ...]:
+    """A choice of leads by number, in its order: exactly `count` distinct ones of 1 to `of`."""
+    channels = [read_int(number) for number in numbers]
+    chosen = tuple(c for c in channels if c is not None and 1 <= c <= of)
+    if len(chosen) < len(channels):
+        wrong = next(n for n, c in zip(numbers, channels, strict=True) if c not in chosen)
+        raise RuleError(f"channels must be whole numbers of 1-{of}; got {wrong!r}")
+    if len(chosen) != count or len(set(chosen)) != count:
+        raise RuleError(
+            f"exactly {count} distinct channels must be chosen; "
+            f"got {len(chosen)}, {len(set(chosen))} of them distinct"
+        )
+    return chosen
 
 
 def _place(name: str) -> str:

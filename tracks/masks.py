@@ -7,7 +7,7 @@ hidden.
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,12 +44,10 @@ def recode(triggers: Triggers, codes: Mapping[int, int]) -> Triggers:
 
 
 def zeroed_outside(samples: Samples, windows: Sequence[tuple[int, int]]) -> Samples:
-    """The samples within the windows (start, stop), zeros elsewhere."""
-    keep = np.zeros(len(samples), dtype=bool)
-    for start, stop in windows:
-        keep[start:stop] = True
-    if keep.all():
+    """The samples within the windows (start, stop), which do not overlap; zeros elsewhere."""
+    if sum(max(0, stop - start) for start, stop in windows) == len(samples):
         return samples
-    shown: NDArray[Any] = np.zeros_like(samples)
-    shown[keep] = samples[keep]
+    shown: Samples = np.zeros(samples.shape, dtype=samples.dtype)
+    for start, stop in windows:
+        shown[start:stop] = samples[start:stop]
     return shown

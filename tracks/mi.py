@@ -30,15 +30,16 @@ SEGMENT_CODES = {
 }
 
 LIMITS_S = (2, 3, 4)
-"""T_k, section 6: the window of the k-th report, inclusive (6.1 "4 s inclusive")."""
+"""T_k, section 3.6 (1): the window of the k-th report, inclusive ("4 s inclusive")."""
 
-DEFAULTS = {"window_tolerance_s": 0.0, "void_reasons": VOID_REASONS}
-"""Decided: added to each T_k. The packet with 241 ends a trial anyway (2.1; "not 4 s": 2.2)."""
+DEFAULTS = {"window_tolerance_s": 0.0, "class_names": True, "void_reasons": VOID_REASONS}
+"""Decided: `window_tolerance_s` is added to each T_k; the packet with 241 ends a trial anyway (2.1;
+"not 4 s": 2.2). `class_names`: a report may be left, right or feet instead of 1, 2 or 3."""
 
 
-def read(result: object) -> int | None:
+def read(result: object, class_names: bool = True) -> int | None:
     """1, 2, 3, or (decided) left, right, feet in any case."""
-    if isinstance(result, str):
+    if class_names and isinstance(result, str):
         word = strip(result).lower()
         for number, name in CLASSES.items():
             if word == name:
@@ -48,7 +49,7 @@ def read(result: object) -> int | None:
 
 
 class MiReferee(TrialReferee):
-    """Section 6 (valid reports) and 8 (too many, missing, late); 7: when a trial's data begins."""
+    """Section 3.6 (valid reports), 3.7 (when a trial's data begins), 3.8 (many, missing, late)."""
 
     classes = CLASSES
     answers_wanted = len(LIMITS_S)
@@ -57,9 +58,10 @@ class MiReferee(TrialReferee):
     def __init__(self, subject: str, rate: Fraction, rules: Mapping[str, Any]) -> None:
         super().__init__(subject, rate)
         self._tolerance_s = exact(rules["window_tolerance_s"], "window_tolerance_s")
+        self._class_names = bool(rules["class_names"])
 
     def read(self, result: object) -> int | None:
-        return read(result)
+        return read(result, self._class_names)
 
     def begins(self, code: int) -> bool:
         return code == IMAGERY_START
@@ -97,11 +99,21 @@ class MiReferee(TrialReferee):
 
 
 def score(verdicts: Sequence[Verdict]) -> float:
-    """Section 6: the mean over k of ITR_k, P_k over all k-th reports of the session."""
+    """Section 3.6: the mean over k of ITR_k, P_k over all k-th reports of the session."""
     trials = scored(verdicts)
     if not trials:
         return 0.0
     return mean([_itr_k(trials, k, limit_s) for k, limit_s in enumerate(LIMITS_S)])
+
+
+def explain(verdicts: Sequence[Verdict]) -> list[str]:
+    trials = scored(verdicts)
+    return [
+        f"report {k + 1}, T = {limit_s} s: {sum(verdict.right[k] for verdict in trials)} of "
+        f"{len(trials)} right, {_itr_k(trials, k, limit_s):.4f} bits/min"
+        for k, limit_s in enumerate(LIMITS_S)
+        if trials
+    ]
 
 
 def _itr_k(trials: Sequence[Verdict], k: int, limit_s: float) -> float:
@@ -194,4 +206,5 @@ TRACK = Track(
     make_referee=MiReferee,
     score=score,
     running=score,
+    explain=explain,
 )

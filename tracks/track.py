@@ -49,6 +49,7 @@ class Track:
     choose_leads: how many leads a decoder must choose before any data, or None for all.
     defaults: the decided rules that a contest file can change, by name.
     read: the class that a result names, or None. running: the score while a session still runs.
+    explain: how a session's score comes about, in lines for a human.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Track:
     make_referee: Callable[[str, Fraction, Mapping[str, Any]], Referee]
     score: Score
     running: Score
+    explain: Callable[[Sequence[Verdict]], list[str]]
     lead_kinds: Mapping[str, str]
     choose_leads: int | None = None
 
@@ -89,7 +91,7 @@ class Track:
         rules = dict(self.defaults)
         for name, value in changes.items():
             if name in rules and value is not None:
-                rules[name] = _checked(name, value)
+                rules[name] = _checked(name, value, self.defaults[name])
         return rules
 
     def packet_samples_at(self, rate: float) -> int:
@@ -97,7 +99,13 @@ class Track:
         return max(1, round(self.packet_samples * exact_rate(rate) / self.rate))
 
 
-def _checked(name: str, value: Any) -> Any:
+def _checked(name: str, value: Any, default: Any) -> Any:
+    if default is None and value == "off":  # as `bci-judge init` spells it, TOML having no null
+        return None
+    if isinstance(default, bool):
+        if not isinstance(value, bool):
+            raise RuleError(f"{name} must be true or false, got {value!r}")
+        return value
     if name == "void_reasons":
         if not isinstance(value, list | tuple) or not all(isinstance(v, str) for v in value):
             raise RuleError(f"void_reasons must be a list of words, got {value!r}")

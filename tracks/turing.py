@@ -47,10 +47,11 @@ SSVEP_HZ = {3: 15.4, 4: 15.5, 5: 15.6, 6: 15.7}
 CUE_S, TASK_S, ACTION_S = 3, 5, 5
 
 LIMIT_S = 5
-"""Section 8.2: used data below it (decided: 9.9.2 also says "more than 5 s")."""
+"""Section 8.2: the used data of a report, at most (`limit_inclusive`) or below."""
 
-DEFAULTS = {"missing_trial_s": 5.0, "void_reasons": VOID_REASONS}
-"""Decided: an unreported or missing trial is charged with `missing_trial_s`."""
+DEFAULTS = {"limit_inclusive": False, "missing_trial_s": 5.0, "void_reasons": VOID_REASONS}
+"""Decided: a report with 5 s is late (8.2 says "below 5 s", 9.9.2 "more than 5 s"); an unreported or
+missing trial is charged with `missing_trial_s`."""
 
 SCORE_FACTOR = 200
 """K, section 9.7.2."""
@@ -75,6 +76,7 @@ class TuringReferee(TrialReferee):
     def __init__(self, subject: str, rate: Fraction, rules: Mapping[str, Any]) -> None:
         super().__init__(subject, rate)
         self._missing_s = float(exact(rules["missing_trial_s"], "missing_trial_s"))
+        self._inclusive = bool(rules["limit_inclusive"])
 
     def read(self, result: object) -> int | None:
         return read(result)
@@ -93,9 +95,11 @@ class TuringReferee(TrialReferee):
         )
 
     def _late(self, report: Report) -> str:
-        if report.used < LIMIT_S * self.rate:
+        limit = LIMIT_S * self.rate
+        if report.used < limit or (self._inclusive and report.used == limit):
             return ""
-        return f"report at {self.seconds(report.used):.2f} s: must be below {LIMIT_S:.2f} s"
+        most = f"limit {LIMIT_S:.2f} s" if self._inclusive else f"must be below {LIMIT_S:.2f} s"
+        return f"report at {self.seconds(report.used):.2f} s: {most}"
 
 
 def score(verdicts: Sequence[Verdict]) -> float:
@@ -113,6 +117,21 @@ def block_score(block: Sequence[Verdict]) -> float:
         if right == wanted:
             return _rate(right, used_s)
     return 0.0
+
+
+def explain(verdicts: Sequence[Verdict]) -> list[str]:
+    return [_explain_block(block) for block in by_block(verdicts)]
+
+
+def _explain_block(block: Sequence[Verdict]) -> str:
+    wanted = needed(len(block))
+    right = sum(verdict.right[0] for verdict in block)
+    begin = f"block {block[0].block}: {right} of {len(block)} right, {wanted} needed"
+    points = block_score(block)
+    if right < wanted or not points:
+        return f"{begin}: 0"
+    used_s = SCORE_FACTOR * wanted / points
+    return f"{begin} and reached with {used_s:.2f} s: {SCORE_FACTOR} * {wanted} / L = {points:.4f}"
 
 
 def needed(trials: int) -> int:
@@ -215,4 +234,5 @@ TRACK = Track(
     make_referee=TuringReferee,
     score=score,
     running=running,
+    explain=explain,
 )

@@ -1,12 +1,13 @@
 """A scored run, for a human to read: each trial, what was reported when, what counted, why not."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tracks.run import Run
+from tracks.run import Run, SessionState
 from tracks.verdict import Answer, Refusal, Verdict, brief
 
 _SHOWN_ANSWERS = 6
@@ -19,21 +20,30 @@ def render(run: Run) -> RenderableType:
     unit = result["unit"]
     tables = [_session(run, _safe(s.subject), s.referee.verdicts()) for s in run.sessions]
     lines = [
-        Text.assemble(
-            (f"{_safe(session['subject'])}: ", "bold"),
-            f"{session['score']:.4f} {unit}",
-            _accuracy(session),
-        )
-        for session in result["sessions"]
+        line
+        for state, session in zip(run.sessions, result["sessions"], strict=True)
+        for line in (_score(session, unit), *_how(run, state))
     ]
     team = _safe(result["team"])
     total = Text(f"{team} · {result['track']} · {result['score']:.4f} {unit}", "bold")
     return Group(*tables, *_refusals(run.refusals()), *lines, *_ending(run), total)
 
 
+def _score(session: dict[str, Any], unit: str) -> Text:
+    name = (f"{_safe(session['subject'])}: ", "bold")
+    return Text.assemble(name, f"{session['score']:.4f} {unit}", _accuracy(session))
+
+
+def _how(run: Run, session: SessionState) -> list[Text]:
+    """How the session's score comes about; of a run that scores nothing there is no more to say."""
+    assert run.track is not None
+    told = [] if run.void else run.track.explain(session.referee.verdicts())
+    return [Text(f"  {line}", "dim") for line in told]
+
+
 def _session(run: Run, subject: str, verdicts: Iterable[Verdict]) -> Table:
     assert run.track is not None
-    title = Text(f"{run.track.title}, subject {subject}")
+    title = Text(f"{run.track.title}, subject {subject} (blocks and trials count from 0)")
     table = Table(title=title, title_justify="left")
     for heading in ("block", "trial", "label"):
         table.add_column(heading)
@@ -46,7 +56,7 @@ def _session(run: Run, subject: str, verdicts: Iterable[Verdict]) -> Table:
             Text(verdict.label or "-"),
             Text(_reported(verdict.answers)),
             _counts(verdict),
-            Text(verdict.reason),
+            Text(_why_not(verdict)),
         )
     return table
 
@@ -61,7 +71,7 @@ def _reported(answers: tuple[Answer, ...]) -> str:
 def _answer(answer: Answer) -> str:
     assert answer.when is not None
     if answer.said is None and answer.result is None and answer.right is None:
-        return f"{answer.when:.2f} {answer.unit}"
+        return f"{answer.when:.2f} {answer.unit} of angles"
     what = answer.said if answer.said is not None else brief(answer.result)
     return f"{what} ({_when(answer.when, answer.unit)})"
 
@@ -84,6 +94,17 @@ def _counts(verdict: Verdict) -> Text:
         Text("right", "green") if flag else Text("wrong", "red") for flag in verdict.right
     )
     return marks if verdict.charged_s is None else marks + Text(f", {verdict.charged_s:.2f} s")
+
+
+def _why_not(verdict: Verdict) -> str:
+    """Why the trial counts as it does, and why the reports beyond those asked for do not."""
+    asked = len(verdict.right)
+    beyond = verdict.answers[asked:] if verdict.scored and asked else ()
+    if not beyond:
+        return verdict.reason
+    last = len(verdict.answers)
+    which = f"report {last}" if len(beyond) == 1 else f"reports {asked + 1}-{last}"
+    return "; ".join(filter(None, (verdict.reason, f"{which}: {beyond[0].reason}")))
 
 
 def _refusals(refusals: list[Refusal]) -> list[RenderableType]:

@@ -52,12 +52,24 @@ def test_a_broken_log_is_an_error_of_ours(tmp_path):
                 "left instead of feet",
                 "no report 3",
                 "before a trial's first packet",
+                "report 4: beyond the three",
                 "S01: 0.5699 bits/min (15 of 36 right)",
+                "report 1, T = 2 s: 4 of 12 right, 0.0000 bits/min",
                 "t2 · mi · 0.5699 bits/min",
                 "ended as finished",
             ],
         ),
-        ("turing-5", ["no report: wrong, charged 5 s", "wrong, 5.00 s", "Right-MI (13.12 s)"]),
+        (
+            "turing-5",
+            [
+                "no report: wrong, charged 5 s",
+                "wrong, 5.00 s",
+                "Right-MI (13.12 s)",
+                "report 2: only the first report counts",
+                "block 0: 3 of 7 right, 6 needed: 0",
+            ],
+        ),
+        ("turing-1", ["report at 5.00 s: must be below 5.00 s", "missing: its trigger never came"]),
         (
             "erp-1",
             [
@@ -65,10 +77,32 @@ def test_a_broken_log_is_an_error_of_ours(tmp_path):
                 "Y (4 sequences), H (4 sequences)",
                 "U instead of 6",
                 "right, 7.20 s",
+                "2 of 4 right: more than half must be, so 0",
             ],
         ),
-        ("emotion-2", ["6 of 7 seconds right", "1 more", "'3' (second 30)"]),
-        ("ecog-1", ["rows 44-293", "NRMSE", "not rows of 8 numbers within +-1e+06"]),
+        ("erp-2", ["report after the trial's end (241): wrong, charged 9 s"]),
+        (
+            "emotion-2",
+            [
+                "6 of 7 seconds right",
+                "1 more",
+                "'3' (second 30)",
+                "second 30: '3' is no int of 0-8",
+                "the mean of 8 clips",
+            ],
+        ),
+        ("emotion-4", ["second 12: took 0.51 s, limit 0.5 s", "second 9: no report"]),
+        (
+            "ecog-1",
+            [
+                "rows 44-293",
+                "1.25 s of angles",
+                "NRMSE",
+                "rows without a report: the last value held",
+                "not rows of 8 numbers within +-1e+06",
+                "block 0: 55.6690, the mean of 3 trials",
+            ],
+        ),
         ("mi-1", ["ended as timeout: every session and the run score 0", "S02: 0.0000"]),
     ],
 )
@@ -114,3 +148,20 @@ def test_a_log_without_an_end_is_said_to_have_none(tmp_path):
     assert "subject [bold]S" in text
     assert "[red]t[/]" in text  # what a team wrote is shown, not obeyed
     assert "'[link=x][link=x]" in text
+
+
+def test_many_reports_too_many_are_said_once(tmp_path):
+    path = tmp_path / "run.jsonl"
+    lines = [
+        {"kind": "run", "v": 1, "track": "mi", "team": "t", "rules": {}},
+        {"kind": "session", "subject": "S", "rate": 1000},
+        {"kind": "truth", "blocks": [[1]]},
+        {"kind": "packet", "start": 0, "n": 40, "triggers": [[0, 200]]},
+        {"kind": "packet", "start": 40, "n": 40, "triggers": []},
+        *({"kind": "report", "result": 1} for _ in range(6)),
+    ]
+    path.write_text("\n".join(map(json.dumps, lines)))
+    console = Console(width=200)
+    with console.capture() as capture:
+        console.print(render(score_run(path)))
+    assert "right right right │ reports 4-6: beyond the three" in capture.get()

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tracks import TRACKS
+from tracks.registry import TRACKS
 from tracks.run import Run
 
 

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tracks import TRACKS, ecog, emotion, erp, mi, turing
+from tracks import ecog, emotion, erp, mi, turing
 from tracks.itr import itr_bits_per_min
+from tracks.registry import TRACKS
 from tracks.seconds import SecondGrid
 from tracks.verdict import Verdict
 

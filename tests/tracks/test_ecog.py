@@ -414,3 +414,114 @@ def test_the_live_score_begins_anew_with_each_trial(new_log):
         log.packet().report(guess[8 * part : 8 * part + 8].tolist())
     first, second = (trial_score(truth[s:e], guess[s:e]) for s, e in [(0, 8), (8, 16)])
     assert log.run().standing().score == pytest.approx((first + second) / 2)
+
+
+def test_rows_without_a_report_are_counted_trial_by_trial(new_log):
+    truth = truth_rows(40)
+    trials = [{"block": 0, "start": a, "end": b} for a, b in ((0, 8), (8, 24), (20, 40))]
+    log = new_log("ecog").truth(angles=truth.tolist(), trials=trials)
+    log.packet().report(truth[:8].tolist()).packet().report(truth[8:10].tolist())
+    log.packet().packet().report([row(1)] * 99)  # the fifth packet never comes
+    held = [verdict.reason.partition("; ")[2] for verdict in log.run().verdicts()]
+    assert held == [
+        "",
+        "14 of 16 rows without a report: the last value held",
+        "12 of 20 rows without a report: the last value held",
+    ]
+
+
+def test_the_traces_of_the_trial_judged_last_can_be_shown(new_log):
+    truth, guess = truth_rows(32), truth_rows(32)
+    trials = [{"block": 0, "start": 0, "end": 6}, {"block": 0, "start": 8, "end": 15}]
+    log = new_log("ecog").truth(angles=truth.tolist(), trials=trials).packet()
+    log.report(guess[:8].tolist())
+    assert log.run().sessions[0].referee.last_traces() is None
+    log.packet()
+    measured, reported = log.run().sessions[0].referee.last_traces()
+    assert (measured.tolist(), reported.tolist()) == (truth[:6].tolist(), guess[:6].tolist())
+    log.report(guess[8:16].tolist()).packet()
+    measured, reported = log.run().sessions[0].referee.last_traces()
+    assert (measured.tolist(), reported.tolist()) == (truth[8:15].tolist(), guess[8:15].tolist())
+
+
+def test_the_score_is_explained_block_by_block(new_log):
+    truth = truth_rows(32)
+    ends = ((0, 0, 8), (0, 8, 16), (1, 16, 32))
+    trials = [{"block": block, "start": start, "end": end} for block, start, end in ends]
+    log = new_log("ecog").truth(angles=truth.tolist(), trials=trials)
+    for at in range(0, 32, 8):
+        log.packet().report(truth[at : at + 8].tolist())
+    assert ecog.explain(log.run().verdicts()) == [
+        "block 0: 100.0000, the mean of 2 trials",
+        "block 1: 100.0000, the mean of 1 trial",
+    ]
+
+
+def test_the_trial_that_runs_is_the_first_one_not_judged(new_log):
+    truth, guess = truth_rows(40), truth_rows(40)
+    ranges = [(0, 0, 8), (1, 8, 16), (1, 16, 32), (2, 32, 40)]
+    trials = [{"block": b, "start": s, "end": e} for b, s, e in ranges]
+    log = new_log("ecog").truth(angles=truth.tolist(), trials=trials)
+    for part in range(4):
+        log.packet().report(guess[8 * part : 8 * part + 8].tolist())
+    one, two, three = (trial_score(truth[s : s + 8], guess[s : s + 8]) for s in (0, 8, 16))
+    assert log.run().standing().score == pytest.approx((one + (two + three) / 2) / 2)
+
+
+@pytest.mark.parametrize("bad", [math.inf, -math.inf, math.nan])
+def test_one_number_that_is_not_finite_spoils_the_truth(bad):
+    rows = truth_rows(3)
+    rows[1, 4] = bad
+    with pytest.raises(RuleError, match="finite"):
+        as_rows(rows.tolist())
+
+
+def test_the_live_score_is_exact_for_small_movements_about_a_large_angle():
+    truth = RNG.normal(9e5, 1, (400, 8))
+    guess = truth + RNG.normal(0, 1, (400, 8))
+    live = Moments()
+    for at in range(0, 400, 8):
+        live.add(truth[at : at + 8], guess[at : at + 8])
+    found, wanted = live.compare(1, 0), compare(truth, guess, 1, 0)
+    assert found.corr == pytest.approx(wanted.corr, abs=1e-6)
+    assert found.nrmse == pytest.approx(wanted.nrmse, rel=1e-6)
+
+
+@pytest.mark.parametrize("tiny", ["truth", "prediction"])
+def test_the_live_score_knows_no_correlation_with_a_variance_of_0_in_double_precision(tiny):
+    """Squares of 1e-162 are 0, the square of their sum is not: rounding must give no number below 0."""
+    moving, still = RNG.normal(50, 10, (1000, 8)), np.full((1000, 8), 1e-162)
+    still[0] = 0
+    live = Moments()
+    live.add(*((still, moving) if tiny == "truth" else (moving, still)))
+    assert live.compare(1.0, 0.25).corr == 0.25
+
+
+def test_no_trial_is_judged_before_its_first_row_has_come(new_log):
+    trials = [{"block": 0, "start": 0, "end": 1}]
+    log = new_log("ecog").truth(angles=truth_rows(8).tolist(), trials=trials)
+    assert log.run().sessions[0].given == []
+    assert log.packet().run().sessions[0].given == []
+    assert len(log.packet().run().sessions[0].given) == 1
+
+
+@pytest.mark.parametrize(("start", "end", "shown"), [(-3, 5, 5), (-5, -1, 0), (-5, 0, 0)])
+def test_traces_have_no_rows_before_the_first(new_log, start, end, shown):
+    truth = truth_rows(16)
+    trials = [{"block": 0, "start": start, "end": end}]
+    log = new_log("ecog").truth(angles=truth.tolist(), trials=trials).packet().packet()
+    measured, reported = log.run().sessions[0].referee.last_traces()
+    assert measured.tolist() == truth[:shown].tolist()
+    assert len(reported) == shown
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "rows"), [(0, 8, 8), (-3, 5, 5), (-5, 0, 0), (-5, -1, 0), (-5, 1, 1)]
+)
+def test_a_trial_has_no_rows_before_the_first(new_log, start, end, rows):
+    trials = [{"block": 0, "start": start, "end": end}]
+    log = new_log("ecog").truth(angles=truth_rows(16).tolist(), trials=trials).packet().packet()
+    verdict = log.run().verdicts()[0]
+    assert verdict.scored == bool(rows)
+    held = f"{rows} of {rows} rows without a report: the last value held"
+    assert verdict.reason.endswith(held if rows else "no rows of angles: left out")

@@ -273,7 +273,10 @@ def test_each_second_says_why_it_is_wrong(new_log):
         "no report",
         "took 0.7 s, limit 0.5 s",
     ]
-    assert verdict.reason == "1 of 5 seconds right, 1 without a report"
+    assert verdict.reason == (
+        "1 of 5 seconds right; second 2: disgust instead of anger; second 3: '0' is no int of 0-8; "
+        "second 4: no report; second 5: took 0.7 s, limit 0.5 s"
+    )
     assert [answer.said for answer in verdict.answers] == ["anger", "disgust", None, None, None]
     assert [answer.when for answer in verdict.answers] == [1, 2, 3, None, 5]
 
@@ -298,3 +301,25 @@ def test_without_a_242_there_is_nothing_to_decide_on(new_log):
     log = new_log("emotion").packets(5)
     assert not log.run().asks
     assert len(log.report(0).run().refusals()) == 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"), [(2, "seconds 1, 2"), (4, "seconds 1, 2, 3, 4"), (5, "5 seconds")]
+)
+def test_seconds_that_are_wrong_alike_are_named_together(new_log, wrong, named):
+    log = seconds(
+        new_log("emotion").truth(clips=[clip(0.2, 8.2)]), 0, *[1] * wrong, *[0] * (6 - wrong)
+    )
+    reason = log.run().verdicts()[0].reason
+    assert reason == f"{6 - wrong} of 6 seconds right; {named}: disgust instead of anger"
+
+
+def test_the_score_is_explained(new_log):
+    log = seconds(new_log("emotion").truth(clips=[clip(0.2, 4.2), clip(0.2, 2)]), 0)
+    assert emotion.explain(log.run().verdicts()) == ["the mean of 1 clips"]
+
+
+@pytest.mark.parametrize("off", ["off", None])
+def test_the_limit_can_be_said_to_be_off(new_log, off):
+    log = new_log("emotion", rules={"decision_limit_s": off}).truth(clips=[clip(0.2, 3.2)])
+    assert right(seconds(log, 5).packets(5).report(0, elapsed_s=99)) == (True,)

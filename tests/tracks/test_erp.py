@@ -5,6 +5,7 @@ from math import log2
 import pytest
 
 from tracks import erp
+from tracks.verdict import Verdict
 
 
 def flashes(log, *codes):
@@ -197,3 +198,13 @@ def test_every_character_is_the_only_one_in_its_pair_of_groups():
     pairs = [tuple(g for g in erp.GROUPS if c in erp.GROUPS[g]) for c in erp.CHARACTERS]
     assert all(len(pair) == 2 for pair in pairs)
     assert len(set(pairs)) == 36
+
+
+def test_the_score_is_explained(new_log):
+    trials = [
+        Verdict("S", 0, n, "A", (), scored=True, right=(n < 3,), charged_s=1.8 + n)
+        for n in range(4)
+    ]
+    assert erp.explain(trials) == ["3 of 4 right, 3.3000 s a trial in the mean"]
+    assert erp.explain(trials[2:]) == ["1 of 2 right: more than half must be, so 0"]
+    assert erp.explain(trials[3:]) == ["0 of 1 right: more than half must be, so 0"]

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tracks import TRACKS
 from tracks.mi import MiMask
+from tracks.registry import TRACKS
 from tracks.turing import TASKS_OF_BEHAVIOUR
 
 RATE = {"mi": 100, "turing": 50, "emotion": 50, "ecog": 100, "erp": 50}

@@ -178,3 +178,19 @@ def test_facts_of_the_document():
     assert (mi.CUE_S, mi.IMAGERY_S, mi.REST_S) == (2, 4, 2)
     assert mi.LIMITS_S == (2, 3, 4)
     assert track.defaults["window_tolerance_s"] == 0
+
+
+@pytest.mark.parametrize(("class_names", "right"), [(True, True), (False, False)])
+def test_words_are_read_where_the_contest_takes_them(new_log, class_names, right):
+    log = new_log("mi", rules={"class_names": class_names}).truth(blocks=[[1]])
+    assert rights(trial(log, (50, "Left"), (60, 1), (99, "1"))) == [(right, True, True)]
+
+
+def test_the_score_is_explained_report_by_report(new_log):
+    log = trial(new_log("mi").truth(blocks=[[1]]), (50, 1), (60, 2), (99, 1))
+    assert mi.explain(log.run().verdicts()) == [
+        "report 1, T = 2 s: 1 of 1 right, 47.5489 bits/min",
+        "report 2, T = 3 s: 0 of 1 right, 0.0000 bits/min",
+        "report 3, T = 4 s: 1 of 1 right, 23.7744 bits/min",
+    ]
+    assert mi.explain(new_log("mi").run().verdicts()) == []

@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from tracks import TRACKS
 from tracks.errors import RuleError
+from tracks.registry import TRACKS
 from tracks.run import Run
 
 RUN = {"kind": "run", "v": 1, "track": "turing", "team": "t", "rules": {}}
@@ -89,6 +89,9 @@ BROKEN = [
     ([{**RUN, "rules": {"missing_trial_s": True}}], "missing_trial_s must be a number"),
     ([{**RUN, "rules": {"missing_trial_s": float("nan")}}], "must be a finite number"),
     ([{**RUN, "rules": {"void_reasons": "timeout"}}], "void_reasons must be a list"),
+    ([{**RUN, "rules": {"void_reasons": ["timeout", 1]}}], "void_reasons must be a list"),
+    ([{**RUN, "rules": {"limit_inclusive": 1}}], "limit_inclusive must be true or false, got 1"),
+    ([{**RUN, "rules": {"missing_trial_s": "off"}}], "missing_trial_s must be a number, got 'off'"),
     ([RUN, {"kind": "session", "rate": 250}], "field `subject`"),
     ([RUN, {"kind": "session", "subject": "S"}], "field `rate`"),
     ([RUN, {**SESSION, "rate": 0}], "rate must be above 0 Hz"),
@@ -242,3 +245,29 @@ def test_without_a_label_a_session_of_any_track_scores_0(new_log, track):
 def test_a_rate_may_be_as_low_as_it_likes(new_log):
     log = new_log("turing", rate=0.5).truth(blocks=[[1]]).packet(16).packet(n=2).report(1)
     assert log.run().verdicts()[0].charged_s == 4.0
+
+
+@pytest.mark.parametrize(
+    ("track", "truth"),
+    [
+        ("turing", {"blocks": [[1]]}),
+        ("turing", {"block": 0, "label": 1}),
+        ("emotion", {"clips": []}),
+        ("ecog", {"angles": [[0.0] * 8]}),
+        ("ecog", {"trials": []}),
+    ],
+)
+def test_any_kind_of_truth_makes_a_log_one_that_can_be_scored(new_log, track, truth):
+    assert not new_log(track).run().has_truth
+    assert not new_log(track).truth(note="none").run().has_truth
+    assert new_log(track).truth(**truth).truth(note="none").run().has_truth
+
+
+def test_what_is_shown_live_is_of_the_last_session(new_log):
+    log = new_log("emotion").packet(242).packets(5)
+    assert log.run().asks
+    log.session("S02")
+    assert (log.run().standing().subject, log.run().standing().open) == ("S02", None)
+    assert not log.run().asks
+    assert log.packet(242).packets(10).run().asks
+    assert log.run().standing().open.trial == 1

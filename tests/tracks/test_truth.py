@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tracks import TRACKS
 from tracks.errors import RuleError, TruthError
+from tracks.registry import TRACKS
 from tracks.truth import read_truth
 
 
@@ -179,9 +179,14 @@ def test_a_recording_without_a_label_is_refused(track):
         read(track, ((0, 250), (1, 242), (99, 243)))
 
 
-def test_a_trigger_outside_its_block_is_refused():
-    with pytest.raises(TruthError, match="trigger 11 outside its piece"):
-        read("mi", ((100, 11),), n=100)
+@pytest.mark.parametrize(("offset", "sample"), [(-1, 199), (10, 210)])
+def test_a_trigger_outside_its_piece_is_refused(offset, sample):
+    reader = TRACKS["mi"].truth(1000)
+    reader.step(1, 200, 10, ((0, 242), (9, 11)))
+    with pytest.raises(
+        TruthError, match=rf"block 1, sample {sample} .*trigger 21 outside its piece"
+    ):
+        reader.step(1, 200, 10, ((offset, 21),))
 
 
 def test_ecog_reads_angles_and_trials_in_rows_of_the_session():

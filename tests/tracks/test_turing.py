@@ -187,3 +187,22 @@ def test_facts_of_the_document():
     assert (turing.CUE_S, turing.TASK_S, turing.ACTION_S) == (3, 5, 5)
     assert turing.behaviour_of(79) == 9
     assert turing.behaviour_of(80) is None
+
+
+@pytest.mark.parametrize(("packets", "right"), [(124, True), (125, True), (126, False)])
+def test_exactly_5_s_are_in_time_where_the_contest_says_so(new_log, packets, right):
+    log = trial(new_log("turing", rules={"limit_inclusive": True}).truth(blocks=[[1]]), packets, 1)
+    assert outcome(log) == [(right, packets * 0.04)]
+    if not right:
+        assert log.run().verdicts()[0].reason == "report at 5.04 s: limit 5.00 s"
+
+
+def test_the_score_is_explained_block_by_block(new_log):
+    log = new_log("turing").truth(blocks=[[1, 1], [1], [2]]).packet(242)
+    trial(trial(log, 25, 1), 50, 1).packet(242)
+    trial(trial(log, 25, 2).packet(242), 10, 2)
+    assert turing.explain(log.run().verdicts()) == [
+        "block 0: 2 of 2 right, 2 needed and reached with 3.00 s: 200 * 2 / L = 133.3333",
+        "block 1: 0 of 1 right, 1 needed: 0",
+        "block 2: 1 of 1 right, 1 needed and reached with 0.40 s: 200 * 1 / L = 500.0000",
+    ]
