@@ -11,6 +11,22 @@ Triggers: TypeAlias = tuple[tuple[int, int], ...]
 """(offset in the packet, code), in order of their offset; several may share a sample."""
 
 
+def with_trigger(samples: FloatArray, triggers: Triggers) -> FloatArray:
+    """(n, leads) -> (n, leads + 1): TRIGGER last; of several codes on one sample the last shows."""
+    whole = np.empty((len(samples), samples.shape[1] + 1), dtype=np.float32)
+    whole[:, :-1] = samples
+    whole[:, -1] = 0.0
+    for offset, code in triggers:
+        whole[offset, -1] = code
+    return whole
+
+
+def column_triggers(samples: FloatArray) -> Triggers:
+    """The triggers that the TRIGGER channel of these samples says: one a sample, none of code 0."""
+    column = samples[:, -1]
+    return tuple((offset, int(column[offset])) for offset in column.nonzero()[0].tolist())
+
+
 @dataclass(frozen=True, slots=True)
 class Packet:
     """Samples that arrive together, and where they belong.

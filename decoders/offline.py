@@ -9,14 +9,13 @@ from dataclasses import dataclass, field
 from time import thread_time
 from typing import Any
 
-import numpy as np
-
 from bci_stream.errors import RuleError
-from bci_stream.packet import FloatArray, Packet, SignalInfo, Triggers
+from bci_stream.packet import Packet, SignalInfo, with_trigger
 from decoders.decoder import ChannelChooser, Decoder
 from replay.source import Session
-from tracks import TRACKS, Track
+from tracks.registry import TRACKS
 from tracks.run import Run
+from tracks.track import Track
 from tracks.truth import read_truth
 
 Event = dict[str, Any]
@@ -79,11 +78,6 @@ def track_of(name: str) -> Track:
     return TRACKS[name]
 
 
-def packet_samples_of(track: Track, rate: float) -> int:
-    """The track's packet at a recording's own rate, in whole samples."""
-    return max(1, round(track.packet_samples * rate / track.rate))
-
-
 def introduce(
     track: Track, decoder: Decoder, session: Session
 ) -> tuple[SignalInfo, list[int] | None]:
@@ -93,7 +87,7 @@ def introduce(
         subject=session.subject,
         rate=session.rate,
         leads=session.leads,
-        packet_samples=packet_samples_of(track, session.rate),
+        packet_samples=track.packet_samples_at(session.rate),
     )
     if track.choose_leads is None or len(session.leads) <= track.choose_leads:
         return info, None
@@ -124,7 +118,7 @@ def wire_packets(
     """A session as the wire carries it."""
     mask = track.mask(session.rate)
     total, sent = session.n_samples, 0
-    for raw in session.packets(packet_samples_of(track, session.rate)):
+    for raw in session.packets(track.packet_samples_at(session.rate)):
         samples, triggers = mask.step(raw.samples, raw.triggers)
         sent += len(samples)
         yield Packet(
@@ -135,15 +129,6 @@ def wire_packets(
             subject=session.subject,
             finish=last_session and sent == total,
         )
-
-
-def with_trigger(samples: FloatArray, triggers: Triggers) -> FloatArray:
-    """(n, leads) -> (n, leads + 1): TRIGGER last; of several codes on one sample the last shows."""
-    whole = np.zeros((len(samples), samples.shape[1] + 1), dtype=np.float32)
-    whole[:, :-1] = samples
-    for offset, code in triggers:
-        whole[offset, -1] = code
-    return whole
 
 
 def truth_line(track: Track, session: Session) -> Event:

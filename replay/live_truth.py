@@ -2,7 +2,7 @@
 
 from bci_stream.errors import TruthError
 from bci_stream.packet import Triggers
-from tracks import Track
+from tracks.track import Track
 from tracks.truth import TruthEvent
 
 

@@ -10,9 +10,11 @@ from bci_stream.wire.messages import (
     Hello,
     Join,
     Message,
+    Next,
     Offer,
     Ready,
     Refused,
+    Report,
     ResultsMessage,
     Welcome,
 )
@@ -23,10 +25,13 @@ CheckChannels = Callable[[list[int]], object]
 
 @dataclass
 class Guest:
-    """A team, as far as the replay knows it."""
+    """A team, as far as the replay knows it. numbers: how many of its numbered messages were heard."""
 
     name: str
     channels: dict[str, list[int]] = field(default_factory=dict)
+    plain: bool = False
+    asks: bool = False
+    numbers: int = 0
     ready: bool = False
     done: bool = False
 
@@ -64,6 +69,13 @@ class Lobby:
     def all_ready(self) -> bool:
         return bool(self.guests) and all(guest.ready for guest in self.guests.values())
 
+    def token(self, team: str) -> bytes:
+        return self._tokens(team) or b""
+
+    def all_plain(self) -> bool:
+        """Whether every team can do without the notes of plain packets."""
+        return all(guest.plain for guest in self.guests.values())
+
     def hear(self, signed: str) -> tuple[ResultsMessage | None, list[Message]]:
         """What a team said, where it can be believed, and what to answer."""
         message = self._ear.hear(signed)
@@ -72,6 +84,10 @@ class Lobby:
         if isinstance(message, Join):
             return message, [self._join(message)]
         guest = self.guests.get(message.team) if message else None
+        if self._one_team and isinstance(message, Next | Report | Done):
+            in_order = guest is not None and counted(guest, message.n)
+            if not in_order:
+                return None, []
         if guest is not None and isinstance(message, Ready):
             guest.ready = True
         if guest is not None and isinstance(message, Done):
@@ -86,10 +102,17 @@ class Lobby:
         except RuleError as error:
             return Refused(self._offer.run, join.team, str(error))
         self._only = join.team
-        guest = self.guests.setdefault(join.team, Guest(join.team, join.channels))
-        token = self._tokens(join.team) or b""
-        signal = self._signal_for(join.team, guest.channels)
-        return Welcome(self._offer.run, join.team, signal, proof(self._offer.run, join.team, token))
+        new = Guest(join.team, join.channels, join.plain, join.asks)
+        return self._welcome(self.guests.setdefault(join.team, new))
+
+    def welcomes(self) -> list[Message]:
+        """What each guest was told, for a judge that came after them."""
+        return [self._welcome(guest) for guest in self.guests.values()]
+
+    def _welcome(self, guest: Guest) -> Message:
+        run, team = self._offer.run, guest.name
+        signal = self._signal_for(team, guest.channels)
+        return Welcome(run, team, signal, proof(run, team, self.token(team)))
 
     def _refuse(self, join: Join, reason: str) -> Refused:
         return Refused(self._offer.run, join.team, reason, elsewhere=True)
@@ -104,3 +127,15 @@ class Lobby:
                     f"{len(self._offer.leads)} are needed for each of {self._offer.subjects}"
                 )
             self._check_channels(join.channels[subject])
+
+
+def counted(guest: Guest, n: int) -> bool:
+    """Whether this is the team's next numbered message (an unnumbered one is).
+
+    What is older is said again for the judge. A number that is left out could be filled in later, when
+    the team has seen more: so nothing counts, and no packet leaves, before it has come.
+    """
+    if n not in (-1, guest.numbers):
+        return False
+    guest.numbers += 1
+    return True

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from bci_stream.packet import Packet, Triggers
+from bci_stream.errors import BciError
+from bci_stream.packet import Packet, with_trigger
 from replay.live_truth import LiveTruth
 from replay.program import Program
 from replay.source import RawPacket, Session
@@ -46,9 +45,7 @@ def _session_packets(
         leads, triggers = raw.samples, raw.triggers
         if mask is not None:
             leads, triggers = mask.step(leads, triggers)
-        samples = np.empty((len(leads), leads.shape[1] + 1), dtype=np.float32)
-        samples[:, :-1] = leads
-        samples[:, -1] = _trigger_column(len(leads), triggers)
+        samples = with_trigger(leads, triggers)  # where several share a sample, the note has all
         finish = is_last and last_session
         packet = Packet(samples, triggers, raw.start, raw.block, session.subject, finish)
         yield Shown(number, packet, tuple(truth), raw.stamp, tuple(trouble))
@@ -60,26 +57,23 @@ def _truth(reader: LiveTruth | None, raw: RawPacket) -> tuple[list[dict[str, Any
     return reader.step(raw.block, raw.start, len(raw.samples), raw.triggers)
 
 
-def _trigger_column(n: int, triggers: Triggers) -> np.ndarray[Any, np.dtype[np.float32]]:
-    """One code a sample; where several share one, the last stands here, and all in the packet's note."""
-    column = np.zeros(n, dtype=np.float32)
-    for offset, code in triggers:
-        column[offset] = code
-    return column
-
-
 def _with_last(packets: Iterator[RawPacket]) -> Iterator[tuple[RawPacket, bool]]:
     """Each packet, and whether it is the last: known only by looking one ahead.
 
     A live device's packets are handed on at once; it marks the last one itself, where it knows it.
     """
     previous: RawPacket | None = None
-    for packet in packets:
-        if packet.stamp is not None:
-            yield packet, packet.last_of_block
-            continue
+    try:
+        for packet in packets:
+            if packet.stamp is not None:
+                yield packet, packet.last_of_block
+                continue
+            if previous is not None:
+                yield previous, False
+            previous = packet
+    except BciError:  # a packet that can't be read takes none with it that can
         if previous is not None:
             yield previous, False
-        previous = packet
+        raise
     if previous is not None:
         yield previous, True

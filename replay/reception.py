@@ -1,7 +1,6 @@
 """Reception: hears teams and judge, answers them through the lobby, and knows when a run may begin."""
 
 import threading
-from collections.abc import Callable
 from typing import Literal
 
 from bci_stream.errors import NotFoundError, WireError
@@ -9,27 +8,32 @@ from bci_stream.wire.chorus import Chorus
 from bci_stream.wire.messages import (
     Catch,
     Closed,
+    Done,
     Go,
     Hello,
     Join,
+    Next,
     Offer,
     Ready,
+    Report,
     ResultsMessage,
     Seated,
-    Session,
     Welcome,
     read_judge,
 )
 from bci_stream.wire.signing import verified
 from bci_stream.wire.transport import Transport
-from replay.lobby import Lobby
+from replay.asks import Asks
+from replay.lobby import Lobby, counted
 from replay.stage import Stage
+from replay.telling import Telling
 
 StartOn = Literal["judge", "team", "consumer", "now"]
 """Who has to be there before the first packet: a judge that says go, a team, any consumer, nobody."""
 
 POLL_S = 0.005
 OFFER_EVERY_S = 0.5
+UNDER_WAY_S = 1.0
 LOOK_EVERY_S = 0.1
 """Listing what LSL has found costs far more than hearing what is already open."""
 
@@ -44,18 +48,16 @@ class Reception:
         stage: Stage,
         lobby: Lobby,
         contest_key: bytes,
-        retell: Callable[[int], None],
-        current_session: Callable[[], Session | None],
+        telling: Telling,
     ) -> None:
-        """retell: tells a judge that was started again all that it missed, from a packet on."""
         self._transport = transport
         self._offer = offer
         self._stage = stage
         self._contest_key = contest_key
         self._results = Chorus(transport, offer.contest, "results")
         self._judge = Chorus(transport, offer.contest, "judge")
-        self._retell = retell
-        self._current_session = current_session
+        self._telling = telling
+        self._asks: Asks | None = None
         self._begun = False
         self._go = False
         self.judge_gone_at = 0.0
@@ -81,17 +83,48 @@ class Reception:
             stop.wait(POLL_S)
         return False
 
-    def attend(self, timeout_s: float = 0.0) -> list[ResultsMessage]:
-        """Hear and answer what has come; returns the teams' messages that can be believed."""
+    def attend(self, timeout_s: float = 0.0) -> None:
+        """Hear and answer what has come."""
         now = self._transport.now()
         if now - self._looked_at > LOOK_EVERY_S:
             self._looked_at = now
             self._results.look()
             self._judge.look()
+            self._look_for_asks()
         self.attend_judge()
-        return self.attend_teams(timeout_s)
+        self.attend_teams(timeout_s)
+
+    def _look_for_asks(self) -> None:
+        """In lockstep, of the one team, where it has such a stream."""
+        for guest in self.lobby.guests.values():
+            if guest.asks and self._offer.lockstep and self._asks is None:
+                token = self.lobby.token(guest.name)
+                self._asks = Asks(
+                    self._transport, self._offer.contest, guest.name, self._offer.run, token
+                )
+        if self._asks is not None:
+            self._asks.look()
+
+    def asked(self, packet: int, timeout_s: float, *, by_ask: bool) -> bool:
+        """Whether the team asks for this packet; by_ask: an ask is likelier than a text."""
+        if by_ask and self._asks is not None:
+            for wanted, n in self._asks.pull(timeout_s):
+                if wanted == packet and self._is_next(n):
+                    return True
+            timeout_s = 0.0
+        said = self.attend_teams(timeout_s)
+        return any(isinstance(message, Next) and message.packet == packet for message in said)
+
+    def _is_next(self, n: int) -> bool:
+        """Whether all that the team said before this ask has been heard; it may still be under way."""
+        (guest,) = self.lobby.guests.values()
+        begun = self._transport.now()
+        while guest.numbers < n and self._transport.now() - begun < UNDER_WAY_S:
+            self.attend_teams(POLL_S)
+        return counted(guest, n)
 
     def attend_teams(self, timeout_s: float) -> list[ResultsMessage]:
+        """Hear and answer the teams; returns those of their messages that can be believed."""
         believed = []
         for _, text, _ in self._results.pull(timeout_s):
             message, answers = self.lobby.hear(text)
@@ -99,9 +132,11 @@ class Reception:
                 self._stage.say(answer)
             if isinstance(message, Hello | Join) and not self._begun:
                 self._stage.probe()
-            session = self._current_session()
+            session = self._telling.session_said
             if isinstance(message, Ready) and session is not None:
                 self._stage.say(session)  # for who comes late; the others know this one already
+            if isinstance(message, Report | Done) and self._offer.lockstep:
+                self._telling.heard(text, self._transport.now())
             if message is not None:
                 believed.append(message)
         return believed
@@ -131,26 +166,50 @@ class Reception:
         if isinstance(message, Seated):
             self._stage.say(self._offer)
             self._stage.say(Welcome(self._offer.run, "", "", ""))
+            for welcome in self.lobby.welcomes():
+                self._stage.say(welcome)
             self._stage.probe_truth()
         elif isinstance(message, Go):
             self._go = True
         elif isinstance(message, Catch):
-            self._retell(message.packet)
+            self._telling.retell(self.judge_gone_at or self._transport.now())
         elif isinstance(message, Closed):
             self.closed.add(message.team)
 
-    def gone(self) -> set[str]:
-        """Teams whose streams have ended."""
-        return set(self._results.gone) - set(self._results.owners)
+    def give_up_on_judge(self, now: float, wait_s: float) -> None:
+        """Raise where the judge has been away for longer than wait_s."""
+        if now - self.judge_gone_at > wait_s:
+            raise NotFoundError(
+                f"the judge went away and none came back for {wait_s:g} s; start `bci-judge live` "
+                "again while the replay waits, and it goes on where it was"
+            )
+
+    # --- who has left -------------------------------------------------------------------------
+
+    def everyone_left(self) -> bool:
+        return bool(self.lobby.guests) and set(self.lobby.guests) <= self._left()
+
+    def everyone_has_all(self, *, judged: bool) -> bool:
+        """Whether no team needs the streams any more; one that is judged stays until it is closed."""
+        done = {guest.name for guest in self.lobby.guests.values() if guest.done and not judged}
+        return set(self.lobby.guests) <= self._left() | done
+
+    def _left(self) -> set[str]:
+        """Teams whose streams have ended, or whose runs the judge has closed."""
+        return (set(self._results.gone) - set(self._results.owners)) | self.closed
 
     def _may_begin(self, start_on: StartOn) -> bool:
         if start_on == "now":
             return True
         if start_on == "consumer":
             return self._stage.has_consumers()
-        if start_on == "team":
-            return self.lobby.all_ready()
-        return self._go and self.lobby.all_ready()
+        ready = self.lobby.all_ready() and self._asks_are_heard()
+        return ready and (start_on == "team" or self._go)
+
+    def _asks_are_heard(self) -> bool:
+        wanted = any(guest.asks for guest in self.lobby.guests.values())
+        heard = self._asks is not None and self._asks.heard
+        return heard or not wanted or not self._offer.lockstep
 
     def _nobody(self, start_on: StartOn, timeout_s: float) -> str:
         teams = ", ".join(
@@ -171,3 +230,5 @@ class Reception:
     def close(self) -> None:
         self._results.close()
         self._judge.close()
+        if self._asks is not None:
+            self._asks.close()

@@ -9,8 +9,11 @@ from bci_stream.wire import names
 from bci_stream.wire.messages import (
     Message,
     PacketNote,
-    Retold,
     RetoldAll,
+    Said,
+    Sent,
+    Status,
+    Told,
     TruthComplete,
     TruthNote,
     TruthProbe,
@@ -19,6 +22,10 @@ from bci_stream.wire.messages import (
 from bci_stream.wire.sealing import seal
 from bci_stream.wire.transport import SampleOutlet, Transport
 from replay.program import Program, truth_pieces
+
+EVENTS_AT_ONCE = 500
+
+ALIVE_EVERY_S = 1.0
 
 
 class Stage:
@@ -52,6 +59,7 @@ class Stage:
         self._markers = transport.text_outlet(names.text_stream(contest, "markers", name))
         self._codes = transport.sample_outlet(names.code_stream(contest, name))
         self._meta = meta
+        self._alive_at = transport.now()
         self.shares_signal = not (program.track and program.track.choose_leads)
         if self.shares_signal:
             self._open_signal(name, program.leads, {})
@@ -93,6 +101,13 @@ class Stage:
     def say(self, message: Message, stamp: float = 0.0) -> None:
         self._control.push(encode(message), stamp)
 
+    def say_alive(self) -> None:
+        """Called as often as one likes: once a second it is said that the replay lives."""
+        now = self._transport.now()
+        if now - self._alive_at > ALIVE_EVERY_S:
+            self._alive_at = now
+            self.say(Status("alive"))
+
     def probe_truth(self) -> None:
         self._say_sealed(TruthProbe())
 
@@ -100,8 +115,10 @@ class Stage:
         """All that is known beforehand has been sent."""
         self._say_sealed(TruthComplete())
 
-    def retell(self, note: PacketNote, stamp: float) -> None:
-        self._say_sealed(Retold(note, stamp))
+    def tell_judge(self, team: str, first: int, events: list[Sent | Said]) -> None:
+        """Events, the first of which has this number; in pieces, since one text may not be endless."""
+        for k in range(0, len(events), EVENTS_AT_ONCE):
+            self._say_sealed(Told(team, first + k, events[k : k + EVENTS_AT_ONCE]))
 
     def all_retold(self, gone_at: float) -> None:
         self._say_sealed(RetoldAll(gone_at))
@@ -128,7 +145,7 @@ class Stage:
     def _say_sealed(self, message: Message) -> None:
         self._truth.push(seal(encode(message), self._key, self._run))
 
-    def show(self, note: PacketNote, packet: Packet, stamp: float) -> float:
+    def show(self, note: PacketNote | None, packet: Packet, stamp: float) -> float:
         """A packet: its samples first, then its note, so that who hears the note has the samples.
 
         Returns when the samples left.
@@ -142,7 +159,8 @@ class Stage:
             stamps = self._stamps(len(samples), stamp)
             left_at = left_at or self._transport.now()
             outlet.push(samples, stamps)
-        self._control.push(encode(note), stamp)
+        if note is not None and self._control.has_consumers():
+            self._control.push(encode(note), stamp)
         for offset, code in packet.triggers:
             at = stamp - (packet.n - 1 - offset) / self._rate
             self._markers.push(str(code), at)

@@ -42,7 +42,7 @@ from replay.pace import Pace
 from replay.player import Player
 from replay.program import Program
 from replay.recording import ArrayBlock, Recording
-from tracks import TRACKS
+from tracks.registry import TRACKS
 
 STOP = threading.Event()
 PACKETS_A_SECOND = 25

@@ -4,7 +4,7 @@ import tomllib
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -12,7 +12,9 @@ from bci_stream.contest.keys import Keys
 from bci_stream.errors import ContestError
 from bci_stream.home import home
 from bci_stream.wire.names import checked_name
-from tracks import TRACKS
+from tracks.registry import TRACKS
+
+Count = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -23,6 +25,10 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     silence_s: lockstep: how long a decoder may take over one packet.
     join_s: how long to wait for whoever is expected.
     grace_packets: real time: how many packets a report may be under way and still count as made before them.
+    The others hold for each submission that runs here: cpu_s of processor time and memory_mb of all its
+    processes together, processes and threads at one moment, open_files of each process, disk_mb that it may
+    write, output_mb to stdout and stderr. strength: how it must be contained at least; `auto`: as strongly
+    as this machine can.
     """
 
     compute_factor: float = 1.0
@@ -30,7 +36,14 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     silence_s: float = 60.0
     join_s: float = 60.0
     grace_packets: float = 1.0
-    memory_mb: int = 4096
+    cpu_s: Annotated[float, msgspec.Meta(gt=0)] = 24 * 3600.0
+    memory_mb: Count = 4096
+    processes: Count = 32
+    threads: Count = 512
+    open_files: Count = 512
+    disk_mb: Count = 512
+    output_mb: Count = 256
+    strength: Literal["auto", "bubblewrap", "limits"] = "auto"
 
 
 class Qualify(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

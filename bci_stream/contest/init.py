@@ -6,7 +6,7 @@ from pathlib import Path
 from bci_stream.contest.contest import Limits, load_contest
 from bci_stream.errors import ContestError
 from bci_stream.wire.names import checked_name
-from tracks import TRACKS
+from tracks.registry import TRACKS
 
 TEMPLATE = """\
 # A contest: who takes part, what is played, under which rules. Everything but the name has a default.

@@ -144,11 +144,11 @@ def leaderboard(
     "--recording",
     "recordings",
     multiple=True,
-    type=click.Path(path_type=Path),
-    help="A labelled recording, for signal quality and topographies; repeatable.",
+    help="A labelled recording, anything that bci-replay plays, for signal quality and topographies; "
+    "repeatable.",
 )
 @click.option("--title", default="Contest report", show_default=True)
-def report(runs: tuple[Path, ...], out: Path, recordings: tuple[Path, ...], title: str) -> None:
+def report(runs: tuple[Path, ...], out: Path, recordings: tuple[str, ...], title: str) -> None:
     """One self-contained HTML page on RUNS: run logs, or folders of them."""
     from bci_stream.board.report_cmd import write_report
 

@@ -5,16 +5,17 @@ import secrets
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bci_stream.contest.contest import Contest
-from bci_stream.errors import BciError
+from bci_stream.errors import BciError, LogError
 from bci_stream.judge.entry import Entry, Outcome
-from bci_stream.judge.hearing import Sink
 from bci_stream.judge.journal import Journal
 from bci_stream.judge.judge import Judge
 from bci_stream.judge.processes import Child
+from bci_stream.judge.roll import Sink
 from bci_stream.wire.transport import Transport
 
 START_S = 120.0
@@ -44,14 +45,14 @@ def run_entries(
 ) -> list[Outcome]:
     """Run all of them; one that fails touches no other. resume: those that have run are not run again."""
     contest.runs.mkdir(parents=True, exist_ok=True)
-    journal = Journal(contest.runs / "journal.jsonl")
+    journal = Journal(contest.runs / "contest.journal")
     earlier = journal.done() if resume else {}
 
     def one(entry: Entry) -> Outcome:
         outcome = earlier.get(entry)
         if outcome is None:
             outcome = _guarded(wire, contest, entry, sink, stop, contest_path)
-            journal.add(outcome)
+            outcome = _noted(journal, outcome)
         done(outcome)
         return outcome
 
@@ -68,12 +69,26 @@ def _guarded(
     contest_path: Path | None,
 ) -> Outcome:
     if stop.is_set():
-        return Outcome(entry, "stopped", "the contest was stopped before it began")
+        why = "the contest was stopped before it began"
+        sink.team(entry.team, entry.track, "stopped", why)
+        return Outcome(entry, "stopped", why)
     try:
         return _OneRun(wire, contest, entry, sink, stop, contest_path).run()
+    except (LogError, OSError) as error:  # a full disk: not the team's fault, so it is run again
+        sink.team(entry.team, entry.track, "stopped", str(error))
+        return Outcome(entry, "stopped", str(error))
     except BciError as error:
         sink.team(entry.team, entry.track, "crashed", str(error))
         return Outcome(entry, "crashed", str(error))
+
+
+def _noted(journal: Journal, outcome: Outcome) -> Outcome:
+    """The outcome, as the journal knows it: what it can't write down has to be run again."""
+    try:
+        journal.add(outcome)
+    except OSError as error:
+        return Outcome(outcome.entry, "stopped", f"can't write {journal.path}: {error.strerror}")
+    return outcome
 
 
 class _OneRun:
@@ -107,12 +122,12 @@ class _OneRun:
             stop=self._stop,
             expected=lambda teams: self._entry.team in teams,
         )
-        self._replay, self._decoder = self._start_replay(), self._start_decoder()
-        try:
+        with ExitStack() as children:
+            self._replay = self._start_replay()
+            children.callback(self._replay.end)
+            self._decoder = self._start_decoder()
+            children.callback(self._decoder.end)
             judge.judge(self._is_over, START_S)
-        finally:
-            self._decoder.end()
-            self._replay.end()
         return self._outcome(judge)
 
     def _start_replay(self) -> Child:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from bci_stream.wire.messages import Done, Next, Report
 
 PATIENCE_S = 5.0
+UNDER_WAY_S = 0.5
 
 Numbered = Next | Report | Done
 
@@ -22,10 +23,12 @@ class Inbox:
         self._early: dict[int, tuple[Numbered, float]] = {}
         self._gap_since: float | None = None
 
-    @property
-    def waits(self) -> bool:
-        """Whether a message is missing while later ones are here."""
-        return bool(self._early)
+    def misses(self, now: float) -> bool:
+        """Whether a message has been missing for a while, though later ones are here.
+
+        For a moment one always may be: asks are told by the replay, and reports by the team itself.
+        """
+        return self._gap_since is not None and now - self._gap_since > UNDER_WAY_S
 
     def put(self, message: Numbered, at: float) -> None:
         """A message that is not numbered is taken as the next one."""

@@ -1,6 +1,8 @@
 """The journal of a contest in lockstep: which entries have run, so that an interrupted one goes on."""
 
 import json
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ class Journal:
     """One JSON line for each run that came to its end by itself; what was stopped is run again."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
 
     def add(self, outcome: Outcome) -> None:
         if outcome.reason == "stopped":
@@ -25,8 +27,9 @@ class Journal:
             "log": str(outcome.log) if outcome.log else None,
             "sessions": outcome.sessions,
         }
-        with self._path.open("a") as file:
-            file.write(json.dumps(line) + "\n")
+        with self.path.open("a") as file:
+            # First ends the line that was being written when an earlier judge was killed.
+            file.write("\n" + json.dumps(line) + "\n")
 
     def done(self) -> dict[Entry, Outcome]:
         """What has run, as far as its log is still there."""
@@ -37,13 +40,12 @@ class Journal:
             if outcome.log is None or outcome.log.exists()
         }
 
-    def _lines(self) -> list[dict[str, Any]]:
-        if not self._path.exists():
-            return []
-        whole = [
-            line for line in self._path.read_text().splitlines(keepends=True) if line[-1] == "\n"
-        ]
-        return [json.loads(line) for line in whole]
+    def _lines(self) -> Iterator[dict[str, Any]]:
+        if not self.path.exists():
+            return
+        for line in self.path.read_text(errors="replace").splitlines():
+            with suppress(json.JSONDecodeError):  # it was cut off: that run is run again
+                yield json.loads(line)
 
 
 def _outcome(line: dict[str, Any]) -> Outcome:

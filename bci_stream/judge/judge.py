@@ -6,7 +6,8 @@ from typing import Any
 
 from bci_stream.contest.contest import Contest
 from bci_stream.errors import LogError, NotFoundError
-from bci_stream.judge.hearing import Hearing, Sink
+from bci_stream.judge.hearing import Hearing
+from bci_stream.judge.roll import Sink
 from bci_stream.judge.team_run import TeamRun
 from bci_stream.wire import names
 from bci_stream.wire.chorus import Chorus
@@ -17,6 +18,9 @@ from bci_stream.wire.transport import Found, Transport
 POLL_S = 0.002
 """How long the judge rests between rounds: it bounds how exactly an arrival is timed, and leaves the
 machine to the decoders. Everything that came meanwhile is taken in one round."""
+
+LOCKSTEP_POLL_S = 0.02
+"""In lockstep nothing is timed by its arrival here: the replay writes down when it was."""
 
 LOOK_EVERY_S = 0.25
 
@@ -64,7 +68,7 @@ class Judge:
                         f"waited {wait_s:g} s for a replay of contest {self._contest.name!r}, which "
                         "never came; start one: bci-replay start SOURCE --track T"
                     )
-                self._stop.wait(POLL_S)
+                self._stop.wait(self._rest_s())
         except LogError:
             self.abandon()
             raise
@@ -73,6 +77,10 @@ class Judge:
             raise
         self.close()
         return self.runs()
+
+    def _rest_s(self) -> float:
+        timed = any(hearing.times_arrivals for hearing in self.hearings)
+        return POLL_S if timed else LOCKSTEP_POLL_S
 
     def attend(self) -> None:
         """One round: take all that has come."""

@@ -52,9 +52,10 @@ def judge_live(
                 shown.enter_context(TerminalBoard(board))
             else:
                 say(f"waiting for replays and teams of contest {contest.name!r}")
-            for run in judge.judge(lambda j: not stay and j.all_over(), wait_s):
+            runs = judge.judge(lambda j: not stay and j.all_over(), wait_s)
+            _last_word(judge, board, say)
+            for run in runs:
                 store.put(fold_log(run.path, contest.name))
-        _last_word(judge, board, say)
 
 
 def _judge(

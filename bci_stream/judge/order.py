@@ -51,8 +51,7 @@ class Order(Protocol):
 class LockstepOrder:
     """A packet is received when it was asked for. What a report used is what was asked for before it.
 
-    A team's messages are in order in their own stream, so the order is exact however late the notes
-    of the replay are.
+    The replay numbers what was asked for and said, so the order is exact however late its notes are.
     """
 
     def __init__(self, received: int = 0) -> None:

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, Task, TaskID, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
+from bci_stream.board.errors import StoreError
 from bci_stream.board.feed import Board
 from bci_stream.board.fold import fold_log
 from bci_stream.board.standing import Qualifying
@@ -46,6 +48,12 @@ def run_contest(
     outcomes = play(wire, contest, contest_path, entries, jobs=jobs, stop=stop, resume=resume)
     if as_json:
         print(json.dumps([_plain(outcome) for outcome in outcomes], indent=2))
+    missing = [outcome for outcome in outcomes if outcome.reason == "stopped"]
+    if missing:
+        raise ContestError(
+            f"{len(missing)} of {len(outcomes)} runs did not come to their end ({missing[0].detail}); "
+            "the same command with --resume goes on with them"
+        )
 
 
 def make_entries(
@@ -102,14 +110,30 @@ def play(
             contest_path=contest_path,
             resume=resume,
         )
-    store = open_store(str(contest.folder / "contest.sqlite"))
-    for outcome in outcomes:
-        if outcome.log is not None:
-            store.put(fold_log(outcome.log, contest.name))
-    store.close()
     Console(width=None if sys.stdout.isatty() else 120).print(render_leaderboard(board.rows()))
     console.print(f"run logs: {contest.runs}")
+    try:
+        _keep(contest, outcomes)
+    except StoreError as error:
+        console.print(f"the store does not know these runs yet: {error}", markup=False)
     return outcomes
+
+
+def _keep(contest: Contest, outcomes: Sequence[Outcome]) -> None:
+    store = open_store(str(contest.folder / "contest.sqlite"))
+    try:
+        for outcome in outcomes:
+            if outcome.log is not None:
+                store.put(fold_log(outcome.log, contest.name))
+    finally:
+        store.close()
+
+
+class TimeLeft(TimeRemainingColumn):
+    """The time left; none for a run that is over, however far it came."""
+
+    def render(self, task: Task) -> Text:
+        return Text("") if task.stop_time is not None else super().render(task)
 
 
 class Bars:
@@ -121,7 +145,7 @@ class Bars:
             TextColumn("{task.description:<28}"),
             BarColumn(),
             TextColumn("{task.fields[state]:<24}"),
-            TimeRemainingColumn(),
+            TimeLeft(),
             console=console,
         )
         self._tasks: dict[tuple[str, str], TaskID] = {
@@ -168,7 +192,9 @@ class Bars:
                 outcome.entry.team, outcome.entry.track, outcome.reason, outcome.detail
             )
         task = self._tasks[outcome.entry.team, outcome.entry.track]
-        self._progress.update(task, state=f"{outcome.reason} {outcome.score:.2f}")
+        score = "" if outcome.log is None else f" {outcome.score:.2f}"
+        self._progress.update(task, state=f"{outcome.reason}{score}")
+        self._progress.stop_task(task)
 
 
 def _plain(outcome: Outcome) -> dict[str, Any]:

@@ -61,6 +61,7 @@ class TeamRun:
         self._asked_at = begun
         self._asked = False
         self._turn_began: float | None = None
+        self._resumed_at: float | None = None
         self._leaving: tuple[str, str, float] | None = None
         self.compute_s = 0.0
         self.elapsed_s: list[float] = []
@@ -72,6 +73,9 @@ class TeamRun:
 
     def _remember(self, past: Sequence[dict[str, Any]]) -> None:
         """Take up a log where it ends; nothing of it is written or measured again."""
+        if isinstance(self._order, LockstepOrder):
+            self._resumed_at = self._begun
+            self.compute_s = _computed_s(past)
         for event in past:
             self._shown.append((event, self.run.feed(event)))
             if event["kind"] == "session":
@@ -180,19 +184,24 @@ class TeamRun:
         return self._limits.compute_factor * data_s + self._limits.compute_extra_s
 
     def _over_limit(self, now: float) -> bool:
-        if self._turn_began is None or self._leaving is not None:
-            return False
+        if self._silent_s(now) > self._limits.silence_s:
+            return True
         limit_s = self.limit_s()
-        turn_s = now - self._turn_began
-        over = limit_s is not None and self.compute_s + turn_s > limit_s
-        return over or turn_s > self._limits.silence_s
+        if self._turn_began is None or limit_s is None:
+            return False
+        return self.compute_s + self._silent_s(now) > limit_s
+
+    def _silent_s(self, now: float) -> float:
+        """How long the team has been at its turn; after a restart of the judge, how long since then."""
+        since = self._resumed_at if self._turn_began is None else self._turn_began
+        return 0.0 if since is None or self._leaving is not None else now - since
 
     def _limit_said(self, now: float) -> str:
-        turn_s = now - (self._turn_began or now)
-        if turn_s > self._limits.silence_s:
-            return f"no word for {turn_s:.1f} s; limits.silence_s is {self._limits.silence_s:g}"
+        silent_s = self._silent_s(now)
+        if silent_s > self._limits.silence_s:
+            return f"no word for {silent_s:.1f} s; limits.silence_s is {self._limits.silence_s:g}"
         return (
-            f"{self.compute_s + turn_s:.1f} s of compute for {self._docket.duration_s() or 0:.0f} s of "
+            f"{self.compute_s + silent_s:.1f} s of compute for {self._docket.duration_s() or 0:.0f} s of "
             f"data; the limit is {self.limit_s() or 0:.1f} s (limits.compute_factor)"
         )
 
@@ -261,6 +270,12 @@ class TeamRun:
         for event, verdicts in self._shown:
             self._show(event, verdicts, self.run)
         self._shown.clear()
+
+
+def _computed_s(past: Sequence[dict[str, Any]]) -> float:
+    """Lockstep: a packet is asked for when the one before it is done with."""
+    asked = [float(event["t"]) for event in past if event["kind"] == "packet"]
+    return asked[-1] - asked[0] if asked else 0.0
 
 
 def taken(past: Sequence[dict[str, Any]], order: Order) -> int:

@@ -3,8 +3,6 @@
 from collections import Counter
 from collections.abc import Callable
 
-import msgspec
-
 from bci_stream.errors import WireError
 from bci_stream.wire.messages import Hello, ResultsMessage, read_results
 from bci_stream.wire.signing import SIGNATURE_LENGTH, verified
@@ -12,14 +10,6 @@ from bci_stream.wire.signing import SIGNATURE_LENGTH, verified
 Tokens = Callable[[str], bytes | None]
 """A team's token, or None where the team may not take part."""
 
-
-class _Address(msgspec.Struct):
-    """The little that must be read before a signature can be checked: whose it claims to be."""
-
-    team: str
-
-
-_address = msgspec.json.Decoder(_Address)
 
 KEPT = 200_000
 
@@ -55,6 +45,7 @@ class Ear:
         self._contest = contest
         self._run = run
         self._tokens = tokens
+        self._known: dict[str, bytes] = {}
         self._numbers: dict[str, Numbers] = {}
         self.dropped: Counter[str] = Counter()
 
@@ -72,13 +63,13 @@ class Ear:
             return None
 
     def _believed(self, signed: str) -> ResultsMessage | None:
-        team = _claimed_team(signed)
-        token = None if team is None else self._tokens(team)
-        text = None if token is None else verified(signed, token)
-        if text is None or team is None:
+        message = read_results(signed[: -SIGNATURE_LENGTH - 1])
+        team = message.team
+        token = self._known.get(team) or self._tokens(team)
+        if token is None or verified(signed, token) is None:
             self.dropped["unsigned"] += 1
             return None
-        message = read_results(text)
+        self._known[team] = token
         if message.contest != self._contest:
             self.dropped["other contest"] += 1
         elif message.run != self._run and not isinstance(message, Hello):
@@ -87,11 +78,4 @@ class Ear:
             self.dropped["seen number"] += 1
         else:
             return message
-        return None
-
-
-def _claimed_team(signed: str) -> str | None:
-    try:
-        return _address.decode(signed[: -SIGNATURE_LENGTH - 1]).team
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None

@@ -31,6 +31,9 @@ from bci_stream.wire.voice import Voice
 REPEAT_S = 0.25
 """A handshake message is said again after this long: whoever opens its ears late hears it too."""
 
+EXTRAS = {"plain": True, "asks": True}
+"""What this client can do beyond the least that docs/protocol.md asks for; for lockstep."""
+
 Choose = Callable[[Offer], dict[str, list[int]]]
 
 
@@ -91,6 +94,8 @@ class Handshake:
         offer = self._await_offer(control, replay, deadline)
         self.voice.run = offer.run
         channels = self.choose(offer) if offer.choose else {}
+        if offer.lockstep:
+            self.voice.open_asks()
         welcome = self._await_welcome(control, replay, channels, deadline)
         signal, leads = self._open_signal(control, welcome.signal, offer, channels, deadline)
         return Joined(replay, offer, control, signal, leads, channels)
@@ -111,7 +116,7 @@ class Handshake:
     ) -> Welcome:
         what = f"a welcome of replay {replay!r}"
         team = self.voice.team
-        for message in self._talk(control, Join, deadline, what, channels=channels):
+        for message in self._talk(control, Join, deadline, what, channels=channels, **EXTRAS):
             if isinstance(message, Refused) and message.team == team:
                 kind = NotHereError if message.elsewhere else RefusedError
                 raise kind(f"replay {replay!r} refused: {message.reason}")
@@ -136,7 +141,7 @@ class Handshake:
         found = wait_for_stream(self.transport, source_id, what, self.timeout_s, self.stop)
         inlet = self.transport.sample_inlet(found, self.timeout_s)
         for _ in self._talk(
-            control, Join, deadline, f"a probe on {what}", 0.005, channels=channels
+            control, Join, deadline, f"a probe on {what}", 0.005, channels=channels, **EXTRAS
         ):
             if len(inlet.pull(1, 0.0)[0]):
                 break

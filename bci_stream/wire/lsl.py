@@ -22,8 +22,8 @@ BUFFER_S = 360
 TEXT_BUFFER = 3000
 """The same for texts; LSL counts it in hundreds of samples."""
 
-TEXTS_AT_ONCE = 32
-"""pylsl clears a buffer of this many texts at each pull: a thousand would cost more than the text."""
+TEXTS_AT_ONCE = 256
+"""A stream that is flooded with texts may not hold up the others that its reader hears."""
 
 _FORMATS = {"float32": pylsl.cf_float32, "int32": pylsl.cf_int32, "string": pylsl.cf_string}
 
@@ -97,6 +97,9 @@ class LslTextOutlet:
     def push(self, text: str, stamp: float = 0.0) -> None:
         self._outlet.push_sample([text], stamp)
 
+    def has_consumers(self) -> bool:
+        return bool(self._outlet.have_consumers())
+
     def close(self) -> None:
         del self._outlet
 
@@ -107,22 +110,20 @@ class LslTextInlet:
         self._inlet = _open_inlet(found, timeout_s, TEXT_BUFFER)
 
     def pull(self, timeout_s: float) -> list[tuple[str, float]]:
+        texts: list[tuple[str, float]] = []
         try:
-            values, stamps = self._inlet.pull_chunk(
-                timeout_s, max_samples=TEXTS_AT_ONCE, min_samples=1, as_numpy=True
-            )
+            raw, stamp = self._inlet.pull_sample(timeout_s)
+            while raw is not None:
+                texts.append((raw[0].decode("utf-8", "replace"), stamp))
+                more = len(texts) < TEXTS_AT_ONCE
+                raw, stamp = self._inlet.pull_sample(0.0) if more else (None, 0.0)
         except LslLostError as error:
-            raise _lost(self._name) from error
-        return [
-            (raw.decode("utf-8", "replace"), float(stamp))
-            for raw, stamp in zip(values.ravel(), stamps, strict=True)
-        ]
+            if not texts:
+                raise _lost(self._name) from error
+        return texts
 
     def clock_offset_s(self) -> float:
-        try:
-            return float(self._inlet.time_correction(timeout=5.0))
-        except (LslTimeoutError, LslLostError):
-            return 0.0
+        return _clock_offset_s(self._inlet)
 
     def close(self) -> None:
         del self._inlet
@@ -170,6 +171,9 @@ class LslSampleInlet:
             samples = samples.astype(np.float32)
         return samples, np.array(stamps, dtype=np.float64)
 
+    def clock_offset_s(self) -> float:
+        return _clock_offset_s(self._inlet)
+
     def close(self) -> None:
         del self._inlet
 
@@ -177,7 +181,8 @@ class LslSampleInlet:
 def _open_inlet(found: Found, timeout_s: float, buffer: int) -> pylsl.StreamInlet:
     # recover=False: a source that dies is told at once. With recover=True a pull from a dead source
     # outlasted its own timeout (liblsl 1.18 beta 6, seen for minutes), and a wait must end.
-    inlet = pylsl.StreamInlet(found.handle, max_buflen=buffer, recover=False)
+    # as_numpy: raw bytes, since pylsl itself would raise at a text that is no UTF-8.
+    inlet = pylsl.StreamInlet(found.handle, max_buflen=buffer, recover=False, as_numpy=True)
     try:
         inlet.open_stream(timeout=timeout_s)
     except (LslTimeoutError, LslLostError) as error:
@@ -186,6 +191,13 @@ def _open_inlet(found: Found, timeout_s: float, buffer: int) -> pylsl.StreamInle
             "its owner may have just ended; start it again"
         ) from error
     return inlet
+
+
+def _clock_offset_s(inlet: pylsl.StreamInlet) -> float:
+    try:
+        return float(inlet.time_correction(timeout=5.0))
+    except (LslTimeoutError, LslLostError):
+        return 0.0
 
 
 def _lost(name: str) -> LostError:

@@ -137,6 +137,9 @@ class MemoryTextOutlet:
     def push(self, text: str, stamp: float = 0.0) -> None:
         self._stream.put([(text, stamp or self._transport.now())])
 
+    def has_consumers(self) -> bool:
+        return self._stream.consumers > 0
+
     def close(self) -> None:
         self._transport.forget(self._stream)
         self._stream.close()
@@ -189,6 +192,9 @@ class MemorySampleInlet:
         dtype = np.int32 if self.spec.format == "int32" else np.float32
         samples = np.array(rows, dtype=dtype).reshape(len(rows), self.spec.channels)
         return samples, np.array([stamp for _, stamp in taken], dtype=np.float64)  # type: ignore[return-value]
+
+    def clock_offset_s(self) -> float:
+        return 0.0
 
     def close(self) -> None:
         self._queue.stream.leave(self._queue)

@@ -37,6 +37,10 @@ class Offer(Message, frozen=True, tag="offer"):
     choose: int | None = None
     v: int = VERSION
 
+    @property
+    def lockstep(self) -> bool:
+        return self.pace == "lockstep"
+
 
 class Welcome(Message, frozen=True, tag="welcome"):
     """A team (or the judge, whose name is empty) is in; `signal` is the stream that it is to open."""
@@ -81,6 +85,17 @@ class PacketNote(Message, frozen=True, tag="packet"):
     finish: bool = False
 
 
+class Plain(Message, frozen=True, tag="plain"):
+    """Lockstep: packets i .. i + count - 1 will be plain, and no note is sent for them.
+
+    A plain packet has `packet_samples` samples, follows the one before it in the same block, is not the
+    last, and its TRIGGER channel says all of its triggers. Sent to teams that joined with `plain`.
+    """
+
+    i: int
+    count: int
+
+
 class Status(Message, frozen=True, tag="status"):
     """Something about the source that everyone should know: a gap, a stall, a reconnect."""
 
@@ -111,9 +126,14 @@ class Hello(TeamMessage, frozen=True, tag="hello"):
 
 
 class Join(TeamMessage, frozen=True, tag="join"):
-    """I take part; `channels`: for each subject, the chosen leads (from 1), where the track asks."""
+    """I take part; `channels`: for each subject, the chosen leads (from 1), where the track asks.
+
+    plain: in lockstep I can do without the notes of plain packets. asks: I have a stream of asks.
+    """
 
     channels: dict[str, list[int]] = {}
+    plain: bool = False
+    asks: bool = False
 
 
 class Ready(TeamMessage, frozen=True, tag="ready"):
@@ -184,11 +204,10 @@ class Recall(Message, frozen=True, tag="recall"):
 
 
 class Catch(Message, frozen=True, tag="catch"):
-    """The same to the replay: truth, and the notes of all packets from this one on."""
+    """The same to the replay: truth, and all that happened in the run."""
 
     contest: str
     run: str
-    packet: int
 
 
 # --- the replay, to the judge alone (sealed) --------------------------------------------------
@@ -223,11 +242,34 @@ def speed_of(pace: str) -> float:
     return 1.0 if pace in ("lockstep", "realtime") else float(pace)
 
 
-class Retold(Message, frozen=True, tag="retold"):
-    """A note that was sent before, with its stamp, for a judge that was started again."""
+class Sent(msgspec.Struct, frozen=True, tag="sent"):
+    """A packet that was sent: its note and stamp, and when (in lockstep it was asked for just before)."""
 
     note: PacketNote
     stamp: float
+    at: float
+
+
+class Said(msgspec.Struct, frozen=True, tag="said"):
+    """Lockstep: what the team said, signed as it was, and when it was heard."""
+
+    text: str
+    at: float
+
+
+class Told(Message, frozen=True, tag="told"):
+    """What happened in a run, in order; first: the number of the first of these events.
+
+    team: whose run it is, in lockstep; in real time all teams are sent the same.
+
+    In lockstep the replay is the scribe: it alone knows what a team had asked for when it said something.
+    The judge hears of it in lots, which leaves the machine to the decoder; and a judge that was started
+    again hears of all that it missed.
+    """
+
+    team: str
+    first: int
+    events: list[Sent | Said]
 
 
 class RetoldAll(Message, frozen=True, tag="retold_all"):
@@ -236,10 +278,12 @@ class RetoldAll(Message, frozen=True, tag="retold_all"):
     gone_at: float
 
 
-ControlMessage: TypeAlias = Offer | Welcome | Refused | Session | PacketNote | Status | Stopped
+ControlMessage: TypeAlias = (
+    Offer | Welcome | Refused | Session | PacketNote | Plain | Status | Stopped
+)
 ResultsMessage: TypeAlias = Hello | Join | Ready | Next | Report | Behind | Done
 JudgeMessage: TypeAlias = Seated | Go | Closed | Recall | Catch
-TruthMessage: TypeAlias = TruthNote | TruthProbe | TruthComplete | Retold | RetoldAll
+TruthMessage: TypeAlias = TruthNote | TruthProbe | TruthComplete | Told | RetoldAll
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from bci_stream.errors import ContestError
 from bci_stream.packet import Lead
 from bci_stream.wire.transport import StreamSpec
 
-Role = Literal["control", "signal", "markers", "codes", "truth", "results", "judge"]
+Role = Literal["control", "signal", "markers", "codes", "truth", "results", "asks", "judge"]
 
 TRIGGER = Lead("TRIGGER", "STIM", "none")
 

@@ -4,8 +4,10 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 
+from msgspec import structs
+
 from bci_stream.errors import LostError, WireError
-from bci_stream.packet import Lead, Packet, SignalInfo
+from bci_stream.packet import FloatArray, Lead, Packet, SignalInfo, column_triggers
 from bci_stream.wire.chorus import Chorus
 from bci_stream.wire.handshake import REPEAT_S, Choose, Handshake, Joined
 from bci_stream.wire.messages import (
@@ -16,6 +18,7 @@ from bci_stream.wire.messages import (
     Next,
     Offer,
     PacketNote,
+    Plain,
     Ready,
     Recall,
     Report,
@@ -58,6 +61,8 @@ class Seat:
         self._stop = stop
         self._say = say
         self._heard: deque[tuple[ControlMessage, float]] = deque()
+        self._heard_at = 0.0
+        self._last = (PacketNote(-1, 0, 0, 0, 0), 0.0)
         self._judge_heard_at = 0.0
         self._closed = False
         self.stopped_early = False
@@ -83,7 +88,7 @@ class Seat:
 
     def stream(self) -> Iterator[SignalInfo | Packet]:
         """Subjects as they begin, and packets as they come; in lockstep each one is asked for."""
-        lockstep = self._joined.offer.pace == "lockstep"
+        lockstep = self._joined.offer.lockstep
         info: SignalInfo | None = None
         session = -1
         for message, stamp in self._control_messages():
@@ -94,13 +99,49 @@ class Seat:
                     self._voice.say(Next, packet=0)
                 session = message.index
             elif isinstance(message, PacketNote) and info is not None:
-                packet = self._packet(message, stamp, info)
-                if packet is not None:
-                    yield packet
+                samples = self._samples(message.i, message.n, stamp)
+                if samples is not None:
+                    yield _packet(message, samples, info)
                 if message.finish:
                     return
                 if lockstep:
+                    self._last = (message, stamp)
                     self._voice.say(Next, packet=message.i + 1)
+            elif isinstance(message, Plain) and info is not None:
+                yield from self._plain_packets(message, info)
+
+    def _plain_packets(self, plain: Plain, info: SignalInfo) -> Iterator[Packet]:
+        """Packets for which no note is sent: each follows from the one before."""
+        n = info.packet_samples
+        before, stamp = self._last
+        start = before.start + before.n
+        for i in range(plain.i, plain.i + plain.count):
+            stamp += n / self._joined.offer.rate
+            if not self._samples_here(n):
+                return
+            samples = self._samples(i, n, stamp)
+            if samples is not None:
+                yield Packet(samples, column_triggers(samples), start, before.block, info.subject)
+            self._ask(i + 1, within_lot=i + 1 < plain.i + plain.count)
+            start += n
+        self._last = (structs.replace(before, i=i, start=start - n, n=n), stamp)
+
+    def _ask(self, packet: int, *, within_lot: bool) -> None:
+        """An ask is faster; the first packet of a lot is asked for before we know that it is plain."""
+        if within_lot:
+            self._voice.ask(packet)
+        else:
+            self._voice.say(Next, packet=packet)
+
+    def _samples_here(self, n: int) -> bool:
+        """Wait for a plain packet's samples; False where the run is over."""
+        while not self._joined.signal.ready(n, REPEAT_S):
+            self._voice.ask_again()
+            self._listen(0.0)
+            if self._stop.is_set() or self.stopped_early:
+                return False
+        self._heed_judge(self._transport.now())
+        return True
 
     def report(self, result: object) -> None:
         self._voice.say(Report, result=result)
@@ -116,27 +157,32 @@ class Seat:
     def _control_messages(self) -> Iterator[tuple[ControlMessage, float]]:
         """What the replay says. Until the first session: keep saying that we are ready."""
         started = False
-        heard = said = self._transport.now()
+        said = self._heard_at = self._transport.now()
         while not (self._stop.is_set() or self.stopped_early):
             now = self._transport.now()
             self._heed_judge(now)
             if self._heard:
-                heard = now
                 message, stamp = self._heard.popleft()
                 started = started or isinstance(message, Session)
-                self._note_state(message)
                 yield message, stamp
                 continue
-            if now - heard > SILENCE_S:
-                raise LostError(
-                    f"no word from replay {self._joined.replay!r} for {SILENCE_S:g} s; it says "
-                    "something every second while it lives"
-                )
             if not started and now - said > REPEAT_S:
                 self._voice.say(Ready)
                 said = now
-            pulled = self._joined.control.pull(REPEAT_S)
-            self._heard.extend((read_control(text), stamp) for text, stamp in pulled)
+            self._listen(REPEAT_S)
+
+    def _listen(self, timeout_s: float) -> None:
+        """Take in what the replay says; a replay that is silent for long is gone."""
+        for text, stamp in self._joined.control.pull(timeout_s):
+            self._heard_at = self._transport.now()
+            message = read_control(text)
+            self._note_state(message)
+            self._heard.append((message, stamp))
+        if self._transport.now() - self._heard_at > SILENCE_S:
+            raise LostError(
+                f"no word from replay {self._joined.replay!r} for {SILENCE_S:g} s; it says "
+                "something every second while it lives"
+            )
 
     def _note_state(self, message: ControlMessage) -> None:
         replay = self._joined.replay
@@ -146,20 +192,18 @@ class Seat:
         if isinstance(message, Status) and message.state != "alive":
             self._say(f"replay {replay}: {message.state} {message.detail}".rstrip())
 
-    def _packet(self, note: PacketNote, stamp: float, info: SignalInfo) -> Packet | None:
-        samples = self._joined.signal.read(note.n, stamp, SILENCE_S)
+    def _samples(self, packet: int, n: int, stamp: float) -> FloatArray | None:
+        samples = self._joined.signal.read(n, stamp, SILENCE_S)
         self._watch_lag(stamp)
         if samples is None:
             self._say(
-                f"LOST packet {note.i}: {self._joined.signal.missing} samples so far. The decoder is "
+                f"LOST packet {packet}: {self._joined.signal.missing} samples so far. The decoder is "
                 "too slow for the stream, and LSL dropped what it did not take in time"
             )
-            return None
-        triggers = tuple(note.triggers)
-        return Packet(samples, triggers, note.start, note.block, info.subject, note.finish)
+        return samples
 
     def _watch_lag(self, stamp: float) -> None:
-        if self._joined.offer.pace == "lockstep":
+        if self._joined.offer.lockstep:
             return
         behind_s = self._transport.now() - stamp - self._offset_s
         if behind_s > self._behind_said_s:
@@ -206,3 +250,8 @@ class Seat:
             if now - begun > (timeout_s if judged else NO_JUDGE_S):
                 return
             self._stop.wait(REPEAT_S / 10)
+
+
+def _packet(note: PacketNote, samples: FloatArray, info: SignalInfo) -> Packet:
+    triggers = tuple(note.triggers)
+    return Packet(samples, triggers, note.start, note.block, info.subject, note.finish)

@@ -24,6 +24,16 @@ class SignalReader:
         self._held_stamps: NDArray[np.float64] = np.empty(0)
         self.missing = 0
 
+    def ready(self, n: int, timeout_s: float) -> bool:
+        """Whether the next n samples are here; waits up to timeout_s for them."""
+        if len(self._held) < n:
+            more, stamps = self._inlet.pull(n - len(self._held), timeout_s)
+            if len(self._held):
+                more = np.concatenate([self._held, more])
+                stamps = np.concatenate([self._held_stamps, stamps])
+            self._held, self._held_stamps = more, stamps
+        return len(self._held) >= n
+
     def read(self, n: int, stamp: float, timeout_s: float) -> FloatArray | None:
         """The n samples (n, channels) that end at this stamp; None where some of them are lost."""
         samples, stamps = self._take(n, timeout_s)
@@ -37,12 +47,8 @@ class SignalReader:
         return bool(abs(stamps[-1] - stamp) < half_s and abs(stamps[0] - first) < half_s)
 
     def _take(self, n: int, timeout_s: float) -> tuple[FloatArray, NDArray[np.float64]]:
-        if not len(self._held):
-            return self._inlet.pull(n, timeout_s)
+        self.ready(n, timeout_s)
         held, stamps = self._held, self._held_stamps
-        if len(held) < n:
-            more, more_stamps = self._inlet.pull(n - len(held), timeout_s)
-            held, stamps = np.concatenate([held, more]), np.concatenate([stamps, more_stamps])
         self._held, self._held_stamps = held[n:], stamps[n:]
         return held[:n], stamps[:n]
 

@@ -51,6 +51,7 @@ class TextOutlet(Protocol):
     def push(self, text: str, stamp: float = 0.0) -> None:
         """Send one text; stamp 0 means now."""
 
+    def has_consumers(self) -> bool: ...
     def close(self) -> None: ...
 
 
@@ -87,6 +88,9 @@ class SampleInlet(Protocol):
 
         The arrays are the caller's to keep. Raises LostError where the stream's owner is gone.
         """
+
+    def clock_offset_s(self) -> float:
+        """What to add to a stamp to have it in this machine's clock."""
 
     def close(self) -> None: ...
 

@@ -4,17 +4,15 @@ import numpy as np
 import pytest
 
 from bci_stream.errors import RuleError
-from bci_stream.packet import Lead, SignalInfo
+from bci_stream.packet import Lead, SignalInfo, with_trigger
 from decoders.chance import EcogConstant, MiChance
 from decoders.offline import (
     chosen_places,
-    packet_samples_of,
     run_offline,
     track_of,
     wire_packets,
-    with_trigger,
 )
-from tracks import TRACKS
+from tracks.registry import TRACKS
 from tracks.run import Run
 
 
@@ -62,9 +60,9 @@ def test_the_log_judges_to_the_same_score(mi_session) -> None:
 
 
 def test_packets_are_the_tracks_at_any_rate() -> None:
-    assert packet_samples_of(TRACKS["mi"], 1000) == 40
-    assert packet_samples_of(TRACKS["mi"], 160) == 6
-    assert packet_samples_of(TRACKS["emotion"], 250) == 50
+    assert TRACKS["mi"].packet_samples_at(1000) == 40
+    assert TRACKS["mi"].packet_samples_at(160) == 6
+    assert TRACKS["emotion"].packet_samples_at(250) == 50
 
 
 @pytest.mark.parametrize("numbers", [range(1, 24), [1] * 24, range(24), range(10, 34)])

@@ -36,7 +36,8 @@ def test_a_message_that_never_comes_is_given_up_after_a_while() -> None:
     inbox = Inbox()
     inbox.put(report(2), 0.0)
     assert results(inbox, 1.0) == []
-    assert inbox.waits
+    assert not inbox.misses(1.0)
+    assert inbox.misses(2.0)
     assert results(inbox, 1.0 + PATIENCE_S) == []
     assert results(inbox, 1.1 + PATIENCE_S) == [2]
     assert inbox.lost == 2

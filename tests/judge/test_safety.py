@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from bci_stream.errors import ContestError, LogError
+from bci_stream.judge.contest_run import _noted
 from bci_stream.judge.entry import Entry, Outcome
 from bci_stream.judge.journal import Journal
 from bci_stream.judge.lock import only_judge
@@ -51,3 +52,11 @@ class TestJournal:
         with path.open("a") as file:
             file.write('{"entry": {"te')
         assert [outcome.reason for outcome in Journal(path).done().values()] == ["crashed"]
+        Journal(path).add(Outcome(self.ENTRY, "timeout"))
+        assert [outcome.reason for outcome in Journal(path).done().values()] == ["timeout"]
+
+    @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
+    def test_what_a_full_disk_kept_out_of_it_is_run_again(self) -> None:
+        outcome = _noted(Journal(Path("/dev/full")), Outcome(self.ENTRY, "finished"))
+        assert (outcome.reason, outcome.log) == ("stopped", None)
+        assert outcome.detail == "can't write /dev/full: No space left on device"

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from bci_stream.contest.contest import Limits
 from bci_stream.judge.docket import Docket
-from bci_stream.judge.log import RunLog, score_run
+from bci_stream.judge.log import RunLog, read_log, score_run
 from bci_stream.judge.order import LockstepOrder, RealtimeOrder
 from bci_stream.judge.team_run import TeamRun
 from bci_stream.wire.messages import Done, Next, PacketNote, Report, TruthNote
-from tracks import TRACKS
+from tracks.registry import TRACKS
 
 TRUTH = {
     "mi": {"blocks": [[1]]},
@@ -107,3 +107,45 @@ def test_a_team_that_says_it_has_finished_too_early_has_stopped(tmp_path: Path) 
     assert run.ended is None  # the last packets' notes may still be under way
     run.settle(4.0)
     assert (run.ended, run.run.end_reason) == ("stopped", "stopped")
+
+
+def test_a_judge_that_was_started_again_goes_on_counting_compute_time(tmp_path) -> None:
+    """Lockstep: 2 s of work before the restart and 3 s after it are over a limit of 4 s together."""
+    path = tmp_path / "run.jsonl"
+    limits = Limits(compute_factor=0.0, compute_extra_s=4.0)
+    known = docket("erp")
+
+    def asked(run: TeamRun, packet: int, at: float) -> None:
+        run.note(PacketNote(packet, 0, 0, packet * 10, 10), at)
+        run.message(Next("c", "r", "t", 0, packet=packet, n=packet), at)
+        run.settle(at)
+
+    run = TeamRun("t", "erp", {}, limits, known, LockstepOrder(), RunLog(path), 100.0)
+    asked(run, 0, 101.0)
+    asked(run, 1, 103.0)
+    run._log._file.close()  # as a kill leaves it
+    past = [event for _, event in read_log(path)]
+    log = RunLog(path, go_on=True)
+    run = TeamRun("t", "erp", {}, limits, known, LockstepOrder(2), log, 200.0, past=past)
+    asked(run, 2, 210.0)
+    assert run.compute_s == pytest.approx(2.0)
+    asked(run, 3, 213.0)
+    assert run.ended == "timeout"
+    assert "limits.compute_factor" in run.detail
+
+
+def test_a_team_that_hangs_while_the_judge_is_started_again_still_ends(tmp_path) -> None:
+    known, path = docket("erp"), tmp_path / "run.jsonl"
+    run = team_run("erp", path, known, lockstep=True)
+    run.note(PacketNote(0, 0, 0, 0, 10), 0.0)
+    run.message(Next("c", "r", "t", 0, packet=0), 1.0)
+    run.settle(1.0)
+    run._log._file.close()
+    past = [event for _, event in read_log(path)]
+    log = RunLog(path, go_on=True)
+    run = TeamRun("t", "erp", {}, Limits(), known, LockstepOrder(1), log, 200.0, past=past)
+    run.settle(200.0 + Limits().silence_s - 0.1)
+    assert run.ended is None
+    run.settle(200.0 + Limits().silence_s + 0.1)
+    assert run.ended == "timeout"
+    assert "limits.silence_s" in run.detail

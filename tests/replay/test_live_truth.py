@@ -3,7 +3,7 @@
 import pytest
 
 from replay.live_truth import LiveTruth
-from tracks import TRACKS
+from tracks.registry import TRACKS
 
 
 def labels(track: str, codes: list[int]) -> tuple[list[object], int]:

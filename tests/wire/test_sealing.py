@@ -10,7 +10,7 @@ from bci_stream.wire.sealing import seal, unseal
 KEY = b"k" * 32
 
 
-@given(st.text(st.characters(codec="utf-8")))
+@given(st.text(st.characters(codec="utf-8", exclude_characters="\0")))
 def test_the_holder_of_the_key_reads_what_was_sealed(text: str) -> None:
     assert unseal(seal(text, KEY, "run"), KEY, "run") == text
 
@@ -31,6 +31,18 @@ def test_a_changed_text_is_refused() -> None:
 
 def test_the_same_truth_never_looks_the_same_twice() -> None:
     assert seal("label 3", KEY, "run") != seal("label 3", KEY, "run")
+
+
+@pytest.mark.parametrize(
+    ("one", "another"),
+    [("label 3", "label 31"), ("", "x" * 500), ("1.5 " * 20_000, "-0.123 " * 11_600)],
+)
+def test_texts_of_the_like_are_equally_long(one: str, another: str) -> None:
+    assert len(seal(one, KEY, "run")) == len(seal(another, KEY, "run"))
+
+
+def test_padding_adds_an_eighth_at_most() -> None:
+    assert len(base64.b64decode(seal("x" * 100_000, KEY, "run"))) < 100_000 * 1.125 + 28
 
 
 @pytest.mark.parametrize("garbage", ["", "ä", "AAAA", "!!!!"])

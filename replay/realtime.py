@@ -1,0 +1,135 @@
+"""Real time: a packet leaves at its own deadline, t0 + samples / rate, however late the one before it was.
+
+Lateness never adds up, and no packet is dropped: a stall is reported, and what was due then follows at once.
+"""
+
+import threading
+from collections.abc import Callable
+
+from bci_stream.clock import Clock
+from bci_stream.wire.messages import Status, Stopped
+from replay.ahead import ahead
+from replay.masked import shown_packets
+from replay.program import Program
+from replay.reception import Reception
+from replay.stage import Stage
+from replay.telling import Telling
+
+LEAD_IN_S = 0.25
+"""Between the go and the first deadline, so that the first packet is not late."""
+
+DOOR_S = 0.02
+"""How often a real-time replay looks who is at its door, and whether the judge is still there."""
+
+QUIET_DOOR_S = 0.5
+"""The same where no team is let in: there is only to be said that the replay lives."""
+
+LEARN = 0.05
+MOST_LEAD_S = 0.0001
+
+LATE_S = 0.25
+"""A packet that leaves later than this is a stall, and is reported."""
+
+
+class Realtime:
+    """Plays a program to anybody, at `speed` times its own pace. `paused` holds packets back."""
+
+    def __init__(
+        self,
+        stage: Stage,
+        reception: Reception,
+        telling: Telling,
+        program: Program,
+        clock: Clock,
+        *,
+        speed: float,
+        for_teams: bool,
+        wait_s: float,
+        paused: threading.Event,
+        stop: threading.Event,
+        say: Callable[[str], None],
+    ) -> None:
+        self._stage = stage
+        self._reception = reception
+        self._telling = telling
+        self._program = program
+        self._clock = clock
+        self._rate = program.rate * speed
+        self._for_teams = for_teams
+        self._wait_s = wait_s
+        self._paused = paused
+        self._stop = stop
+        self._say = say
+
+    def play(self) -> None:
+        over = threading.Event()
+        door = threading.Thread(target=self._keep_door, args=(over,), name="door", daemon=True)
+        door.start()
+        try:
+            self._pace_packets()
+        finally:
+            over.set()
+            door.join()
+
+    def _pace_packets(self) -> None:
+        origin = self._clock.now() + LEAD_IN_S
+        sent = 0
+        lead_s = 0.0
+        self._telling.begin_session(0)
+        packets = shown_packets(self._program)
+        if not self._program.live:
+            packets = ahead(packets, self._stop)
+        for shown in packets:
+            origin += self._held_back()
+            self._telling.begin_session(shown.session)
+            sent += shown.packet.n
+            deadline = shown.stamp if shown.stamp is not None else origin + sent / self._rate
+            self._telling.tell_truth(shown)
+            note = self._telling.note(shown)  # all that can be done before the deadline is
+            if shown.stamp is None and not self._clock.wait_until(deadline - lead_s, self._stop):
+                break
+            left_at = self._telling.show(note, shown.packet, deadline)
+            lead_s = _adjusted(lead_s, left_at - deadline)
+            self._note_lateness(left_at - deadline)
+            if self._stop.is_set():
+                break
+        if self._stop.is_set():
+            self._stage.say(Stopped("the replay was stopped"))
+
+    def _held_back(self) -> float:
+        """How long a pause lasted; deadlines move by as much."""
+        if not (self._paused.is_set() or self._reception.judge_is_away):
+            return 0.0
+        begun = self._clock.now()
+        self._telling.progress.state = "paused"
+        self._stage.say(Status("paused"))
+        while self._paused.is_set() or self._reception.judge_is_away:
+            if self._stop.wait(0.02):
+                break
+            if self._reception.judge_is_away:
+                self._reception.give_up_on_judge(self._clock.now(), self._wait_s)
+        self._telling.progress.state = "playing"
+        self._stage.say(Status("resumed"))
+        return self._clock.now() - begun
+
+    def _note_lateness(self, late_s: float) -> None:
+        progress = self._telling.progress
+        stalled = late_s > max(LATE_S, progress.late_s) and not self._program.live
+        progress.late_s = late_s
+        progress.worst_late_s = max(progress.worst_late_s, late_s)
+        if stalled:
+            self._say(f"stalled: a packet leaves {late_s:.2f} s late; none is dropped")
+            self._stage.say(Status("late", f"{late_s:.3f} s"))
+
+    def _keep_door(self, over: threading.Event) -> None:
+        """Let in who comes late, and say once a second that the replay is alive."""
+        while not over.wait(DOOR_S if self._for_teams else QUIET_DOOR_S):
+            if self._for_teams:
+                self._reception.attend()
+                self._telling.progress.teams = tuple(self._reception.lobby.guests)
+            self._stage.say_alive()
+
+
+def _adjusted(lead_s: float, late_s: float) -> float:
+    """How much before a deadline to wake: from the wake to the push it takes some 20 us, learned slowly."""
+    return min(max(lead_s + LEARN * min(late_s, MOST_LEAD_S), 0.0), MOST_LEAD_S)
