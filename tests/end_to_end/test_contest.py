@@ -14,7 +14,7 @@ from bci_stream.judge.log import score_run
 from bci_stream.packet import Packet
 from bci_stream.wire import names
 from bci_stream.wire.memory import MemoryTransport
-from tracks import TRACKS
+from tracks.registry import TRACKS
 
 MEASURED = ("t", "elapsed_s", "compute_s")
 
@@ -169,53 +169,6 @@ class TestWhoIsBelieved:
         assert any("in lockstep each has its own" in text for text in played.said)
         assert len(played.runs) == 1
 
-    def test_nothing_on_the_wire_holds_a_label(self, contest) -> None:
-        """Everything that anyone without a key can read: all texts, all samples, all descriptions."""
-        transport = MemoryTransport()
-        overheard: list[str] = []
-        columns: list[float] = []
-
-        def listen(player, stop) -> None:
-            for found in transport.visible("bci/"):
-                role = found.source_id.split("/")[2]
-                if role in ("control", "truth", "markers"):
-                    inlet = transport.text_inlet(found, 1)
-                    listeners.append(lambda inlet=inlet: [t for t, _ in inlet.pull(0.0)])
-                elif role in ("signal", "codes"):
-                    sample_inlet = transport.sample_inlet(found, 1)
-                    numbers.append(lambda i=sample_inlet: i.pull(10**6, 0.0)[0][:, -1].tolist())
-
-        listeners: list[Any] = []
-        numbers: list[Any] = []
-        drained = Recorder(
-            lambda number, packet: self._drain(listeners, numbers, overheard, columns)
-        )
-        play(
-            transport,
-            contest,
-            program("erp", erp_recording((133, 133))),
-            {"a": drained},
-            around=listen,
-        )
-        assert any('"kind":"packet"' in text for text in overheard)
-        assert 101.0 in columns
-        assert 133.0 not in columns
-        assert not any("133" in text for text in overheard if not _is_sealed(text))
-
-    @staticmethod
-    def _drain(
-        listeners: Any, numbers: Any, overheard: list[str], columns: list[float]
-    ) -> list[object]:
-        for pull in listeners:
-            overheard += pull()
-        for pull in numbers:
-            columns += pull()
-        return []
-
-
-def _is_sealed(text: str) -> bool:
-    return not text.startswith("{") and len(text) > 40
-
 
 class TestEnds:
     def test_a_decoder_that_raises_ends_its_own_run_as_crashed(self, transport, contest) -> None:
@@ -256,7 +209,8 @@ class TestEnds:
 
         from bci_stream.contest.contest import Limits
 
-        limited = replace(contest, limits=Limits(compute_factor=0.0, compute_extra_s=0.0))
+        # Below 0, so that it is over however fast this machine is.
+        limited = replace(contest, limits=Limits(compute_factor=0.0, compute_extra_s=-1.0))
         decoder = Recorder()
         played = play(
             MemoryTransport(), limited, program("erp", erp_recording()), {"alice": decoder}

@@ -46,8 +46,7 @@ def die(judge: Judge) -> None:
     for hearing in judge.hearings:
         for run in hearing.teams.values():
             run._log._file.close()
-        hearing._control.close()
-        hearing._truth.close()
+        hearing._testimony.close()
     judge._teams.close()
     judge._outlet.close()
 

@@ -3,24 +3,31 @@
 import threading
 
 import numpy as np
+import pytest
 from playground import Recorder, erp_recording, play, program
 
 from bci_stream.packet import Lead, Packet
 from bci_stream.wire import names
+from bci_stream.wire.finding import wait_for_stream
 from bci_stream.wire.memory import MemoryTransport
 from bci_stream.wire.seat import Seat
 from bci_stream.wire.signal_reader import SignalReader
 from decoders.worker import Worker
+from replay.player import Player
 
 
-def test_a_team_that_comes_in_mid_run_is_judged_from_there_on(contest) -> None:
-    """Real time: one team is at work; another one joins, and gets whole packets from then on."""
-    transport = MemoryTransport()
-    early, late = Recorder(), Recorder()
+def late_worker(transport, contest, decoder) -> threading.Thread:
+    """A team that has not come yet; start the thread, and it does."""
     seat = Seat(transport, contest.name, "late", contest.keys.token("late"), stop=threading.Event(),
                 say=lambda _: None)  # fmt: skip
-    worker = Worker(seat, late, track="erp", join_s=30, stop=threading.Event())
-    joining = threading.Thread(target=worker.run, daemon=True)
+    worker = Worker(seat, decoder, track="erp", join_s=30, stop=threading.Event())
+    return threading.Thread(target=worker.run, daemon=True)
+
+
+def test_a_team_that_comes_in_mid_run_is_judged_from_there_on(transport, contest) -> None:
+    """Real time: one team is at work; another one joins, and gets whole packets from then on."""
+    early, late = Recorder(), Recorder()
+    joining = late_worker(transport, contest, late)
 
     def start_late(number: int, packet: Packet) -> list[object]:
         if number == 5:
@@ -28,7 +35,7 @@ def test_a_team_that_comes_in_mid_run_is_judged_from_there_on(contest) -> None:
         return []
 
     early.answer = start_late
-    recording = erp_recording((105, 110, 115, 120, 125, 130))
+    recording = erp_recording(range(105, 125))
     played = play(transport, contest, program("erp", recording), {"early": early}, pace="1")
     joining.join(30)
     assert played.errors == {}
@@ -38,8 +45,58 @@ def test_a_team_that_comes_in_mid_run_is_judged_from_there_on(contest) -> None:
     assert [packet.start for packet in late.packets] == starts[-len(late.packets) :]
 
 
-def test_a_slow_consumer_within_the_buffers_loses_nothing_and_is_told(contest) -> None:
-    transport = MemoryTransport()
+@pytest.mark.parametrize("pace", ["lockstep", "4"])
+def test_a_team_that_comes_five_seconds_after_the_replay_has_the_first_sample(
+    lsl_transport, contest, pace
+) -> None:
+    """The replay offers its run twice a second; the team begins to look for it after the tenth offer."""
+    transport = lsl_transport
+    decoder = Recorder()
+    joining = late_worker(transport, contest, decoder)
+
+    def come_late(player: Player, stop: threading.Event) -> None:
+        found = wait_for_stream(transport, f"bci/{contest.name}/control/r", "control", 30, stop)
+        control = transport.text_inlet(found, 10.0)
+        offers = 0
+        while offers < 10:
+            offers += sum('"offer"' in text for text, _ in control.pull(30.0))
+        control.close()
+        joining.start()
+
+    recording = erp_recording()
+    played = play(
+        transport, contest, program("erp", recording), {}, pace=pace, expected=1, around=come_late
+    )
+    joining.join(30)
+    assert played.runs["late"].ended == "finished"
+    counted = np.concatenate([packet.samples[:, 0] for packet in decoder.packets])
+    assert counted.tolist() == list(range(recording.n_samples))
+
+
+@pytest.mark.parametrize("pace", ["lockstep", "8"])
+def test_a_judge_that_comes_when_the_team_is_ready_judges_all_of_it(
+    transport, contest, pace
+) -> None:
+    """The team joined before the judge had an ear for the replay; nothing begins without the judge."""
+    decoder = Recorder()
+    recording = erp_recording()
+
+    def wait_for_ready(player: Player, stop: threading.Event) -> None:
+        results = f"bci/{contest.name}/results/alice"
+        found = wait_for_stream(transport, results, "results", 30, stop)
+        inlet = transport.text_inlet(found, 10.0)
+        while not any('"ready"' in text for text, _ in inlet.pull(30.0)):
+            pass
+        inlet.close()
+
+    what = program("erp", recording)
+    played = play(transport, contest, what, {"alice": decoder}, pace=pace, around=wait_for_ready)
+    assert played.errors == {}
+    assert played.runs["alice"].ended == "finished"
+    assert sum(packet.n for packet in decoder.packets) == recording.n_samples
+
+
+def test_a_slow_consumer_within_the_buffers_loses_nothing_and_is_told(transport, contest) -> None:
     held = threading.Event()
 
     def dawdle(number: int, packet: Packet) -> list[object]:
@@ -51,7 +108,8 @@ def test_a_slow_consumer_within_the_buffers_loses_nothing_and_is_told(contest) -
     recording = erp_recording()
     played = play(transport, contest, program("erp", recording), {"slow": decoder}, pace="8")
     assert played.errors == {}
-    assert sum(packet.n for packet in decoder.packets) == recording.n_samples
+    counted = np.concatenate([packet.samples[:, 0] for packet in decoder.packets])
+    assert counted.tolist() == list(range(recording.n_samples))
     assert any("BEHIND by" in text for text in played.said)
     assert any(status == "lagging" for _, status, _ in played.sink.states)
 

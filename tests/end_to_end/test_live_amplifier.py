@@ -116,15 +116,16 @@ class Contest:
 
 
 def held(
-    folder: Path, uri: str, protocol: str, faults: list[str]
+    folder: Path, uri: str, protocol: str, faults: list[str], until: int | None = None
 ) -> tuple[list[dict], str, Session]:
-    """A contest on an emulated amplifier from the first sample to the operator's stop."""
+    """A contest on an emulated amplifier: to the trigger `until`, else to the operator's stop."""
     session = next(iter(open_source(uri).sessions()))
     played, begin = Played(session), threading.Event()
     tape = Tape(played, quiet=lambda _: not begin.is_set(), tail_s=PATIENCE_S)  # type: ignore[arg-type]
     amplifier = Amplifier(tape, protocol, [parse_fault(fault) for fault in faults])
     with Emulator(amplifier) as emulator:
-        contest = Contest(folder, client_uri("127.0.0.1", emulator.port, protocol, session))
+        device = client_uri("127.0.0.1", emulator.port, protocol, session)
+        contest = Contest(folder, device + (f"&until={until}" if until else ""))
         try:
             contest.wait_for(
                 "the first packets",
@@ -136,7 +137,8 @@ def held(
                 "the last trigger at the judge", lambda: 251 in codes(contest.events())
             )
             status = contest.status()
-            contest.replay.terminate()
+            if until is None:
+                contest.replay.terminate()
             contest.wait_for("the judge's end", lambda: contest.judge.poll() is not None)
             return contest.events(), status, session
         finally:
@@ -176,7 +178,7 @@ def truths(events: list[dict]) -> list[int]:
 @pytest.mark.lsl
 @pytest.mark.timeout(300)
 def test_a_live_contest_is_masked_judged_and_scored(tmp_path):
-    events, _, session = held(tmp_path, ONE_TRIAL, "raw", [])
+    events, _, session = held(tmp_path, ONE_TRIAL, "raw", [], until=251)
     got = packets(events)
     assert [p["start"] for p in got] == [sum(q["n"] for q in got[:i]) for i in range(len(got))]
     # What a decoder saw names no class; what the judge was told does.
@@ -185,7 +187,7 @@ def test_a_live_contest_is_masked_judged_and_scored(tmp_path):
     assert truths(events) == labels(session)
     assert sum(event["kind"] == "report" for event in events) == 3
     assert events[-1]["kind"] == "end"
-    assert events[-1]["reason"] in ("finished", "stopped")
+    assert events[-1]["reason"] == "finished"
     right = scored(events)
     assert right == [label == 1 for label in labels(session)]
 
@@ -206,6 +208,7 @@ def test_judge_and_decoder_live_through_a_reconnect_and_the_log_shows_the_gap(tm
     assert truths(events) == labels(session)
     assert sum(event["kind"] == "report" for event in events) >= 4
     assert scored(events)[-1] == (labels(session)[-1] == 1)
+    assert (events[-1]["kind"], events[-1]["reason"]) == ("end", "stopped")
     assert '"amp"' in status
 
 

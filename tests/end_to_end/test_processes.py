@@ -81,14 +81,17 @@ JUDGE = ("bci_stream.judge", "live", "--no-web", "--wait", "60")
 
 
 @pytest.mark.parametrize(
-    "order",
-    [(REPLAY, DECODER, JUDGE), (JUDGE, DECODER, REPLAY), (DECODER, JUDGE, REPLAY)],
+    ("order", "pace"),
+    [
+        ((REPLAY, DECODER, JUDGE), "8"),
+        ((JUDGE, DECODER, REPLAY), "lockstep"),
+        ((DECODER, JUDGE, REPLAY), "lockstep"),
+    ],
     ids=["replay first", "judge first", "decoder first"],
 )
-def test_the_three_commands_meet_in_any_order(processes: Processes, order) -> None:
-    pace = ("--pace", "8") if order[0] is REPLAY else ("--pace", "lockstep")
+def test_the_three_commands_meet_in_any_order(processes: Processes, order, pace) -> None:
     started = {
-        command[0]: processes.start(*command, *(pace if command is REPLAY else ()))
+        command[0]: processes.start(*command, *(("--pace", pace) if command is REPLAY else ()))
         for command in order
     }
     outputs = {name: process.communicate(timeout=120)[0] for name, process in started.items()}
@@ -191,6 +194,11 @@ def test_each_process_stops_cleanly_on_a_signal(processes: Processes, command, n
         (("replay", "start", "nowhere.edf", "--foreground"), 1, ["nowhere.edf"]),
         (("replay", "start", "ftp:x", "--foreground"), 1, ["ftp", "synthetic"]),
         (("replay", "start", SOURCE, "--pace", "slow", "--foreground"), 1, ["slow", "lockstep"]),
+        (
+            ("replay", "start", SOURCE, "--pace", "lockstep", "--start", "now", "--foreground"),
+            2,
+            ["--start now", "lockstep", "team"],
+        ),
         (("replay", "stop", "nobody"), 1, ["nobody"]),
         (
             ("decoders", "--track", "erp", "--decoder", "mine:Mine", "--wait", "0.2"),
