@@ -98,7 +98,7 @@ class BoardFeed:
             raise
         return shim
 
-    def chunks(self) -> Iterator[tuple[Chunk, float]]:
+    def chunks(self, missing: Callable[[], int] = lambda: 1) -> Iterator[tuple[Chunk, float]]:
         self._heard = self._clock.now()
         failures = 0
         patience_s = self._waits.first_s

@@ -85,6 +85,9 @@ class Parser(Protocol):
     def feed(self, data: bytes) -> list[Chunk]:
         """Take what a recv() gave, and return what is complete with it. Raises SourceError."""
 
+    def bytes_for(self, samples: int) -> int:
+        """How many more bytes bring so many samples, at least; 1 where that is not known yet."""
+
     def reply(self) -> bytes:
         """What the device now waits for from its client; empty almost always."""
 

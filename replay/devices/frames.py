@@ -40,6 +40,11 @@ class FrameScanner:
         self._buffer = b""
         self._skipping = False
 
+    def bytes_for(self, samples: int, frame: tuple[int, int]) -> int:
+        """How many more bytes bring so many samples, where frames have (bytes, samples)."""
+        frame_bytes, frame_samples = frame
+        return max(1, -(-samples // frame_samples) * frame_bytes - len(self._buffer))
+
     def feed(self, data: bytes) -> list[Frame]:
         buffer = self._buffer + data
         frames, position = [], 0
@@ -80,6 +85,9 @@ class FrameScanner:
 
     def _find_head(self, buffer: bytes, start: int) -> tuple[int, FrameKind | None]:
         """Where the first head stands; without one, where a head may still begin."""
+        for head, kind in self._kinds.items():
+            if buffer.startswith(head, start):  # as it nearly always does
+                return start, kind
         hits = [(at, head) for head in self._kinds if (at := buffer.find(head, start)) >= 0]
         if hits:
             at, head = min(hits)

@@ -1,5 +1,6 @@
 """A link is one connection to a device; a dialer makes them, and ends all waits when closed."""
 
+import contextlib
 import os
 import select
 import socket
@@ -13,8 +14,11 @@ class UnknownHostError(OSError):
 
 
 class Link(Protocol):
-    def receive(self, timeout_s: float) -> bytes | None:
-        """What has come: b"" at the end, None where nothing came in time. Raises OSError."""
+    def receive(self, timeout_s: float, least_bytes: int = 1) -> bytes | None:
+        """What has come: b"" at the end, None where nothing came in time. Raises OSError.
+
+        least_bytes: it is waited for so many, but no longer than timeout_s; then fewer will do.
+        """
 
     def send(self, data: bytes) -> None: ...
     def close(self) -> None: ...
@@ -36,10 +40,8 @@ class Dialer(Protocol):
 
 
 class TcpDialer:
-    """gather_s: wait so long after the first byte, so that many small sendings are read as one."""
-
-    def __init__(self, host: str, port: int, gather_s: float = 0.0) -> None:
-        self._host, self._port, self._gather_s = host, port, gather_s
+    def __init__(self, host: str, port: int) -> None:
+        self._host, self._port = host, port
         self._wake, self._waker = socket.socketpair()
         self.closed = False
 
@@ -60,7 +62,7 @@ class TcpDialer:
             sock.close()
             raise
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return TcpLink(sock, self._wake, self._gather_s)
+        return TcpLink(sock, self._wake)
 
     def _connect(self, sock: socket.socket, address: tuple[object, ...], timeout_s: float) -> None:
         sock.setblocking(False)
@@ -85,16 +87,28 @@ class TcpDialer:
 
 
 class TcpLink:
-    def __init__(self, sock: socket.socket, wake: socket.socket, gather_s: float) -> None:
-        self._sock, self._wake, self._gather_s = sock, wake, gather_s
+    """The system itself counts the bytes that have come (SO_RCVLOWAT): many small sendings are read
+    as one, at the moment the last of them is there, and nobody wakes up for the others."""
 
-    def receive(self, timeout_s: float) -> bytes | None:
+    def __init__(self, sock: socket.socket, wake: socket.socket) -> None:
+        self._sock, self._wake = sock, wake
+        self._least_bytes = 1
+
+    def receive(self, timeout_s: float, least_bytes: int = 1) -> bytes | None:
+        self._wait_for(min(least_bytes, RECV_BYTES))
         readable, _, _ = select.select([self._sock, self._wake], [], [], timeout_s)
-        if self._sock not in readable:
+        if self._wake in readable:
             return None
-        if self._gather_s:
-            select.select([self._wake], [], [], self._gather_s)
-        return self._sock.recv(RECV_BYTES)
+        try:
+            return self._sock.recv(RECV_BYTES)
+        except BlockingIOError:
+            return None
+
+    def _wait_for(self, least_bytes: int) -> None:
+        if least_bytes != self._least_bytes:
+            self._least_bytes = least_bytes
+            with contextlib.suppress(OSError):  # a system without it wakes for every byte
+                self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, least_bytes)
 
     def send(self, data: bytes) -> None:
         self._sock.sendall(data)  # a few bytes into an empty buffer: it does not block

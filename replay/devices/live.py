@@ -1,5 +1,7 @@
 """A live session: a device's chunks, numbered, stamped and cut into packets, until it is closed."""
 
+import math
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Protocol
@@ -13,6 +15,9 @@ from replay.devices.status import DeviceStatus, Listener, StatusKeeper
 from replay.devices.timeline import Timeline
 from replay.source import RawPacket, Session
 
+MARK_WAIT_S = 1.0
+"""A mark waits no longer for the sample of its moment: a device's stamps may be wrong."""
+
 
 class Feed(Protocol):
     """A device that is being read."""
@@ -20,8 +25,12 @@ class Feed(Protocol):
     def open(self) -> DeviceInfo:
         """Find the device and what it measures; raises SourceError where that fails in its time."""
 
-    def chunks(self) -> Iterator[tuple[Chunk, float]]:
-        """Each chunk with the LSL time at which it was received, until close() or the end."""
+    def chunks(self, missing: Callable[[], int]) -> Iterator[tuple[Chunk, float]]:
+        """Each chunk with the LSL time at which it was received, until close() or the end.
+
+        missing: how many samples the next packet still needs; nobody waits for fewer, so a device
+        that can count its bytes need not be read before they are there.
+        """
 
     def clock(self, rate: float) -> SampleClock:
         """How its samples are stamped."""
@@ -77,8 +86,8 @@ class LiveSession:
     def _packets(self, packet_samples: int) -> Iterator[RawPacket]:
         timeline = Timeline(self.rate, self._feed.clock(self.rate))
         packetiser = Packetiser(packet_samples, timeline.stamp)
-        for chunk, arrival in self._feed.chunks():
-            chunk = _marked(chunk, self._marks)
+        for chunk, arrival in self._feed.chunks(lambda: packetiser.missing):
+            chunk = self._marked(chunk, timeline.end_of(chunk, arrival), arrival)
             placed = timeline.place(chunk, arrival)
             self._keeper.took(placed, chunk, timeline.clock)
             for packet in packetiser.push(placed):
@@ -90,6 +99,17 @@ class LiveSession:
         self._keeper.tell("ended", "closed")
         yield from packetiser.flush(last_of_block=True)
 
+    def _marked(self, chunk: Chunk, end: float, arrival: float) -> Chunk:
+        """With the marks that were set until its end: each on the sample that was taken next."""
+        taken = self._marks.take(max(end, arrival - MARK_WAIT_S))
+        if not taken:
+            return chunk
+        last = chunk.n - 1
+        places = (last - math.floor((end - at) * self.rate) for _, at in taken)
+        marks = [(min(last, max(0, i)), code) for i, (code, _) in zip(places, taken, strict=True)]
+        triggers = sorted([*marks, *chunk.triggers], key=lambda trigger: trigger[0])
+        return replace(chunk, triggers=tuple(triggers))
+
     def _take_marks(self) -> MarkServer | None:
         """Marks are a convenience: where they can't be taken, the stream goes on without them."""
         try:
@@ -99,15 +119,8 @@ class LiveSession:
             return None
 
 
-def _marked(chunk: Chunk, marks: MarkBox) -> Chunk:
-    codes = marks.take()
-    if not codes:
-        return chunk
-    return replace(chunk, triggers=tuple((0, code) for code in codes) + chunk.triggers)
-
-
 class LiveSource:
-    """Implements `replay.source.Source`: one device, one session."""
+    """Implements `replay.source.Source`: one device, one session. now: the device's clock."""
 
     live = True
 
@@ -117,12 +130,13 @@ class LiveSource:
         subject: str,
         make_feed: Callable[[StatusKeeper, MarkBox], Feed],
         until: int | None = None,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.uri = uri
         self.track: str | None = None
         self._subject, self._until = subject, until
         self._keeper = StatusKeeper(uri)
-        self.marks = MarkBox()
+        self.marks = MarkBox(now)
         self._feed = make_feed(self._keeper, self.marks)
 
     @property

@@ -2,7 +2,7 @@
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -14,6 +14,7 @@ from bci_stream.errors import LostError, NotFoundError, SourceError
 from bci_stream.packet import FloatArray, Lead
 from bci_stream.wire.transport import Found, SampleInlet, TextInlet, Transport
 from replay.devices.chunk import Chunk, DeviceInfo
+from replay.devices.clock_offset import ClockOffset
 from replay.devices.edges import Edges
 from replay.devices.late_triggers import LateTriggers
 from replay.devices.neuracle_heeg import code_of
@@ -81,11 +82,11 @@ class LslFeed:
             return self._take_spec(signal)
         raise SourceError(f"the search for the stream {self._wish.name!r} was stopped")
 
-    def chunks(self) -> Iterator[tuple[Chunk, float]]:
+    def chunks(self, missing: Callable[[], int] = lambda: 1) -> Iterator[tuple[Chunk, float]]:
         for signal, markers in self._inlets(self._waits.reconnect_s):
             self._take_spec(signal)
             try:
-                yield from self._read(signal, markers)
+                yield from self._read(signal, markers, missing)
             except LostError as why:
                 self._status.tell("reconnecting", str(why))
 
@@ -169,21 +170,23 @@ class LslFeed:
         return info
 
     def _read(
-        self, signal: SampleInlet, markers: TextInlet | None
+        self, signal: SampleInlet, markers: TextInlet | None, missing: Callable[[], int]
     ) -> Iterator[tuple[Chunk, float]]:
         rate = signal.spec.rate
         if self._late is None:
             self._late = LateTriggers(self._wish.hold_ms if markers is not None else 0.0)
         heard = self._clock.now()
+        offset = ClockOffset(signal.clock_offset_s, heard)
+        marker_offset = ClockOffset(markers.clock_offset_s, heard) if markers else offset
         while not self._stop.is_set():
-            samples, stamps = signal.pull(max(1, round(rate * PULL_S)), PULL_S)
+            samples, stamps = signal.pull(missing(), PULL_S)
             now = self._clock.now()
             if len(samples):
                 heard = now
                 self._status.tell("connected")
             self._watch(now - heard)
-            self._take_markers(markers, self._late, rate)
-            for chunk, start in self._split(samples, stamps, rate):
+            self._take_markers(markers, marker_offset.at(now) + 0.5 / rate, self._late)
+            for chunk, start in self._split(samples, stamps + offset.at(now), rate):
                 released, notes = self._late.add(chunk, start * 1000, rate)
                 for note in notes:
                     self._status.note(note)
@@ -193,14 +196,11 @@ class LslFeed:
         if quiet_s >= self._waits.stall_s:
             self._status.tell("stalled", "the LSL stream is there, but no samples come")
 
-    def _take_markers(self, markers: TextInlet | None, late: LateTriggers, rate: float) -> None:
-        if markers is None:
-            return
-        offset_s = markers.clock_offset_s()
-        for text, stamp in markers.pull(0.0):
+    def _take_markers(self, markers: TextInlet | None, offset_s: float, late: LateTriggers) -> None:
+        for text, stamp in markers.pull(0.0) if markers is not None else ():
             code = code_of(text.encode())
             if code:
-                late.trigger((stamp + offset_s + 0.5 / rate) * 1000, code)
+                late.trigger((stamp + offset_s) * 1000, code)
             elif code is None:
                 self._status.note(f"the marker {text!r} is no number and was passed over")
 

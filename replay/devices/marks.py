@@ -10,6 +10,7 @@ import os
 import socket
 import tempfile
 import threading
+import time
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -26,14 +27,15 @@ class MarkError(BciError):
 
 
 class MarkBox:
-    """Marks that wait for the next sample; any thread may put one in.
+    """Marks that wait for the next sample; any thread may put one in. now: the device's clock.
 
     sink: a device that carries marks itself takes each one at once; it may raise MarkError.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self.sink: Callable[[int], None] | None = None
-        self._codes: list[int] = []
+        self._now = now
+        self._marks: list[tuple[int, float]] = []
         self._lock = threading.Lock()
 
     def put(self, code: int) -> None:
@@ -42,12 +44,14 @@ class MarkBox:
             self.sink(code)
             return
         with self._lock:
-            self._codes.append(code)
+            self._marks.append((code, self._now()))
 
-    def take(self) -> list[int]:
+    def take(self, until: float) -> list[tuple[int, float]]:
+        """(code, moment) of the marks that were set by then; later ones go on waiting."""
         with self._lock:
-            codes, self._codes = self._codes, []
-        return codes
+            taken = [mark for mark in self._marks if mark[1] <= until]
+            self._marks = [mark for mark in self._marks if mark[1] > until]
+        return taken
 
 
 def check_code(code: int) -> int:

@@ -14,6 +14,9 @@ from replay.devices.waits import Waits
 PROVEN_S = 10.0
 """A connection that was right for so long lost bytes; a younger misaligned one is set wrong."""
 
+LATE_S = 0.05
+"""What an amplifier may be late with a packet before what has come of it is taken as it is."""
+
 
 class _LinkLostError(Exception):
     """Why a connection ended, or never came to be; it will be dialled again."""
@@ -31,6 +34,7 @@ class NeuracleFeed:
         self._dialer, self._make_parser, self._clock = dialer, parser, clock
         self._status, self._waits = status, waits
         self._parser = parser()
+        self._missing: Callable[[], int] = lambda: 1
         self._info: DeviceInfo | None = None
 
     def clock(self, rate: float) -> FittedClock:
@@ -51,9 +55,10 @@ class NeuracleFeed:
                 return self._info
         raise SourceError(f"the search for the amplifier at {self._dialer.address} was stopped")
 
-    def chunks(self) -> Iterator[tuple[Chunk, float]]:
+    def chunks(self, missing: Callable[[], int] = lambda: 1) -> Iterator[tuple[Chunk, float]]:
         """From a parser of its own: what the first look held back is long past."""
         self._parser = self._make_parser()
+        self._missing = missing
         return self._connections(self._waits.reconnect_s)
 
     def _connections(self, patience_s: float) -> Iterator[tuple[Chunk, float]]:
@@ -96,7 +101,7 @@ class NeuracleFeed:
         began = quiet_since = self._clock.now()
         bytes_came = chunks_came = False
         while not self._dialer.closed:
-            data = _receive(link, self._waits.stall_s)
+            data = _receive(link, *self._wanted())
             now = self._clock.now()
             if data:
                 bytes_came = True
@@ -108,6 +113,14 @@ class NeuracleFeed:
                 for chunk in merged(chunks):  # a chunk has its price, however small it is
                     yield chunk, now
             self._watch(now - quiet_since, bytes_came and not chunks_came)
+
+    def _wanted(self) -> tuple[float, int]:
+        """How long to wait for how many bytes: for a packet's, but not for much longer than it lasts."""
+        missing, info = self._missing(), self._parser.info
+        if info is None:
+            return self._waits.stall_s, 1
+        packet_s = LATE_S + 2 * missing / info.rate
+        return min(self._waits.stall_s, packet_s), self._parser.bytes_for(missing)
 
     def _parse(self, data: bytes, right_for_s: float) -> list[Chunk]:
         try:
@@ -143,9 +156,9 @@ class NeuracleFeed:
         )
 
 
-def _receive(link: Link, timeout_s: float) -> bytes | None:
+def _receive(link: Link, timeout_s: float, least_bytes: int) -> bytes | None:
     try:
-        data = link.receive(timeout_s)
+        data = link.receive(timeout_s, least_bytes)
     except OSError as error:
         raise _LinkLostError(f"connection broken: {error.strerror or error}") from None
     if data == b"":

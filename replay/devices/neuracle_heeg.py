@@ -4,9 +4,10 @@ import re
 import struct
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bci_stream.errors import SourceError
-from bci_stream.packet import FloatArray, Lead, Triggers
+from bci_stream.packet import FloatArray, Lead
 from replay.devices.chunk import Chunk, DeviceInfo
 from replay.devices.edges import Edges
 from replay.devices.frames import Frame, FrameKind, FrameScanner
@@ -45,6 +46,7 @@ class HeegParser:
         self._edges = Edges(hold)
         self._notes: list[str] = []
         self._restarted = False
+        self._frame = (0, 1)
         self._scanner = FrameScanner((FrameKind(HEAD, TAIL, HEADER.size, _length),))
 
     @property
@@ -55,6 +57,9 @@ class HeegParser:
         self._scanner.restart()
         self._restarted = True
 
+    def bytes_for(self, samples: int) -> int:
+        return self._scanner.bytes_for(samples, self._frame)
+
     def reply(self) -> bytes:
         return b""
 
@@ -63,23 +68,28 @@ class HeegParser:
         return notes
 
     def feed(self, data: bytes) -> list[Chunk]:
-        return [self._chunk(frame) for frame in self._scanner.feed(data)]
+        return [self._chunk(run) for run in _runs(self._scanner.feed(data))]
 
-    def _chunk(self, frame: Frame) -> Chunk:
-        _, _, _, _, leads, rate, n = HEADER.unpack_from(frame.data)
+    def _chunk(self, run: list[Frame]) -> Chunk:
+        """Frames with one header, as one table: a frame a millisecond is too many to read singly."""
+        _, _, _, _, leads, rate, n = HEADER.unpack_from(run[0].data)
         self._check(leads, rate)
-        values = np.frombuffer(frame.data, "<f4", leads * n, HEADER.size).reshape(leads, n)
-        text = frame.data[HEADER.size + 4 * leads * n :][:TEXT_BYTES]
-        samples = np.ascontiguousarray(values.T, dtype=np.float32)
-        broken, self._restarted = self._restarted or frame.after_skip, False
-        return Chunk(samples, self._triggers(text), None if broken else 0)
+        self._frame = (len(run[0].data), n)
+        table = np.frombuffer(b"".join(frame.data for frame in run), _layout(leads, n))
+        samples = np.ascontiguousarray(table["values"].transpose(0, 2, 1), dtype=np.float32)
+        broken, self._restarted = self._restarted or run[0].after_skip, False
+        triggers = tuple((n * i, code) for i, code in self._edges.step(self._codes(table["text"])))
+        return Chunk(samples.reshape(-1, leads), triggers, None if broken else 0)
 
-    def _triggers(self, text: bytes) -> Triggers:
+    def _codes(self, texts: NDArray[np.bytes_]) -> NDArray[np.int64]:
         """A frame's text belongs to its first sample; repeated in the next frames it is held."""
-        code = code_of(text)
-        if code is None:
-            self._notes.append(unread_trigger(text))
-        return self._edges.step(np.array([code or 0]))
+        codes = np.zeros(len(texts), dtype=np.int64)
+        for i in np.flatnonzero(texts != b""):
+            code = code_of(texts[i])
+            if code is None:
+                self._notes.append(unread_trigger(texts[i]))
+            codes[i] = code or 0
+        return codes
 
     def _check(self, leads: int, rate: int) -> None:
         if self.info is None:
@@ -95,6 +105,29 @@ class HeegParser:
                 f"the amplifier changed from {len(self.info.leads)} leads at {self.info.rate:g} Hz "
                 f"to {leads} at {rate} Hz; a stream can't change: start the replay again"
             )
+
+
+def _runs(frames: list[Frame]) -> list[list[Frame]]:
+    """Frames that follow each other and have the same header."""
+    runs: list[list[Frame]] = []
+    for frame in frames:
+        same = runs and frame.data[: HEADER.size] == runs[-1][0].data[: HEADER.size]
+        if same and not frame.after_skip:
+            runs[-1].append(frame)
+        else:
+            runs.append([frame])
+    return runs
+
+
+def _layout(leads: int, n: int) -> np.dtype[np.void]:
+    return np.dtype(
+        [
+            ("header", f"S{HEADER.size}"),
+            ("values", "<f4", (leads, n)),
+            ("text", f"S{TEXT_BYTES}"),
+            ("tail", f"S{len(TAIL)}"),
+        ]
+    )
 
 
 def _length(header: bytes) -> int | None:

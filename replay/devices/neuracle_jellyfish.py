@@ -48,6 +48,7 @@ class JellyfishParser:
         self._time = DeviceTime()
         self._late = LateTriggers(hold_ms)
         self._reply = b""
+        self._frame = (0, 1)
         self._notes: list[str] = []
         self._unmeasured: set[str] = set()
 
@@ -58,6 +59,9 @@ class JellyfishParser:
     def restart(self) -> None:
         self._scanner.restart()
         self._reply = b""
+
+    def bytes_for(self, samples: int) -> int:
+        return self._scanner.bytes_for(samples, self._frame)
 
     def reply(self) -> bytes:
         reply, self._reply = self._reply, b""
@@ -74,7 +78,7 @@ class JellyfishParser:
                 if frame.head == META_HEAD:
                     self._take_meta(decode_meta(frame.data))
                 elif self.info is not None:  # data before meta can't be read: it is waited over
-                    chunks += self._take_data(decode_data(frame.data, self._meta))
+                    chunks += self._take_data(decode_data(frame.data, self._meta), len(frame.data))
             except BrokenFrameError as error:
                 self._notes.append(f"{error}: it was passed over")
         return chunks
@@ -105,7 +109,7 @@ class JellyfishParser:
             )
         return DeviceInfo(float(channels[0].rate), leads)
 
-    def _take_data(self, data: Data) -> list[Chunk]:
+    def _take_data(self, data: Data, frame_bytes: int) -> list[Chunk]:
         if not self._meta.whole:
             self._take_triggers(data)
         values = data.values.get(self._module.serial)
@@ -113,6 +117,7 @@ class JellyfishParser:
             return []
         self._note_unmeasured(data.masks[self._module.serial])
         samples = np.ascontiguousarray(values[self._places].T)
+        self._frame = (frame_bytes, len(samples))
         place = self._time.place(data.start_ms, data.length_ms, len(samples))
         if place is None:
             return []

@@ -35,6 +35,10 @@ class RawParser:
         self._rows_seen = 0
         self._lost = None
 
+    def bytes_for(self, samples: int) -> int:
+        proof = PROOF_ROWS if self._rows_seen == 0 else 0
+        return max(1, max(samples, proof) * self._row.itemsize - len(self._rest))
+
     def reply(self) -> bytes:
         return b""
 

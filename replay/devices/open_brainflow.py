@@ -88,19 +88,21 @@ def open_brainflow(rest: str, given: dict[str, str], clock: Clock | None = None)
     subject, until, waits = read_live_params(params)
     params.done()
     file_marks = _file_marks(settings.file, board) if named.name == "PLAYBACK_FILE_BOARD" else None
+    now = clock or RealClock()
     return LiveSource(
         uri,
         subject,
         lambda keeper, marks: BoardFeed(
             board,
             lambda: BrainflowShim(named.name, named.number, settings),
-            clock or RealClock(),
+            now,
             keeper,
             marks,
             waits,
             file_marks=file_marks,
         ),
         until,
+        now.now,
     )
 
 

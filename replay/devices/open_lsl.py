@@ -24,11 +24,9 @@ def open_lsl(rest: str, given: dict[str, str], transport: Transport | None = Non
     )
     subject, until, waits = read_live_params(params)
     params.done()
+    wire = transport or _own_transport()
     return LiveSource(
-        uri,
-        subject,
-        lambda keeper, _: LslFeed(wish, transport or _own_transport(), keeper, waits),
-        until,
+        uri, subject, lambda keeper, _: LslFeed(wish, wire, keeper, waits), until, wire.now
     )
 
 

@@ -17,8 +17,6 @@ from replay.devices.params import Params, read_live_params, read_montage
 from replay.devices.trigger_word import WordKind
 
 PORT = 8712
-GATHER_S = {"heeg": 0.002}
-"""hEEG sends a frame a millisecond; to wake for each one would take a tenth of a core."""
 
 Make = Callable[[], Parser]
 
@@ -65,10 +63,9 @@ def open_neuracle(rest: str, given: dict[str, str], clock: Clock | None = None) 
     return LiveSource(
         uri,
         subject,
-        lambda keeper, _: NeuracleFeed(
-            TcpDialer(host, port, GATHER_S.get(protocol, 0.0)), make_parser, now, keeper, waits
-        ),
+        lambda keeper, _: NeuracleFeed(TcpDialer(host, port), make_parser, now, keeper, waits),
         until,
+        now.now,
     )
 
 

@@ -24,6 +24,11 @@ class Packetiser:
         self._collected = 0
         self._triggers: list[tuple[int, int]] = []
 
+    @property
+    def missing(self) -> int:
+        """How many samples the next packet still needs."""
+        return self._size - self._collected
+
     def push(self, placed: Placed) -> Iterator[RawPacket]:
         if placed.start != self._start + self._collected:
             yield from self.flush()

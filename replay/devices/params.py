@@ -77,7 +77,7 @@ def read_montage(text: str | None, channels: int | None) -> tuple[Lead, ...] | N
 
 
 def _named_leads(text: str) -> tuple[Lead, ...]:
-    from tracks import TRACKS
+    from tracks.registry import TRACKS
 
     if text in TRACKS:
         track = TRACKS[text]

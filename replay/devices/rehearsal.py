@@ -87,7 +87,7 @@ def choose_session(source: Source, subject: str | None) -> Session:
 
 def client_uri(host: str, port: int, protocol: str, session: Session) -> str:
     """What to give to `bci-replay start` for this emulator."""
-    from tracks import TRACKS
+    from tracks.registry import TRACKS
 
     here = "127.0.0.1" if host == "0.0.0.0" else host
     name = protocol.partition("-")[0]

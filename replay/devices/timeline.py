@@ -41,7 +41,7 @@ class Timeline:
 
     def place(self, chunk: Chunk, arrival: float) -> Placed:
         """arrival: when the chunk was received, for a device that stamps nothing itself."""
-        end = arrival - chunk.newer / self.rate if chunk.stamp is None else chunk.stamp
+        end = self.end_of(chunk, arrival)
         lost, exact = self._lost(chunk, end)
         placed = Placed(chunk.samples, chunk.triggers, self._next + lost, lost, exact)
         if not exact:  # a gap that was counted keeps its place on the line that was fitted
@@ -49,6 +49,10 @@ class Timeline:
         self._next, self._last_end = placed.stop, end
         self.clock.observe(placed.stop - 1, end)
         return placed
+
+    def end_of(self, chunk: Chunk, arrival: float) -> float:
+        """When its last sample was taken, as far as this chunk alone tells."""
+        return arrival - chunk.newer / self.rate if chunk.stamp is None else chunk.stamp
 
     def stamp(self, index: int) -> float:
         return self.clock.stamp(index)

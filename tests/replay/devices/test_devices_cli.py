@@ -1,6 +1,7 @@
 """The commands devices, emulate and mark, as a user types them."""
 
 import json
+import math
 import os
 import pty
 import re
@@ -58,7 +59,7 @@ def test_mark_reaches_the_running_device():
         assert run(mark_command, "51") == "51 set on neuracle\n"
     finally:
         server.close()
-    assert box.take() == [51]
+    assert [code for code, _ in box.take(math.inf)] == [51]
 
 
 def test_mark_through_a_trigger_box():

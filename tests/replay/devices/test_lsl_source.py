@@ -8,7 +8,13 @@ import pytest
 
 from bci_stream.errors import SourceError
 from bci_stream.packet import Lead
-from bci_stream.wire.memory import MemorySampleOutlet, MemoryTextOutlet, MemoryTransport
+from bci_stream.wire.memory import (
+    MemorySampleInlet,
+    MemorySampleOutlet,
+    MemoryTextInlet,
+    MemoryTextOutlet,
+    MemoryTransport,
+)
 from bci_stream.wire.transport import StreamSpec
 from replay.devices import open_device
 from replay.devices.live import LiveSource
@@ -90,6 +96,22 @@ def test_samples_keep_their_values_names_and_stamps():
     assert [p.start for p in packets[:3]] == [0, 10, 20]
     assert [p.stamp for p in packets[:3]] == pytest.approx([500.09, 500.19, 500.29])
     assert packets[1].samples[:, 0].tolist() == list(range(10, 20))
+
+
+def test_stamps_of_another_machine_are_turned_into_ours(monkeypatch):
+    """Samples and markers alike: else a marker would look for its sample at another time."""
+    monkeypatch.setattr(MemorySampleInlet, "clock_offset_s", lambda _: 1000.0)
+    monkeypatch.setattr(MemoryTextInlet, "clock_offset_s", lambda _: 1000.0)
+    lab = Lab(EEG, marker_name="events")
+
+    def mark() -> None:
+        assert lab.markers is not None
+        lab.markers.push("51", 500 + 12 / RATE)
+
+    source = lab.source(markers="events")
+    packets = take(source, lab, 3, mark, lambda: lab.push(50))
+    assert [p.stamp for p in packets[:3]] == pytest.approx([1500.09, 1500.19, 1500.29])
+    assert [(p.start + i, c) for p in packets for i, c in p.triggers] == [(12, 51)]
 
 
 def test_a_trigger_channel_becomes_triggers_and_no_lead():

@@ -1,6 +1,7 @@
 """Marks reach the running device, and only from the user it belongs to."""
 
 import json
+import math
 import os
 import socket
 import stat
@@ -16,15 +17,16 @@ def folder(tmp_path):
 
 
 def test_a_mark_is_taken_once(folder):
-    box = MarkBox()
+    box = MarkBox(lambda: 5.0)
     server = MarkServer(box, "neuracle", folder)
     try:
         assert send_mark(7, folder=folder) == "neuracle"
         assert send_mark(8, "neuracle", folder) == "neuracle"
     finally:
         server.close()
-    assert box.take() == [7, 8]
-    assert box.take() == []
+    assert box.take(4.9) == []
+    assert box.take(5.0) == [(7, 5.0), (8, 5.0)]
+    assert box.take(5.0) == []
     assert not server.path.exists()
 
 
@@ -54,7 +56,7 @@ def test_several_devices_need_a_name(folder):
     finally:
         for server in servers:
             server.close()
-    assert [box.take() for box in boxes] == [[], [7]]
+    assert [[code for code, _ in box.take(math.inf)] for box in boxes] == [[], [7]]
 
 
 def test_without_a_device_there_is_nothing_to_mark(folder):
@@ -93,11 +95,11 @@ def test_nonsense_is_answered_with_an_error_and_the_server_lives_on(folder, mess
         send_mark(5, folder=folder)
     finally:
         server.close()
-    assert box.take() == [5]
+    assert [code for code, _ in box.take(math.inf)] == [5]
 
 
 def test_a_device_that_carries_marks_itself_takes_them_at_once():
     box, taken = MarkBox(), []
     box.sink = taken.append
     box.put(9)
-    assert (taken, box.take()) == ([9], [])
+    assert (taken, box.take(math.inf)) == ([9], [])

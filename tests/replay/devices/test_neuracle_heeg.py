@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from bci_stream.errors import SourceError
 from bci_stream.packet import Lead
+from replay.devices.chunk import merged
 from replay.devices.neuracle_heeg import HeegParser, code_of, encode_frame
 
 
@@ -35,10 +36,8 @@ def test_any_split_gives_the_same_chunks(cuts):
     parser = HeegParser()
     chunks = [c for a, b in pairwise(bounds) for c in parser.feed(data[a:b])]
     assert np.concatenate([c.samples for c in chunks]).ravel().tolist() == list(range(60))
-    assert {i: c.triggers for i, c in enumerate(chunks) if c.triggers} == {
-        4: ((0, 51),),
-        9: ((0, 7),),
-    }
+    (whole,) = merged(chunks)
+    assert whole.triggers == ((4, 51), (9, 7))
 
 
 def test_channel_major_frames_of_several_samples_are_turned():
@@ -75,7 +74,7 @@ def test_an_amplifier_that_changes_is_refused(other):
 def test_after_garbage_the_gap_is_of_unknown_length():
     parser = HeegParser()
     data = frames(2) + b"\x5a\xa5garbage" + frames(2)
-    assert [chunk.lost for chunk in parser.feed(data)] == [0, 0, None, 0]
+    assert [(chunk.n, chunk.lost) for chunk in parser.feed(data)] == [(2, 0), (2, None)]
     assert parser.resyncs == 1
 
 
@@ -83,7 +82,18 @@ def test_a_new_connection_is_a_gap_and_its_half_frame_is_dropped():
     parser = HeegParser()
     parser.feed(frames(2)[:-10])
     parser.restart()
-    assert [chunk.lost for chunk in parser.feed(frames(2))] == [None, 0]
+    assert [(chunk.n, chunk.lost) for chunk in parser.feed(frames(2))] == [(2, None)]
+    assert [chunk.lost for chunk in parser.feed(frames(1))] == [0]
+
+
+def test_triggers_of_frames_that_are_read_together_stand_where_they_were_sent():
+    values = np.zeros((4, 2), dtype=np.float32)
+    texts = ["", "5", "5", "", "", "5", "6", "soon"]
+    parser = HeegParser()
+    (chunk,) = parser.feed(b"".join(encode_frame(values, 4000, text) for text in texts))
+    assert chunk.n == 32
+    assert chunk.triggers == ((4, 5), (20, 5), (24, 6))
+    assert "'soon' is no number" in parser.notes()[0]
 
 
 @pytest.mark.parametrize(

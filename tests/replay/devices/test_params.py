@@ -6,7 +6,7 @@ from bci_stream.errors import SourceError
 from bci_stream.packet import Lead
 from replay.devices import open_device
 from replay.devices.params import Params, read_montage
-from tracks import TRACKS
+from tracks.registry import TRACKS
 
 RAW = {"channels": "64", "rate": "1000"}
 

@@ -1,6 +1,7 @@
 """What the operator is told of a device: each thing once, with what it means."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -104,5 +105,24 @@ def test_a_mark_lands_on_the_next_sample_of_a_device_without_markers():
     for packet in run.iterate():
         packets.append(packet)
         if packet.start == 360:
-            run.session._marks.put(77)
+            run.marks.put(77)
     assert placed_triggers(packets) == [(400, 77), (400, 5)]
+
+
+@pytest.mark.parametrize("protocol", ["raw", "heeg", "jellyfish", "jellyfish-modules"])
+@pytest.mark.parametrize("at_s", [0.5004, 0.5199, 0.5399])
+def test_a_mark_lands_on_the_sample_of_its_moment_however_the_samples_were_sent(protocol, at_s):
+    """Sample i is sent (i + 1) ms after the start: the next one after at_s is known."""
+    run = Run(recording(2), protocol, marked_at_s=at_s)
+    run.marks.put(77)
+    assert placed_triggers(run.packets()) == [(int(at_s * 1000), 77)]
+
+
+def test_a_mark_does_not_wait_for_ever_for_stamps_that_are_wrong():
+    run = Run(recording(3), "raw")
+    late = ((replace(chunk, stamp=arrival - 100), arrival) for chunk, arrival in run.feed.chunks())
+    run.feed.chunks = lambda _: late
+    run.marks.put(77)
+    ((place, code),) = placed_triggers(run.packets())
+    assert code == 77
+    assert 900 < place < 1200

@@ -61,7 +61,7 @@ class VirtualDialer:
         self.refused_until = 0.0
         self.dialled = 0
         self._acts = device.acts()
-        self._next: Act | None = next(self._acts, None)
+        self.upcoming: Act | None = next(self._acts, None)
 
     def dial(self, timeout_s: float) -> "VirtualLink":
         self.dialled += 1
@@ -79,12 +79,12 @@ class VirtualDialer:
         self.closed = True
 
     def due(self) -> float | None:
-        return None if self._next is None else (self.began or 0.0) + self._next.due_s
+        return None if self.upcoming is None else (self.began or 0.0) + self.upcoming.due_s
 
     def take(self) -> Act:
-        act = self._next
+        act = self.upcoming
         assert act is not None
-        self._next = next(self._acts, None)
+        self.upcoming = next(self._acts, None)
         if act.kind == "refuse":
             self.refused_until = (self.began or 0.0) + act.until_s
         return act
@@ -102,7 +102,25 @@ class VirtualLink:
         self._queue = [greeting] if (greeting := dialer.device.greeting()) else []
         self._ready = not dialer.device.acknowledged
 
-    def receive(self, timeout_s: float) -> bytes | None:
+    def receive(self, timeout_s: float, least_bytes: int = 1) -> bytes | None:
+        """Like the system's own: waits for so many bytes, or gives what has come in that time."""
+        deadline = self._dialer.clock.now() + timeout_s
+        gathered = b""
+        while len(gathered) < least_bytes:
+            if gathered and self._breaks_next():
+                break
+            got = self._receive(deadline - self._dialer.clock.now())
+            if not got:
+                return gathered or got
+            gathered += got
+        return gathered
+
+    def _breaks_next(self) -> bool:
+        """The connection's end is told by itself, after what came before it."""
+        upcoming = self._dialer.upcoming
+        return not self._queue and upcoming is not None and upcoming.kind != "send"
+
+    def _receive(self, timeout_s: float) -> bytes | None:
         if self._queue:
             return self._split()
         due, now = self._dialer.due(), self._dialer.clock.now()
@@ -137,7 +155,10 @@ class VirtualLink:
 
 
 class Run:
-    """A session on a virtual amplifier, played to its end."""
+    """A session on a virtual amplifier, played to its end.
+
+    marked_at_s: when the marks that are put into `marks` were set, from the amplifier's start.
+    """
 
     def __init__(
         self,
@@ -147,6 +168,7 @@ class Run:
         waits: Waits = Waits(),  # noqa: B008 - a frozen value
         segment: int = 1 << 20,
         parser: Parser | None = None,
+        marked_at_s: float | None = None,
     ) -> None:
         self.clock = ManualClock()
         self.dialer = VirtualDialer(amplifier(source, protocol, faults), self.clock, segment)
@@ -160,7 +182,10 @@ class Run:
         feed = NeuracleFeed(self.dialer, make_parser, self.clock, self.keeper, waits)
         self.feed = feed
         info = make_parser().info or DeviceInfo(source.rate, source.leads)
-        self.session = LiveSession("S1", info, feed, self.keeper, MarkBox())
+        begun = self.clock.now()
+        now = self.clock.now if marked_at_s is None else lambda: begun + marked_at_s
+        self.marks = MarkBox(now)
+        self.session = LiveSession("S1", info, feed, self.keeper, self.marks)
 
     def packets(self, size: int = 40) -> list[RawPacket]:
         return list(self.iterate(size))

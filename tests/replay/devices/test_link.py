@@ -1,0 +1,105 @@
+"""A link to a device: one wait for many small sendings, which always ends."""
+
+import socket
+import struct
+
+import pytest
+from virtual_amplifier import LEADS, parser_for, recording
+
+from replay.devices.encoders import PROTOCOLS
+from replay.devices.link import TcpDialer, TcpLink
+from replay.devices.tape import Tape
+
+
+@pytest.fixture
+def ends():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        dialer = TcpDialer("127.0.0.1", server.getsockname()[1])
+        link = dialer.dial(5.0)
+        device, _ = server.accept()
+    with device:
+        yield dialer, link, device
+    link.close()
+
+
+def test_it_sleeps_until_all_the_bytes_that_are_wanted_have_come(ends):
+    _, link, device = ends
+    device.sendall(b"x" * 99)
+    assert link.receive(0.05, least_bytes=1000) == b"x" * 99  # the time was up, so that had to do
+    device.sendall(b"y" * 999)
+    device.sendall(b"z" * 5)
+    got = link.receive(10.0, least_bytes=1000)
+    assert got == b"y" * 999 + b"z" * 5
+
+
+def test_fewer_bytes_are_given_when_the_time_is_up_and_none_where_none_came(ends):
+    _, link, device = ends
+    assert link.receive(0.01, least_bytes=10) is None
+    device.sendall(b"abc")
+    assert link.receive(0.1, least_bytes=10) == b"abc"
+    assert link.receive(0.0) is None
+
+
+def test_an_end_is_told_at_once_however_many_bytes_are_wanted(ends):
+    _, link, device = ends
+    device.sendall(b"abc")
+    device.shutdown(socket.SHUT_WR)
+    assert link.receive(10.0, least_bytes=1000) == b"abc"
+    assert link.receive(10.0, least_bytes=1000) == b""
+
+
+def test_a_reset_is_told_at_once_however_many_bytes_are_wanted(ends):
+    _, link, device = ends
+    device.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    device.close()
+    with pytest.raises(ConnectionResetError):
+        link.receive(10.0, least_bytes=1000)
+
+
+def test_closing_the_dialer_ends_a_wait_for_many_bytes(ends):
+    dialer, link, device = ends
+    device.sendall(b"abc")
+    dialer.close()
+    assert link.receive(10.0, least_bytes=1000) is None
+
+
+def test_a_system_without_the_option_gives_what_has_come():
+    ours, theirs = socket.socketpair()
+    wake, waker = socket.socketpair()
+    with ours, theirs, wake, waker:
+        ours.setblocking(False)
+        link = TcpLink(_Plain(ours), wake)
+        theirs.sendall(b"abc")
+        assert link.receive(10.0, least_bytes=1000) == b"abc"
+
+
+class _Plain:
+    """A socket that can't count for us."""
+
+    def __init__(self, sock):
+        self.recv, self.fileno = sock.recv, sock.fileno
+
+    def setsockopt(self, *_):
+        raise OSError(92, "Protocol not available")
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("samples", [1, 7, 40, 100])
+def test_the_bytes_that_are_waited_for_bring_the_samples_and_hardly_more(protocol, samples):
+    source = recording(4)
+    encoder = PROTOCOLS[protocol](source.rate, LEADS)
+    pieces = Tape(source).pieces(encoder.piece_samples)
+    sent = encoder.greeting() + b"".join(encoder.encode(piece) for piece in pieces)
+    parser = parser_for(protocol, source.rate)
+    assert parser.bytes_for(samples) >= 1
+    position = 1000 if protocol.startswith("raw") else 3000
+    parser.feed(sent[:position])
+    for _ in range(5):
+        wanted = parser.bytes_for(samples)
+        short = sum(chunk.n for chunk in parser.feed(sent[position : position + wanted - 1]))
+        last = sum(
+            chunk.n for chunk in parser.feed(sent[position + wanted - 1 : position + wanted])
+        )
+        position += wanted
+        assert short < samples <= short + last
+        assert short + last < samples + encoder.piece_samples
