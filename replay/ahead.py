@@ -7,19 +7,25 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-PACKETS_AHEAD = 400
+ITEMS_AHEAD = 400
+BATCH = 25
+"""Handed over together where there is time: a thread that wakes for each single packet costs more
+than the packet."""
+
 POLL_S = 0.2
 
 
-def ahead(items: Iterator[T], stop: threading.Event, count: int = PACKETS_AHEAD) -> Iterator[T]:
+def ahead(
+    items: Iterator[T], stop: threading.Event, count: int = ITEMS_AHEAD, batch: int = BATCH
+) -> Iterator[T]:
     """The same items in the same order, up to `count` of them made before they are asked for.
 
     An error of the source comes out where it would have come; the thread ends with the iterator.
     """
-    made: queue.Queue[T | BaseException | None] = queue.Queue(count)
+    made: queue.Queue[list[T] | BaseException | None] = queue.Queue(max(1, count // batch))
     over = threading.Event()
 
-    def put(item: T | BaseException | None) -> bool:
+    def put(item: list[T] | BaseException | None) -> bool:
         while not (stop.is_set() or over.is_set()):
             try:
                 made.put(item, timeout=POLL_S)
@@ -29,27 +35,37 @@ def ahead(items: Iterator[T], stop: threading.Event, count: int = PACKETS_AHEAD)
         return False
 
     def make() -> None:
+        ready: list[T] = []
         try:
             for item in items:
-                if not put(item):
-                    return
-            put(None)
+                ready.append(item)
+                if len(ready) >= batch or made.empty():  # empty: somebody may be waiting
+                    if not put(ready):
+                        return
+                    ready = []
         except BaseException as error:  # noqa: BLE001 - handed to the consumer, who raises it
+            put(ready)
             put(error)
+        else:
+            put(ready)
+            put(None)
 
     thread = threading.Thread(target=make, name="ahead", daemon=True)
     thread.start()
     try:
         while not stop.is_set():
             try:
-                item = made.get(timeout=POLL_S)
+                found = made.get(timeout=POLL_S)
             except queue.Empty:
                 continue
-            if item is None:
+            if found is None:
                 return
-            if isinstance(item, BaseException):
-                raise item
-            yield item
+            if isinstance(found, BaseException):
+                raise found
+            for item in found:
+                if stop.is_set():
+                    return
+                yield item
     finally:
         over.set()
         thread.join()

@@ -100,6 +100,12 @@ def _serve(
     running = read_state(name)
     if running is not None and alive(running):
         raise click.ClickException(_already(name, running.pid))
+    played = parse_pace(pace)
+    if played.lockstep and start_on in ("consumer", "now"):
+        raise click.UsageError(
+            f"--start {start_on} with --pace lockstep: there a packet leaves when a team asks for it; "
+            "give --start team, or judge"
+        )
     stop = stop_on_signals()
     params = {key: value for key, value in reading.items() if value is not None}
     service = Service(
@@ -109,8 +115,8 @@ def _serve(
         uris=sources,
         options=SourceOptions(track=track).with_params(params),
         track=track,
-        pace=parse_pace(pace),
-        start_on=start_on or ("judge" if track else "consumer"),
+        pace=played,
+        start_on=start_on or ("judge" if track else "team" if played.lockstep else "consumer"),
         team=team,
         wait_s=wait_s,
         loop=loop,

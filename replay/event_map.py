@@ -67,18 +67,18 @@ class EventMap:
     def triggers(self, marks: Iterable[Mark], rate: float, n_samples: int) -> Triggers:
         """The marks of a file as triggers, in order; what falls outside is left out."""
         marks = [Mark(0, START), *marks, Mark(n_samples - 1, END)] if n_samples else []
+        # A long recording has thousands of marks, but few names.
+        codes = {name: self._codes_of(name) for name in {mark.name for mark in marks}}
         found = [
             (mark.sample + round(after_s * rate), code)
             for mark in marks
-            for code, after_s in self._codes_of(mark)
+            for code, after_s in codes[mark.name]
         ]
         return tuple(sorted((t for t in found if 0 <= t[0] < n_samples), key=lambda t: t[0]))
 
-    def _codes_of(self, mark: Mark) -> Codes:
+    def _codes_of(self, name: str) -> Codes:
         # START and END speak only when a rule names them; `*` is about a file's own events.
-        if mark.name in (START, END):
-            return self.rules.get(mark.name, ())
-        return self.codes(mark.name)
+        return self.rules.get(name, ()) if name in (START, END) else self.codes(name)
 
     def unmapped(self, marks: Iterable[Mark]) -> dict[str, int]:
         """Names that became no trigger though no rule says so, with their counts."""

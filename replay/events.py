@@ -5,9 +5,11 @@ code). `Events` are the triggers of a whole recording: known beforehand, or foun
 while it is read.
 """
 
+import os
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +19,7 @@ from bci_stream.packet import Triggers
 
 MAX_CODE = 0xFFFF
 SCAN_SAMPLES = 1 << 16
+SCAN_THREADS = min(4, os.cpu_count() or 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,26 @@ class KnownEvents:
         return self._triggers
 
 
-StimReader = Callable[[int, int], NDArray[np.float32]]
+class StimColumn(Protocol):
+    """A stim channel, readable without any other; by several threads at once."""
+
+    def read(self, start: int, stop: int) -> NDArray[Any]:
+        """One word a sample, as it stands in the file."""
+
+    def values(self, words: NDArray[Any]) -> NDArray[np.floating[Any]]:
+        """The numbers that words mean: 0, or a code."""
+
+
+@dataclass(frozen=True)
+class PlainColumn:
+    """A stim channel whose words are its values."""
+
+    read: Callable[[int, int], NDArray[np.floating[Any]]]
+
+    def values(self, words: NDArray[Any]) -> NDArray[np.floating[Any]]:
+        return words
+
+
 MarksToTriggers = Callable[[list[Mark]], Triggers]
 
 
@@ -60,9 +82,10 @@ class StimEvents:
     """
 
     def __init__(
-        self, name: str, n_samples: int, read: StimReader, triggers: MarksToTriggers
+        self, name: str, n_samples: int, column: StimColumn, triggers: MarksToTriggers
     ) -> None:
-        self._name, self._n_samples, self._read, self._triggers = name, n_samples, read, triggers
+        self._name, self._n_samples, self._column = name, n_samples, column
+        self._triggers = triggers
         self._known: KnownEvents | None = None
 
     def between(self, start: int, stop: int) -> Triggers:
@@ -78,34 +101,39 @@ class StimEvents:
     def all_marks(self) -> list[Mark]:
         """Every event of the channel: this reads it from end to end."""
         starts = range(0, self._n_samples, SCAN_SAMPLES)
-        return [m for s in starts for m in self.marks(s, min(s + SCAN_SAMPLES, self._n_samples))]
+        if len(starts) < 2:
+            return self.marks(0, self._n_samples)
+        # All that a contest waits for before its first packet, so every core helps.
+        with ThreadPoolExecutor(SCAN_THREADS, "scan") as threads:
+            pieces = threads.map(lambda start: self.marks(start, start + SCAN_SAMPLES), starts)
+            return [mark for piece in pieces for mark in piece]
 
     def marks(self, start: int, stop: int) -> list[Mark]:
+        stop = min(stop, self._n_samples)
         if start >= stop:
             return []
         # The sample before tells whether the first value is new or held.
         first = max(start - 1, 0)
-        values = self._read(first, stop).reshape(-1)
-        # Nearly all of the channel is 0: only what is not is looked at.
-        places = np.flatnonzero(values)
-        codes = self._codes(values[places], places, first)
-        held = np.zeros(len(places), dtype=bool)
-        held[1:] = (np.diff(places) == 1) & (np.diff(codes) == 0)
-        new = ~held & (codes != 0) & (places + first >= start)
+        words = self._column.read(first, stop).reshape(-1)
+        # A channel seldom changes: only where it does, words are made numbers.
+        runs = np.concatenate([[0], np.flatnonzero(words[1:] != words[:-1]) + 1])
+        codes = self._codes(words[runs], runs + first)
+        new = (codes != 0) & (runs + first >= start)
+        new[1:] &= codes[1:] != codes[:-1]
         return [
-            Mark(first + int(place), str(int(code)))
-            for place, code in zip(places[new], codes[new], strict=True)
+            Mark(first + int(run), str(int(code)))
+            for run, code in zip(runs[new], codes[new], strict=True)
         ]
 
-    def _codes(
-        self, values: NDArray[np.float32], places: NDArray[np.intp], first: int
-    ) -> NDArray[np.int64]:
+    def _codes(self, words: NDArray[Any], samples: NDArray[np.intp]) -> NDArray[np.int64]:
+        values = self._column.values(words)
         rounded = np.rint(values)
         bad = np.flatnonzero(~(np.abs(values - rounded) < 1e-3) | (rounded < 0))
         if len(bad):
             raise SourceError(
                 f"{self._name}: the trigger channel holds {values[bad[0]]:g} at sample "
-                f"{first + int(places[bad[0]])}; a trigger is a whole number from 0 to {MAX_CODE}. "
+                f"{int(samples[bad[0]])}; a trigger is a whole number from 0 to {MAX_CODE}. "
                 "Name the right channel with ?triggers=NAME, or say ?triggers=none"
             )
-        return rounded.astype(np.int64) & MAX_CODE
+        codes: NDArray[np.int64] = rounded.astype(np.int64) & MAX_CODE
+        return codes

@@ -72,10 +72,16 @@ def _blocks(content: Content) -> list[SpanBlock]:
 
 
 def make_session(subject: str, contents: Sequence[Content], options: SourceOptions) -> FileSession:
-    """One subject's contents, fitted; they must agree in rate and leads."""
+    """One subject's contents, fitted; they must agree in rate and leads.
+
+    subject: as their place says; what the files themselves say goes first, what was asked before that.
+    """
     fitted = tuple(fit(content, options) for content in contents)
     for other in fitted[1:]:
         _check_alike(fitted[0], other)
+    stated = {content.subject for content in fitted if content.subject}
+    if len(stated) == 1 and options.subject is None:
+        subject = stated.pop()
     return FileSession(subject, fitted, _angles(fitted, options))
 
 

@@ -11,7 +11,15 @@ from replay.lead_order import plan_leads
 from replay.options import SourceOptions
 from replay.readers.content import Content
 from replay.track_facts import track_named
-from tracks import Track
+from tracks.track import Track
+
+CHECKED_VALUES = 1 << 24
+"""So many values are looked through for NaN before the start (a quarter of a second, by MNE)."""
+
+_CHECKED_LATER = (
+    "too long to be looked through for samples that are no number: one would end the run when it "
+    "comes; ?nan=check looks before the start"
+)
 
 
 def fit(content: Content, options: SourceOptions) -> Content:
@@ -111,8 +119,13 @@ def _checked(content: Content, options: SourceOptions) -> Content:
     if options.nan == "keep":
         content.signal.read(max(content.signal.n_samples - 1, 0), content.signal.n_samples)
         return content
-    if content.lazy:
-        finite.check_ends()
-        return dataclasses.replace(content, signal=finite)
-    finite.check_all()
-    return content
+    if not content.lazy or options.nan == "check" or not (content.integer or _is_long(content)):
+        finite.check_all()
+        return content
+    finite.check_ends()
+    said = () if content.integer else (_CHECKED_LATER,)
+    return dataclasses.replace(content, signal=finite, notes=(*content.notes, *said))
+
+
+def _is_long(content: Content) -> bool:
+    return content.signal.n_samples * len(content.leads) > CHECKED_VALUES

@@ -13,8 +13,9 @@ from replay.lead_order import place
 from replay.options import SourceOptions
 from replay.source import Session, Source
 from replay.uri import open_source
-from tracks import TRACKS, Track
 from tracks.errors import RuleError
+from tracks.registry import TRACKS
+from tracks.track import Track
 from tracks.truth import read_truth
 
 SCAN_S = 4.0

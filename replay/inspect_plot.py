@@ -19,6 +19,7 @@ from replay.uri import open_source
 SHOWN_S = 10.0
 SPECTRUM_S = 60.0
 MAX_TRACES = 24
+HEAD_M = 0.095
 
 
 def plot_uri(uri: str, options: SourceOptions, path: Path) -> list[Path]:
@@ -138,7 +139,13 @@ def _montage(axes: Axes, session: Session) -> None:
     montage = mne.channels.make_dig_montage(places, coord_frame="head")
     info.set_montage(montage, on_missing="ignore", verbose="error")
     mne.viz.plot_sensors(
-        info, axes=axes, show_names=True, pointsize=12, show=False, verbose="error"
+        info,
+        axes=axes,
+        show_names=True,
+        pointsize=12,
+        sphere=HEAD_M,  # MNE would fit one, which fails where all leads are at the back
+        show=False,
+        verbose="error",
     )
     for text in axes.texts:
         text.set_fontsize(6)

@@ -30,7 +30,7 @@ def _rows(facts: SessionFacts) -> list[tuple[str, str]]:
         ("rate", f"{facts.rate:g} Hz"),
         ("duration", f"{_minutes(facts.duration_s)} ({facts.n_samples} samples)"),
         ("leads", _leads(facts)),
-        ("range", f"{low:.6g} to {high:.6g} microvolts"),
+        ("range", f"{low:.6g} to {high:.6g} microvolts{_doubt(low, high)}"),
         ("blocks", f"{len(facts.block_samples)}: {blocks}"),
         ("triggers", events or "none"),
     ]
@@ -66,3 +66,8 @@ def _fits(fits: tuple[TrackFit, ...]) -> Table:
         answer = "[green]yes[/green]" if fit.fits else "[red]no[/red]"
         table.add_row(fit.track, answer, escape("; ".join((*fit.breaks, *fit.adapted)) or "-"))
     return table
+
+
+def _doubt(low: float, high: float) -> str:
+    """No electrode gives a volt: most often the file says the wrong unit, or none."""
+    return " (more than a volt: is the unit right?)" if max(-low, high) > 1e6 else ""

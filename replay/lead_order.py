@@ -10,8 +10,8 @@ from bci_stream.errors import SourceError
 from bci_stream.packet import FloatArray, Lead
 from replay.options import SourceOptions
 from replay.readers.content import Signal
-from tracks import Track
 from tracks.leads import OLD_NAMES
+from tracks.track import Track
 
 
 @dataclass(frozen=True)

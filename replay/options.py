@@ -14,7 +14,7 @@ from bci_stream.errors import SourceError
 from replay.event_map import EventMap
 
 MISSING = ("drop", "zero", "refuse")
-NANS = ("refuse", "keep")
+NANS = ("refuse", "check", "keep")
 GROUPS = ("blocks", "subjects")
 
 
@@ -25,7 +25,8 @@ class SourceOptions:
     track: fit leads and rate to this track. events: names to codes. rename: old lead name to new.
     select: these leads, in this order. resample: to this rate in Hz.
     missing: what becomes of leads that the track has and the recording has not.
-    nan: what becomes of samples that are no number.
+    nan: what becomes of samples that are no number: refused (those of a long file when they come),
+    looked for before the start however long that takes, or sent as they are.
     triggers: where they stand: a channel's name, `annotations`, `events`, `stim`, `last` or `none`.
     events_file, angles_file: files beside the recording.
     rate, leads, unit: for files that do not say.
@@ -53,6 +54,13 @@ class SourceOptions:
     batch: int | None = None
     files: str | None = None
     as_is: bool = False
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """The options that would change what a source gives, beside its track."""
+        plain = SourceOptions(track=self.track, as_is=self.as_is, nan=self.nan)
+        names = [each.name for each in dataclasses.fields(self)]
+        return tuple(name for name in names if getattr(self, name) != getattr(plain, name))
 
     def with_params(self, params: Mapping[str, str]) -> "SourceOptions":
         """These options with a URI's parameters laid over them."""

@@ -28,7 +28,7 @@ from replay.recording import ArrayBlock, Recording
 from replay.source import Session
 from replay.track_facts import track_named
 from replay.uri import open_source
-from tracks import Track
+from tracks.track import Track
 from tracks.truth import read_truth
 
 ANGLES_RATE = 200
@@ -82,7 +82,8 @@ def _sessions(uris: Sequence[str], options: SourceOptions) -> Iterator[Session]:
         for session in source.sessions():
             if session.subject in seen:
                 raise SourceError(
-                    f"two recordings are of subject {session.subject!r}; name them apart"
+                    f"two recordings are of subject {session.subject!r}; name them apart, "
+                    "e.g. FILE?subject=S01b"
                 )
             seen.add(session.subject)
             yield session

@@ -10,7 +10,8 @@ from typing import Any
 from bci_stream.errors import RuleError, SourceError
 from bci_stream.packet import Lead
 from replay.source import Session, Source
-from tracks import TRACKS, Track
+from tracks.registry import TRACKS
+from tracks.track import Track
 from tracks.truth import read_truth
 
 PACKET_S = 0.04

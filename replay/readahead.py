@@ -14,6 +14,9 @@ PIECE_S = 4.0
 PIECES_AHEAD = 3
 PATIENCE_S = 60.0
 
+Piece = tuple[int, FloatArray, Triggers]
+"""(its first sample, samples, triggers)"""
+
 
 class ReadAhead:
     """A signal and its events, served from pieces that a thread reads before they are asked for.
@@ -26,7 +29,7 @@ class ReadAhead:
     ) -> None:
         self._signal, self._events = signal, events
         self._piece_samples, self._patience_s = piece_samples, patience_s
-        self._pieces: dict[int, Future[tuple[FloatArray, Triggers]]] = {}
+        self._pieces: dict[int, Future[Piece | None]] = {}
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="read-ahead")
 
     def __enter__(self) -> "ReadAhead":
@@ -45,23 +48,31 @@ class ReadAhead:
         return self._signal.n_samples
 
     def read(self, start: int, stop: int) -> FloatArray:
-        size = self._piece_samples
-        views = [
-            self._piece(k)[0][max(start - k * size, 0) : stop - k * size]
-            for k in range(start // size, (stop - 1) // size + 1)
-        ]
+        pieces = self._pieces_of(start, stop)
+        if pieces is None:
+            return self._signal.read(start, stop)
+        views = [samples[max(start - at, 0) : stop - at] for at, samples, _ in pieces]
         return views[0] if len(views) == 1 else np.concatenate(views)
 
     def between(self, start: int, stop: int) -> Triggers:
-        size, stop = self._piece_samples, min(stop, self.n_samples)
-        return tuple(
-            trigger
-            for k in range(start // size, (stop - 1) // size + 1)
-            for trigger in self._piece(k)[1]
-            if start <= trigger[0] < stop
-        )
+        stop = min(stop, self.n_samples)
+        pieces = self._pieces_of(start, stop)
+        if pieces is None:
+            return self._events.between(start, stop)
+        return tuple(t for _, _, triggers in pieces for t in triggers if start <= t[0] < stop)
 
-    def _piece(self, number: int) -> tuple[FloatArray, Triggers]:
+    def _pieces_of(self, start: int, stop: int) -> list[Piece] | None:
+        """The pieces that hold these samples; None where one of them is bad.
+
+        A bad sample spoils its own packet, not all that is read together with it: the packets of its
+        piece are read one by one.
+        """
+        size = self._piece_samples
+        pieces = [self._piece(k) for k in range(start // size, (stop - 1) // size + 1)]
+        good = [piece for piece in pieces if piece is not None]
+        return good if len(good) == len(pieces) else None
+
+    def _piece(self, number: int) -> Piece | None:
         last = (self.n_samples - 1) // self._piece_samples
         for ahead in range(number, min(number + PIECES_AHEAD, last) + 1):
             if ahead not in self._pieces:
@@ -76,7 +87,10 @@ class ReadAhead:
                 "following: the disk gives nothing"
             ) from error
 
-    def _fetch(self, number: int) -> tuple[FloatArray, Triggers]:
+    def _fetch(self, number: int) -> Piece | None:
         start = number * self._piece_samples
         stop = min(start + self._piece_samples, self.n_samples)
-        return self._signal.read(start, stop), self._events.between(start, stop)
+        try:
+            return start, self._signal.read(start, stop), self._events.between(start, stop)
+        except SourceError:
+            return None

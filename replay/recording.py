@@ -1,5 +1,6 @@
 """A recording: a session whose blocks lie in a file or in memory, read piece by piece."""
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -62,10 +63,10 @@ class Recording:
 
 
 def _cut(block: Block, number: int, packet_samples: int) -> Iterator[RawPacket]:
-    positions = np.array([position for position, _ in block.triggers], dtype=np.int64)
+    positions = [position for position, _ in block.triggers]
     for start in range(0, block.n_samples, packet_samples):
         stop = min(start + packet_samples, block.n_samples)
-        first, last = np.searchsorted(positions, (start, stop))
+        first, last = bisect_left(positions, start), bisect_left(positions, stop)
         triggers = tuple((p - start, code) for p, code in block.triggers[first:last])
         yield RawPacket(
             block.read(start, stop), triggers, start, number, last_of_block=stop == block.n_samples

@@ -1,5 +1,6 @@
 """Plays sources in this process until they end or are stopped, and keeps the daemon's state file true."""
 
+import gc
 import os
 import signal
 import sys
@@ -71,7 +72,9 @@ class Service:
         sys.setswitchinterval(SWITCH_S)
         self._write("starting")
         try:
-            source = join_sources([open_source(uri, self._options) for uri in self._uris])
+            source = join_sources(
+                [open_source(uri, self._options, self._transport) for uri in self._uris]
+            )
             try:
                 self._play(source)
             finally:
@@ -122,6 +125,9 @@ class Service:
             say=self._say,
         )
         self.player = player
+        # What was loaded stays: the collector need not look through it again and again while packets are due.
+        gc.collect()
+        gc.freeze()
         over = threading.Event()
         writer = threading.Thread(target=self._keep_state, args=(player, over), daemon=True)
         writer.start()

@@ -1,8 +1,9 @@
 """Track facts: what a track says about recordings that do not say it themselves."""
 
 from bci_stream.errors import SourceError
-from tracks import TRACKS, Track
 from tracks.leads import EMOTION_FIRST_BATCH
+from tracks.registry import TRACKS
+from tracks.track import Track
 
 
 def track_named(name: str) -> Track:

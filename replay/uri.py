@@ -11,35 +11,53 @@ from pathlib import Path
 from urllib.parse import parse_qsl
 
 from bci_stream.errors import SourceError
+from bci_stream.wire.transport import Transport
 from replay.options import SourceOptions
 from replay.source import Source
 
 __all__ = ["SCHEMES", "SourceOptions", "open_source"]
 
 Params = dict[str, str]
-Opener = Callable[[str, str, Params, SourceOptions], Source]
-"""(the whole URI, what follows the scheme, its parameters, options) -> a source."""
+Opener = Callable[[str, str, Params, SourceOptions, Transport | None], Source]
+"""(the whole URI, what follows the scheme, its parameters, options, this process's LSL) -> a source."""
 
 
-def _synthetic(_uri: str, rest: str, params: Params, _options: SourceOptions) -> Source:
+def _synthetic(
+    uri: str, rest: str, params: Params, options: SourceOptions, _: Transport | None
+) -> Source:
+    _refuse_asked(uri, options, "synthetic recordings are as their track has them")
     from replay.synthetic import open_synthetic
 
     return open_synthetic(rest, params)
 
 
-def _device(uri: str, rest: str, params: Params, _options: SourceOptions) -> Source:
+def _device(
+    uri: str, rest: str, params: Params, options: SourceOptions, transport: Transport | None
+) -> Source:
+    _refuse_asked(uri, options, "a device is played as it is, with parameters of its own")
     from replay.devices import open_device
 
-    return open_device(uri.partition(":")[0].lower(), rest, params)
+    return open_device(uri.partition(":")[0].lower(), rest, params, transport)
 
 
-def _moabb(uri: str, rest: str, params: Params, options: SourceOptions) -> Source:
+def _refuse_asked(uri: str, options: SourceOptions, because: str) -> None:
+    """Options are about files; what can't be done must not be passed over in silence."""
+    if options.asked:
+        names = ", ".join("leads (select)" if name == "select" else name for name in options.asked)
+        raise SourceError(f"{uri}: {names} can't be asked for: {because}")
+
+
+def _moabb(
+    uri: str, rest: str, params: Params, options: SourceOptions, _: Transport | None
+) -> Source:
     from replay.readers.moabb import open_moabb
 
     return open_moabb(uri, rest, params, options)
 
 
-def _files(uri: str, rest: str, params: Params, options: SourceOptions) -> Source:
+def _files(
+    uri: str, rest: str, params: Params, options: SourceOptions, _: Transport | None
+) -> Source:
     from replay.file_source import open_files
 
     return open_files(uri, Path(rest), options.with_params(params))
@@ -55,21 +73,26 @@ SCHEMES: dict[str, Opener] = {
 }
 
 
-def open_source(uri: str, options: SourceOptions | None = None) -> Source:
-    """The source that a URI names, checked as far as that takes no long reading."""
+def open_source(
+    uri: str, options: SourceOptions | None = None, transport: Transport | None = None
+) -> Source:
+    """The source that a URI names, checked as far as that takes no long reading.
+
+    transport: what this process speaks LSL with, where it does; an `lsl:` source listens on the same one.
+    """
     options = options or SourceOptions()
     if Path(uri).exists():  # whatever signs a file's name may hold, it is that file
-        return _files(uri, uri, {}, options)
+        return _files(uri, uri, {}, options, transport)
     address, _, query = uri.partition("?")
     scheme, colon, rest = address.partition(":")
     if not colon or len(scheme) == 1 or "/" in scheme or "\\" in scheme:
-        return _files(uri, address, _params(uri, query), options)
+        return _files(uri, address, _params(uri, query), options, transport)
     if scheme.lower() not in SCHEMES:
         raise SourceError(
             f"{uri!r} names no source: there is no file of that name, and {scheme!r} is none of "
             f"the schemes {', '.join(SCHEMES)}"
         )
-    return SCHEMES[scheme.lower()](uri, rest, _params(uri, query), options)
+    return SCHEMES[scheme.lower()](uri, rest, _params(uri, query), options, transport)
 
 
 def _params(uri: str, query: str) -> Params:

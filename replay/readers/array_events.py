@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from bci_stream.errors import SourceError
 from replay.event_map import said_aloud
-from replay.events import MAX_CODE, Events, KnownEvents, Mark, StimEvents
+from replay.events import MAX_CODE, Events, KnownEvents, Mark, PlainColumn, StimEvents
 from replay.options import SourceOptions
 
 
@@ -46,7 +46,7 @@ def marks_of_row(name: str, row: NDArray[Any]) -> list[Mark]:
     def read(start: int, stop: int) -> NDArray[np.float32]:
         return np.asarray(row[start:stop], dtype=np.float32)
 
-    return StimEvents(name, len(row), read, lambda _: ()).all_marks()
+    return StimEvents(name, len(row), PlainColumn(read), lambda _: ()).all_marks()
 
 
 def _marks_of_array(name: str, events: NDArray[Any] | None, n_samples: int) -> list[Mark]:

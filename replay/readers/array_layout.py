@@ -5,6 +5,7 @@
 is not said there, the options or the track say.
 """
 
+import re
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
@@ -26,12 +27,11 @@ DATA_KEYS = ("data", "eeg", "EEG", "signal", "signals", "X", "x")
 RATE_KEYS = ("rate", "fs", "Fs", "srate", "sfreq", "sampling_rate", "sample_rate")
 LEAD_KEYS = ("leads", "ch_names", "channels", "channel_names", "labels", "names")
 MICROVOLTS = {"uV": 1.0, "mV": 1e3, "V": 1e6}
+_SUBJECT = re.compile(r"(?!\.)[\w.-]{1,64}")
 TRIGGER_NAMES = ("trigger", "triggers", "stim", "status", "sti 014", "marker", "markers")
 
 
-def content_of_arrays(
-    name: str, form: str, subject: str, arrays: Arrays, options: SourceOptions
-) -> Content:
+def content_of_arrays(name: str, form: str, arrays: Arrays, options: SourceOptions) -> Content:
     """What arrays of that layout hold."""
     notes: list[str] = []
     data = _data(name, arrays, options, notes)
@@ -42,7 +42,6 @@ def content_of_arrays(
     return Content(
         name=name,
         form=form,
-        subject=text_in(arrays, "subject") or subject,
         rate=rate,
         leads=_with_kinds(name, leads, arrays),
         signal=ArraySignal(
@@ -52,6 +51,7 @@ def content_of_arrays(
         events=events,
         block_starts=_block_starts(name, arrays, data.shape[1]),
         angles=_angles(name, arrays),
+        subject=_subject(name, arrays),
         track=text_in(arrays, "track"),
         notes=(*notes, *said),
     )
@@ -62,6 +62,17 @@ def text_in(arrays: Arrays, key: str) -> str | None:
     if key not in arrays or np.size(arrays[key]) != 1:
         return None
     return str(np.asarray(arrays[key]).reshape(-1)[0]).strip() or None
+
+
+def _subject(name: str, arrays: Arrays) -> str | None:
+    """Its id goes into the names of files: a file must not choose where those stand."""
+    subject = text_in(arrays, "subject")
+    if subject and not _SUBJECT.fullmatch(subject):
+        raise SourceError(
+            f"{name}: its subject is {subject[:80]!r}; an id has 1 to 64 letters, digits and . _ -, "
+            "and begins with no dot"
+        )
+    return subject
 
 
 def _data(name: str, arrays: Arrays, options: SourceOptions, notes: list[str]) -> Array:

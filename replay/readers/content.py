@@ -47,21 +47,23 @@ class ArraySignal:
 class Content:
     """One file's signal, its events, and what it says about itself.
 
-    name: how messages call it; subject: whose it is, as far as the file says.
+    name: how messages call it; subject: whose it is, where the file itself says so.
     block_starts: where the file itself says that blocks begin; None where it does not say.
     notes: what had to be decided while reading, to be said aloud.
     lazy: True where the samples stay on the disk until they are asked for.
+    integer: True where the file holds whole numbers alone, which can't be NaN.
     """
 
     name: str
     form: str
-    subject: str
     rate: float
     leads: tuple[Lead, ...]
     signal: Signal
     events: Events = field(default_factory=lambda: KnownEvents(()))
     block_starts: tuple[int, ...] | None = None
     angles: NDArray[np.float64] | None = None
+    subject: str | None = None
     track: str | None = None
     notes: tuple[str, ...] = ()
     lazy: bool = False
+    integer: bool = False

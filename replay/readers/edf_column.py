@@ -1,26 +1,36 @@
 """An EDF column: one channel of an EDF or BDF file, read without the others.
 
 MNE reads all channels of a stretch to give one of them. A stim channel is searched from end to end
-before a contest begins, so here only its own bytes are read: 0.06-0.09 s of CPU against 0.28-0.30 s
-(33 channels, 1.5 h, 1 kHz, same run).
+before a contest begins, and annotations are as a file is opened, so here only their own bytes are
+read (`scripts/bench_first_packet.py` measures what that saves).
 """
 
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bci_stream.errors import SourceError
+
 HEADER = 256
 _FIELDS = {"label": 16, "transducer": 80, "unit": 8, "low": 8, "high": 8}
 _FIELDS |= {"digital_low": 8, "digital_high": 8, "filter": 80, "samples": 8, "reserved": 32}
+_RANGES = ("low", "high", "digital_low", "digital_high")
 _ANNOTATIONS = ("EDF Annotations", "BDF Annotations")
+_SAMPLE_BYTES = {".edf": 2, ".bdf": 3}
+STATUS_BITS = 2**17 - 1
+"""What of a status word is no flag of the amplifier's own (BioSemi's bits 17 to 23), as MNE has it."""
 
 
 @dataclass(frozen=True)
 class EdfColumn:
-    """Where one channel's samples stand in each record, and what makes them physical values."""
+    """Where one channel's samples stand in each record, and what makes them physical values.
+
+    is_status: flags of the amplifier stand above the codes, and are taken off.
+    """
 
     path: Path
     data_start: int
@@ -30,60 +40,122 @@ class EdfColumn:
     sample_bytes: int
     gain: float
     offset: float
+    is_status: bool = False
 
-    def read(self, start: int, stop: int) -> NDArray[np.float32]:
-        """Physical values from sample start to stop."""
+    def read(self, start: int, stop: int) -> NDArray[Any]:
+        """The words of the file from sample start to stop: two or three bytes each, unsigned."""
         first, last = start // self.record_samples, (stop - 1) // self.record_samples
         n_bytes = self.record_samples * self.sample_bytes
+        found = bytearray((last + 1 - first) * n_bytes + 1)
+        pieces = memoryview(found)
         with self.path.open("rb") as file:
-            pieces = [
-                os.pread(file.fileno(), n_bytes, self._place(record))
-                for record in range(first, last + 1)
-            ]
-        values = self._integers(b"".join(pieces)) * self.gain + self.offset
+            for record in range(first, last + 1):
+                at = (record - first) * n_bytes
+                piece = pieces[at : at + n_bytes]
+                if os.preadv(file.fileno(), [piece], self._place(record)) != n_bytes:
+                    raise SourceError(f"{self.path} ends within record {record}")
         skipped = start - first * self.record_samples
-        return values[skipped : skipped + stop - start].astype(np.float32)
+        return self._words(found)[skipped : skipped + stop - start]
+
+    def values(self, words: NDArray[Any]) -> NDArray[np.float64]:
+        """Physical values of what `read` gave."""
+        values: NDArray[np.float64] = self.integers(words) * self.gain + self.offset
+        if self.is_status:
+            return (np.rint(values).astype(np.int64) & STATUS_BITS).astype(np.float64)
+        return values
+
+    def integers(self, words: NDArray[Any]) -> NDArray[Any]:
+        """Words with their sign, in the type that MNE reads them in."""
+        if self.sample_bytes == 2:
+            return words.view("<i2")
+        return (words << 8).view("<i4") >> 8
+
+    def _words(self, raw: bytearray) -> NDArray[Any]:
+        n_samples = len(raw) // self.sample_bytes
+        if self.sample_bytes == 2:
+            return np.frombuffer(raw, dtype="<u2", count=n_samples)
+        # Each three bytes as the lower ones of four; the last one is followed by a byte to spare.
+        return np.ndarray((n_samples,), "<u4", raw, strides=(3,)) & 0xFFFFFF
+
+    @property
+    def n_samples(self) -> int:
+        """How many the file holds, whatever its header says: as MNE counts them."""
+        records = (self.path.stat().st_size - self.data_start) // self.record_bytes
+        return records * self.record_samples
 
     def _place(self, record: int) -> int:
         return self.data_start + record * self.record_bytes + self.column_start
 
-    def _integers(self, raw: bytes) -> NDArray[np.int32]:
-        if self.sample_bytes == 2:
-            return np.frombuffer(raw, dtype="<i2").astype(np.int32)
-        triples = np.frombuffer(raw, dtype=np.uint8).reshape(-1, 3).astype(np.int32)
-        value = triples[:, 0] | triples[:, 1] << 8 | triples[:, 2] << 16
-        return np.where(value >= 1 << 23, value - (1 << 24), value).astype(np.int32)
+
+@dataclass(frozen=True)
+class _Header:
+    """What of a file's header says where its channels stand."""
+
+    path: Path
+    data_start: int
+    names: list[str]
+    samples: list[int]
+    ranges: dict[str, list[float]]
+    sample_bytes: int
+    discontinuous: bool
+
+    def column(self, channel: int, is_status: bool = False) -> EdfColumn | None:
+        low, high, bottom, top = (self.ranges[key][channel] for key in _RANGES)
+        if top == bottom or self.samples[channel] < 1:
+            return None
+        gain = (high - low) / (top - bottom)
+        return EdfColumn(
+            self.path,
+            data_start=self.data_start,
+            record_bytes=sum(self.samples) * self.sample_bytes,
+            column_start=sum(self.samples[:channel]) * self.sample_bytes,
+            record_samples=self.samples[channel],
+            sample_bytes=self.sample_bytes,
+            gain=gain,
+            offset=low - bottom * gain,
+            is_status=is_status,
+        )
 
 
-def find_column(path: Path, label: str) -> EdfColumn | None:
+def find_edf_column(path: Path, label: str, is_status: bool = False) -> EdfColumn | None:
     """The column of that name; None wherever its place is not plain, and MNE should read it."""
-    sample_bytes = {".edf": 2, ".bdf": 3}.get(path.suffix.lower())
+    header = _read_header(path)
+    if header is None or header.names.count(label) != 1 or header.discontinuous:
+        return None
+    pairs = zip(header.samples, header.names, strict=True)
+    rates = {count for count, name in pairs if name not in _ANNOTATIONS}
+    return header.column(header.names.index(label), is_status) if len(rates) == 1 else None
+
+
+def find_annotations(path: Path) -> EdfColumn | None:
+    """The column that annotations stand in; None where there is none, or more than one."""
+    header = _read_header(path)
+    names = header.names if header else []
+    found = [k for k, name in enumerate(names) if name in _ANNOTATIONS]
+    return header.column(found[0]) if header and len(found) == 1 else None
+
+
+def _read_header(path: Path) -> _Header | None:
+    """None for what is no plain EDF or BDF: MNE knows more spellings of a number than we do."""
+    sample_bytes = _SAMPLE_BYTES.get(path.suffix.lower())
     if sample_bytes is None:
         return None
     with path.open("rb") as file:
         head = file.read(HEADER)
-        count = int(head[252:256])
-        texts = {name: _texts(file.read(width * count), width) for name, width in _FIELDS.items()}
-    names = texts["label"]
-    samples = [int(text) for text in texts["samples"]]
-    rates = {n for n, name in zip(samples, names, strict=True) if name not in _ANNOTATIONS}
-    discontinuous = head[192:236].strip().endswith(b"+D")
-    if names.count(label) != 1 or len(rates) != 1 or discontinuous:
-        return None
-    channel = names.index(label)
-    low, high = float(texts["low"][channel]), float(texts["high"][channel])
-    bottom, top = (float(texts[key][channel]) for key in ("digital_low", "digital_high"))
-    gain = (high - low) / (top - bottom)
-    return EdfColumn(
-        path,
-        data_start=int(head[184:192]),
-        record_bytes=sum(samples) * sample_bytes,
-        column_start=sum(samples[:channel]) * sample_bytes,
-        record_samples=samples[channel],
-        sample_bytes=sample_bytes,
-        gain=gain,
-        offset=low - bottom * gain,
-    )
+        try:
+            count = int(head[252:256])
+            fields = {n: _texts(file.read(width * count), width) for n, width in _FIELDS.items()}
+            return _Header(
+                path,
+                data_start=int(head[184:192]),
+                names=fields["label"],
+                samples=[int(text) for text in fields["samples"]],
+                ranges={key: [float(text) for text in fields[key]] for key in _RANGES},
+                sample_bytes=sample_bytes,
+                discontinuous=head[192:236].strip().endswith(b"+D"),
+            )
+        except ValueError:
+            return None
 
 
 def _texts(raw: bytes, width: int) -> list[str]:

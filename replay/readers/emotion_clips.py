@@ -37,9 +37,7 @@ def holds_clips(arrays: Arrays) -> bool:
     return any(_CLASS.fullmatch(key) for key in arrays)
 
 
-def content_of_clips(
-    name: str, form: str, subject: str, arrays: Arrays, options: SourceOptions
-) -> Content:
+def content_of_clips(name: str, form: str, arrays: Arrays, options: SourceOptions) -> Content:
     """The clips of a file, in the order of their classes, each a block."""
     classes = sorted(int(found[1]) for key in arrays if (found := _CLASS.fullmatch(key)))
     clips = [_clip(name, arrays, number) for number in classes]
@@ -57,7 +55,6 @@ def content_of_clips(
     return Content(
         name=name,
         form=form,
-        subject=subject,
         rate=rate,
         leads=_leads(name, arrays, len(clips[0]), options, notes),
         signal=ArraySignal(np.concatenate(clips, axis=1)),

@@ -7,10 +7,11 @@ import numpy as np
 
 from bci_stream.errors import SourceError
 from replay.event_map import said_aloud
-from replay.events import Events, KnownEvents, Mark, StimEvents
+from replay.events import Events, KnownEvents, Mark, PlainColumn, StimColumn, StimEvents
 from replay.options import SourceOptions
-from replay.readers.edf_column import find_column
+from replay.readers.edf_column import find_edf_column
 from replay.readers.events_table import EventsTable, marks_of
+from replay.readers.fif_column import find_fif_column
 from replay.readers.mne_signal import MneSignal, code_scale
 
 Found = tuple[Events, tuple[str, ...]]
@@ -95,11 +96,22 @@ def _in_channel(
     raw: Any, name: str, channel: int, options: SourceOptions, path: Path | None
 ) -> Found:
     rate, n_samples, rules = float(raw.info["sfreq"]), int(raw.n_times), options.events
-    column = find_column(path, raw.ch_names[channel]) if path else None
-    signal = MneSignal(name, raw, [channel], [code_scale(raw, channel)])
-    read = column.read if column else signal.read
-    events = StimEvents(name, n_samples, read, lambda marks: rules.triggers(marks, rate, n_samples))
+    column = _column(raw, name, channel, path)
+    events = StimEvents(
+        name, n_samples, column, lambda marks: rules.triggers(marks, rate, n_samples)
+    )
     if rules.instant:
         return events, ()
     # A code that follows its event by seconds may fall into a stretch that has no event itself.
     return KnownEvents(events.all()), ()
+
+
+def _column(raw: Any, name: str, channel: int, path: Path | None) -> StimColumn:
+    """The channel's own bytes where their place is plain, else as MNE reads it."""
+    if path is not None:
+        is_status = raw.get_channel_types(picks=[channel])[0] == "stim"
+        column = find_edf_column(path, raw.ch_names[channel], is_status)
+        found: StimColumn | None = column or find_fif_column(raw, channel)
+        if found is not None:
+            return found
+    return PlainColumn(MneSignal(name, raw, [channel], [code_scale(raw, channel)]).read)

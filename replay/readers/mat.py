@@ -22,7 +22,7 @@ def read_mat(path: Path, options: SourceOptions) -> Content:
     with reading(str(path), "MATLAB"):
         probe_matlab(path)
         arrays = _load_hdf5(path) if _is_hdf5(path) else _load_mat5(path)
-        return content_of_arrays(path.name, "MATLAB", path.stem, arrays, options)
+        return content_of_arrays(path.name, "MATLAB", arrays, options)
 
 
 def _is_hdf5(path: Path) -> bool:

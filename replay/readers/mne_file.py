@@ -1,11 +1,13 @@
 """A file that MNE reads (EDF, BDF, GDF, FIF, BrainVision, CNT, EEGLAB): lazily, piece by piece."""
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import mne
 import numpy as np
+from numpy.typing import NDArray
 
 from bci_stream.errors import SourceError
 from bci_stream.packet import Lead
@@ -14,14 +16,16 @@ from replay.readers.bids import kinds_beside
 from replay.readers.brainvision_parts import check_parts
 from replay.readers.content import Content
 from replay.readers.crash_probe import probe_matlab
+from replay.readers.edf_raw import LazyBdf, LazyEdf
 from replay.readers.events_of_raw import events_of_raw
 from replay.readers.events_table import EventsTable, events_beside
+from replay.readers.fif_tags import check_tags
 from replay.readers.guard import reading
 from replay.readers.mne_signal import MneSignal, scale_of
 
 OPENERS: dict[str, tuple[str, Callable[..., Any]]] = {
-    ".edf": ("EDF", mne.io.read_raw_edf),
-    ".bdf": ("BDF", mne.io.read_raw_bdf),
+    ".edf": ("EDF", LazyEdf),
+    ".bdf": ("BDF", LazyBdf),
     ".gdf": ("GDF", mne.io.read_raw_gdf),
     ".fif": ("FIF", mne.io.read_raw_fif),
     ".vhdr": ("BrainVision", mne.io.read_raw_brainvision),
@@ -31,6 +35,7 @@ OPENERS: dict[str, tuple[str, Callable[..., Any]]] = {
 MAX_CHANNELS = 4096
 MAX_RATE = 1e6
 FIFF_COORD_HEAD = 4
+GDF_CHANNEL_HEADER = 256
 STIM_NAMES = ("trigger", "status", "stim", "sti 014", "sti014", "sti101", "sti 101", "din")
 
 
@@ -41,13 +46,16 @@ def read_mne(path: Path, options: SourceOptions) -> Content:
         probe_matlab(path)  # a .set is a MATLAB file
     if form == "BrainVision":
         check_parts(path)
+    if form == "GDF":
+        _check_gdf(path)
+    if form == "FIF":
+        check_tags(path)
     with reading(str(path), form) as notes, mne.use_log_level("warning"):
         raw = opener(str(path), preload=False)
     return content_of_raw(
         raw,
         path.name,
         form,
-        path.stem,
         options,
         path=path,
         table=events_beside(path, options),
@@ -60,7 +68,6 @@ def content_of_raw(
     raw: Any,
     name: str,
     form: str,
-    subject: str,
     options: SourceOptions,
     *,
     path: Path | None = None,
@@ -86,21 +93,38 @@ def content_of_raw(
     with reading(name, form):
         events, said = events_of_raw(raw, name, stim, options, table, path)
     scales = [scale_of(raw, i) for i in picked]
+    metres = _metres_of([raw.info["chs"][i] for i in picked])
     leads = tuple(
-        _lead(raw.info["chs"][i], kind_of[raw.ch_names[i]], scale)
+        _lead(raw.info["chs"][i], kind_of[raw.ch_names[i]], scale, metres)
         for i, scale in zip(picked, scales, strict=True)
     )
+    if metres != 1.0:
+        said += (
+            "its leads stand metres away from the head: their places are taken as millimetres",
+        )
     return Content(
         name=name,
         form=form,
-        subject=subject,
         rate=float(raw.info["sfreq"]),
         leads=leads,
         signal=MneSignal(name, raw, picked, scales),
         events=events,
         notes=(*notes, *said, *_unit_notes(leads, scales)),
         lazy=True,
+        # MNE calls every GDF integer, whatever it holds.
+        integer=form != "GDF" and raw.orig_format in ("short", "int"),
     )
+
+
+def _check_gdf(path: Path) -> None:
+    """A damaged number of channels, up to four billion of them, would keep MNE busy for hours."""
+    with path.open("rb") as file:
+        head = file.read(GDF_CHANNEL_HEADER)
+        size = file.seek(0, os.SEEK_END)
+    stands = slice(252, 254) if head[4:8] >= b"1.90" else slice(252, 256)
+    channels = int.from_bytes(head[stands], "little")
+    if GDF_CHANNEL_HEADER * (1 + channels) > size:
+        raise SourceError(f"{path} says it has {channels} channels, but is too short for them")
 
 
 def _check(name: str, raw: Any) -> None:
@@ -119,16 +143,28 @@ def _is_stim(channel: str, kind: str) -> bool:
     return kind == "STIM" or channel.strip().lower() in STIM_NAMES
 
 
-def _lead(info: Any, kind: str, scale: float) -> Lead:
-    place = np.asarray(info["loc"][:3], dtype=float)
-    known = bool(np.isfinite(place).all() and place.any())
-    in_head = int(info["coord_frame"]) == FIFF_COORD_HEAD
+def _lead(info: Any, kind: str, scale: float, metres: float) -> Lead:
+    place = _place(info)
     return Lead(
         name=str(info["ch_name"]),
         kind=kind,
         unit="microvolts" if scale != 1.0 or kind == "EEG" else "none",
-        position=(float(place[0]), float(place[1]), float(place[2])) if known and in_head else None,
+        position=None if place is None else tuple((place * metres).tolist()),
     )
+
+
+def _place(info: Any) -> NDArray[np.float64] | None:
+    """Where a channel is on the head, as the file has it; None where it does not say."""
+    place = np.asarray(info["loc"][:3], dtype=np.float64)
+    known = bool(np.isfinite(place).all() and place.any())
+    return place if known and int(info["coord_frame"]) == FIFF_COORD_HEAD else None
+
+
+def _metres_of(channels: list[Any]) -> float:
+    """What makes metres of the places: they are metres, but some files have millimetres there."""
+    places = [place for info in channels if (place := _place(info)) is not None]
+    is_head = not places or max(float(np.abs(place).max()) for place in places) < 1.0
+    return 1.0 if is_head else 0.001
 
 
 def _unit_notes(leads: tuple[Lead, ...], scales: list[float]) -> tuple[str, ...]:

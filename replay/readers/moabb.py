@@ -1,6 +1,5 @@
 """A MOABB dataset: `moabb:BNCI2014_001?subject=1`, where that extra is installed."""
 
-import dataclasses
 from typing import Any
 
 from bci_stream.errors import SourceError
@@ -21,7 +20,7 @@ def open_moabb(
     options = options.with_params(params)
     subject = options.subject or f"{name}-{number}"
     return ContentSource(
-        uri, options, [(subject, lambda: _runs(dataset, name, int(number), subject, options))]
+        uri, options, [(subject, lambda: _runs(dataset, name, int(number), options))]
     )
 
 
@@ -38,9 +37,7 @@ def _dataset(uri: str, name: str) -> Any:
     return found
 
 
-def _runs(
-    dataset: Any, name: str, number: int, subject: str, options: SourceOptions
-) -> list[Content]:
+def _runs(dataset: Any, name: str, number: int, options: SourceOptions) -> list[Content]:
     from replay.readers.mne_file import content_of_raw
 
     with reading(f"moabb:{name} subject {number}", "a MOABB dataset"):
@@ -50,5 +47,4 @@ def _runs(
             for session, by_run in sessions.items()
             for run, raw in by_run.items()
         ]
-        contents = [content_of_raw(raw, label, "MOABB", subject, options) for label, raw in runs]
-    return [dataclasses.replace(content, subject=subject) for content in contents]
+        return [content_of_raw(raw, label, "MOABB", options) for label, raw in runs]

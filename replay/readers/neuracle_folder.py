@@ -21,16 +21,15 @@ def read_neuracle_folder(folder: Path, options: SourceOptions) -> Content:
     """The pieces of a recording, one after the other, with its events."""
     import mne
 
+    from replay.readers.edf_raw import LazyBdf
     from replay.readers.mne_file import content_of_raw
 
     pieces = _pieces(folder)
     with reading(str(folder), "Neuracle BDF") as notes:
-        raws = [mne.io.read_raw_bdf(str(p), preload=False, verbose="warning") for p in pieces]
+        raws = [LazyBdf(str(piece), verbose="warning") for piece in pieces]
         raw = raws[0] if len(raws) == 1 else mne.concatenate_raws(raws, verbose="warning")
     table = None if options.triggers else _read_events(folder)
-    return content_of_raw(
-        raw, folder.name, "Neuracle", folder.name, options, table=table, notes=tuple(notes)
-    )
+    return content_of_raw(raw, folder.name, "Neuracle", options, table=table, notes=tuple(notes))
 
 
 def _pieces(folder: Path) -> list[Path]:

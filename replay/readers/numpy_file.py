@@ -16,10 +16,10 @@ def read_numpy(path: Path, options: SourceOptions) -> Content:
     if path.suffix.lower() == ".npy":
         with reading(str(path), "npy"):
             data = np.load(path, mmap_mode="r", allow_pickle=False)
-            return content_of_arrays(path.name, "npy", path.stem, {"data": data}, options)
+            return content_of_arrays(path.name, "npy", {"data": data}, options)
     with reading(str(path), "npz"):
         # Opened here, since numpy leaves a file open that turns out to be no archive.
         with path.open("rb") as archive, np.load(archive, allow_pickle=False) as file:
             arrays = {key: file[key] for key in file.files}
         read = content_of_clips if holds_clips(arrays) else content_of_arrays
-        return read(path.name, "npz", path.stem, arrays, options)
+        return read(path.name, "npz", arrays, options)

@@ -22,9 +22,9 @@ def read_pickle(path: Path, options: SourceOptions) -> Content:
         named = loaded if isinstance(loaded, dict) else {"data": loaded}
         arrays = {key: np.asarray(value) for key, value in named.items()}
         if not _is_emotions(arrays, options):
-            return content_of_arrays(path.name, "pickle", path.stem, arrays, options)
+            return content_of_arrays(path.name, "pickle", arrays, options)
         emotion = dataclasses.replace(options, track="emotion")
-        content = content_of_arrays(path.name, "pickle", path.stem, arrays, emotion)
+        content = content_of_arrays(path.name, "pickle", arrays, emotion)
         said = "33 rows, and neither a track nor a rate named: taken as the emotion track's"
         return dataclasses.replace(content, track="emotion", notes=(said, *content.notes))
 

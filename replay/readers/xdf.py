@@ -82,7 +82,6 @@ def _content(path: Path, signal: Stream, streams: list[Stream], options: SourceO
     return Content(
         name=path.name,
         form="XDF",
-        subject=path.stem,
         rate=rate,
         leads=tuple(channels[i].lead for i in picked),
         signal=_scaled(data, [channels[i] for i in picked], picked),

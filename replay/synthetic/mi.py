@@ -4,12 +4,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from bci_stream.packet import FloatArray
 from replay.recording import Recording
 from replay.synthetic import imagery
+from replay.synthetic.activity import Activity
+from replay.synthetic.cap import record_cap
 from replay.synthetic.params import Number
-from replay.synthetic.scalp import MASTOIDS, Scalp
-from replay.synthetic.source import eeg_leads, recording
+from replay.synthetic.scalp import Scalp
 from replay.synthetic.subject import Subject
 from replay.synthetic.timeline import Pen, Timeline
 from tracks.codes import TRIAL_END
@@ -27,15 +27,11 @@ PARAMS = {
 def record(subject: Subject, params: Mapping[str, float]) -> Recording:
     blocks, trials = int(params["blocks"]), int(params["trials"])
     timelines = [_timeline(subject, block, blocks, trials) for block in range(blocks)]
-    scalp = Scalp(subject, TRACK.leads, MASTOIDS, TRACK.rate)
+    return record_cap(TRACK, subject, timelines, _task, EYES_OPEN)
 
-    def render(block: int) -> FloatArray:
-        line = timelines[block]
-        n = line.n_samples
-        task = imagery.rhythms(scalp, block, n, line.events)
-        return scalp.record(block, n, [*task, *scalp.alpha(block, n, EYES_OPEN)])
 
-    return recording(subject, TRACK.rate, eeg_leads(TRACK.leads), timelines, render)
+def _task(scalp: Scalp, block: int, line: Timeline) -> list[Activity]:
+    return imagery.rhythms(scalp, block, line.n_samples, line.events)
 
 
 def _timeline(subject: Subject, block: int, blocks: int, trials: int) -> Timeline:

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from bci_stream.packet import FloatArray
 from replay.recording import Recording
 from replay.synthetic import imagery, ssvep
+from replay.synthetic.activity import Activity
+from replay.synthetic.cap import record_cap
 from replay.synthetic.params import Number
-from replay.synthetic.scalp import MASTOIDS, Scalp
-from replay.synthetic.source import eeg_leads, recording
+from replay.synthetic.scalp import Scalp
 from replay.synthetic.subject import Subject
 from replay.synthetic.timeline import Pen, Timeline
 from tracks.codes import TRIAL_END, TRIAL_START
@@ -32,18 +32,16 @@ TRAIN_PARAMS = {
 def record(subject: Subject, params: Mapping[str, float]) -> Recording:
     draw = _training if subject.set == "train" else _test
     timelines = [draw(subject, block, params) for block in range(int(params["blocks"]))]
-    scalp = Scalp(subject, TRACK.leads, MASTOIDS, TRACK.rate)
+    return record_cap(TRACK, subject, timelines, _task, EYES_OPEN)
 
-    def render(block: int) -> FloatArray:
-        line = timelines[block]
-        n = line.n_samples
-        imagined = [event for event in line.events if event.label in HANDS]
-        watched = [event for event in line.events if event.label in SSVEP_HZ]
-        task = imagery.rhythms(scalp, block, n, imagined)
-        task += ssvep.responses(scalp, block, n, watched)
-        return scalp.record(block, n, [*task, *scalp.alpha(block, n, EYES_OPEN)])
 
-    return recording(subject, TRACK.rate, eeg_leads(TRACK.leads), timelines, render)
+def _task(scalp: Scalp, block: int, line: Timeline) -> list[Activity]:
+    imagined = [event for event in line.events if event.label in HANDS]
+    watched = [event for event in line.events if event.label in SSVEP_HZ]
+    return [
+        *imagery.rhythms(scalp, block, line.n_samples, imagined),
+        *ssvep.responses(scalp, block, line.n_samples, watched),
+    ]
 
 
 def _test(subject: Subject, block: int, params: Mapping[str, float]) -> Timeline:

@@ -57,7 +57,7 @@ def test_another_seed_subject_or_difficulty_gives_another_signal(change: dict[st
 
 @pytest.mark.parametrize("track", SETS)
 def test_leads_rate_and_kinds_are_the_tracks(track: str) -> None:
-    from tracks import TRACKS
+    from tracks.registry import TRACKS
 
     rules = TRACKS[track]
     session = next(short(track).sessions())

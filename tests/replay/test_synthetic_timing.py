@@ -10,9 +10,9 @@ import pytest
 from bci_stream.packet import Triggers
 from replay.recording import Recording
 from replay.synthetic import SETS, open_synthetic
-from tracks import TRACKS
 from tracks.emotion import CLIPS
 from tracks.erp import CHARACTERS, GROUPS
+from tracks.registry import TRACKS
 from tracks.truth import read_truth
 from tracks.turing import TASKS_OF_BEHAVIOUR
 

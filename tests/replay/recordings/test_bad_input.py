@@ -3,13 +3,22 @@
 import os
 import pickle
 import random
+import struct
 import subprocess
+import threading
 from contextlib import suppress
 
 import numpy as np
 import pytest
 
-from bci_stream.errors import SourceError
+from bci_stream.clock import ManualClock
+from bci_stream.contest.contest import Contest
+from bci_stream.errors import LostError, SourceError
+from bci_stream.wire.memory import MemoryTransport
+from bci_stream.wire.messages import Stopped, read_control
+from replay.pace import Pace
+from replay.player import Player
+from replay.program import make_program
 from replay.readers.guard import check_file
 from replay.uri import open_source
 
@@ -166,21 +175,70 @@ def test_nan_is_refused_with_its_lead_and_place_and_kept_when_asked(tmp_path):
     assert play(f"{tmp_path / 'bad.npz'}?nan=keep") == 200
 
 
-def test_nan_deep_in_a_lazy_file_is_refused_before_it_is_sent(tmp_path):
+@pytest.fixture
+def nan_fif(tmp_path):
+    """A FIF whose sample 15007 is no number; its lead counts the others."""
     import mne
 
-    data = np.ones((1, 20000)) * 1e-6
-    data[0, 15000] = np.nan
+    data = np.arange(20000.0).reshape(1, -1) * 1e-6
+    data[0, 15007] = np.nan
     raw = mne.io.RawArray(data, mne.create_info(["Cz"], 250, "eeg"), verbose="error")
     raw.save(tmp_path / "bad_raw.fif", verbose="error")
-    session = next(open_source(str(tmp_path / "bad_raw.fif")).sessions())
-    sent = []
-    with pytest.raises(SourceError, match="sample 15000"):
-        sent.extend(len(packet.samples) for packet in session.packets(10))
+    return str(tmp_path / "bad_raw.fif")
+
+
+def test_nan_in_a_lazy_file_is_refused_before_the_start(nan_fif):
+    with pytest.raises(SourceError, match="Cz holds nan at sample 15007"):
+        open_source(nan_fif)
+
+
+def test_nan_in_a_long_lazy_file_is_refused_before_the_start_when_asked(nan_fif, monkeypatch):
+    monkeypatch.setattr("replay.fit.CHECKED_VALUES", 100)
+    with pytest.raises(SourceError, match="Cz holds nan at sample 15007"):
+        open_source(f"{nan_fif}?nan=check")
+    (session,) = open_source(nan_fif).sessions()
+    assert "?nan=check looks before the start" in session.notes[-1]
+
+
+def test_nan_in_a_long_lazy_file_spoils_its_own_packet_alone(nan_fif, monkeypatch):
+    monkeypatch.setattr("replay.fit.CHECKED_VALUES", 100)
+    (session,) = open_source(nan_fif).sessions()
     packets = session.packets(10)
-    before = [len(next(packets).samples) for _ in range(1400)]
-    packets.close()
-    assert sum(before) == 14000  # all but the piece with the bad sample can be sent
+    sent = [next(packets).samples[:, 0] for _ in range(1500)]
+    assert np.concatenate(sent) == pytest.approx(np.arange(15000))
+    with pytest.raises(SourceError, match="Cz holds nan at sample 15007"):
+        next(packets)
+
+
+def test_a_run_that_meets_nan_ends_with_its_reason_and_all_before_it_is_on_the_wire(
+    nan_fif, monkeypatch, tmp_path
+):
+    monkeypatch.setattr("replay.fit.CHECKED_VALUES", 100)
+    clock = ManualClock()
+    transport = MemoryTransport(clock.now)
+    program = make_program(open_source(nan_fif), None)
+    player = Player(
+        transport,
+        clock,
+        Contest("c", tmp_path),
+        program,
+        name="r",
+        pace=Pace(lockstep=False),
+        start_on="now",
+        stop=threading.Event(),
+    )
+    streams = {found.name: found for found in transport.visible("")}
+    signal = transport.sample_inlet(streams["c-r-signal"], 1)
+    control = transport.text_inlet(streams["c-r-control"], 1)
+    with pytest.raises(SourceError, match="Cz holds nan at sample 15007"):
+        player.play()
+    samples, _ = signal.pull(20000, 0)
+    assert samples[:, 0] == pytest.approx(np.arange(15000))
+    with suppress(LostError):  # the stream has ended, and so does the pulling
+        while texts := control.pull(0):
+            last = read_control(texts[-1][0])
+    assert isinstance(last, Stopped)
+    assert "Cz holds nan at sample 15007" in last.reason
 
 
 def test_no_triggers_is_an_error_for_a_track_and_none_without(tmp_path):
@@ -235,3 +293,25 @@ def test_a_mat_without_the_variable_names_those_it_has(tmp_path):
 def test_check_file_tells_a_folder_from_a_file(tmp_path):
     with pytest.raises(SourceError, match="can't be opened"):
         check_file(tmp_path, "EDF", ())
+
+
+@pytest.mark.parametrize("version", [b"1.25", b"2.20"])
+def test_a_gdf_with_more_channels_than_it_can_hold_is_refused_at_once(write, version):
+    path = write("run.gdf")
+    content = bytearray(path.read_bytes())
+    content[4:8], content[252:256] = version, b"\xff\xff\xff\x7f"
+    path.write_bytes(content)
+    with pytest.raises(SourceError, match="too short for them"):
+        open_source(str(path))
+
+
+@pytest.mark.parametrize(("place", "value"), [(12, 36), (8, -16)])
+def test_a_fif_whose_tags_run_in_a_circle_is_refused(write, place, value):
+    """place: of the size, or of the next tag's place, in a tag's header."""
+    path = write("run_raw.fif")
+    content = bytearray(path.read_bytes())
+    third_tag = 36 + 20
+    struct.pack_into(">i", content, third_tag + place, value)
+    path.write_bytes(content)
+    with pytest.raises(SourceError, match="leads back"):
+        open_source(str(path))

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bci_stream.errors import SourceError
-from replay.events import Mark, StimEvents
+from replay.events import Mark, PlainColumn, StimEvents
 
 rows = st.lists(st.sampled_from([0, 0, 0, 1, 2, 250]), min_size=1, max_size=80)
 
@@ -17,7 +17,8 @@ def stim(values, **options) -> StimEvents:
     def as_triggers(marks):
         return tuple((mark.sample, int(mark.name)) for mark in marks)
 
-    return StimEvents("x", len(row), lambda start, stop: row[start:stop], as_triggers)
+    column = PlainColumn(lambda start, stop: row[start:stop])
+    return StimEvents("x", len(row), column, as_triggers)
 
 
 def by_the_book(values):
@@ -26,6 +27,7 @@ def by_the_book(values):
     return tuple((k, v) for k, v in enumerate(values) if v and v != before[k])
 
 
+@settings(deadline=None)
 @given(rows)
 def test_a_trigger_is_a_new_value_other_than_0(values):
     assert stim(values).all() == by_the_book(values)
@@ -53,3 +55,9 @@ def test_what_is_no_code_is_told_with_its_sample(value):
 
 def test_marks_keep_the_number_as_the_file_has_it():
     assert stim([0, 11]).all_marks() == [Mark(1, "11")]
+
+
+def test_a_long_channel_searched_by_several_threads_gives_the_same(monkeypatch):
+    monkeypatch.setattr("replay.events.SCAN_SAMPLES", 7)
+    values = np.random.default_rng(5).choice([0, 0, 1, 2], 500).tolist()
+    assert stim(values).all() == by_the_book(values)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bci_stream.errors import SourceError
-from replay.uri import open_source
+from replay.uri import SourceOptions, open_source
 
 RATE = 250
 
@@ -389,3 +389,55 @@ def test_of_many_recordings_only_the_one_that_is_played_is_in_memory(tmp_path, m
     np.testing.assert_array_equal(first.samples[:, 0], np.arange(100))
     assert held[1].block_triggers() == [(500, ((0, 242), (100, 11)))]
     packets.close()
+
+
+def test_a_file_that_names_its_subject_is_that_subjects(tmp_path):
+    np.savez(tmp_path / "a.npz", data=np.zeros((3, 50)), rate=100, subject="S07")
+    np.savez(tmp_path / "b.npz", data=np.zeros((3, 50)), rate=100)
+    assert [session.subject for session in sessions(tmp_path)] == ["S07", "b"]
+    (session,) = sessions(f"{tmp_path / 'a.npz'}?subject=me")
+    assert session.subject == "me"
+
+
+@pytest.mark.parametrize("subject", ["../S07", "a/b", ".x", "a" * 65, "a b"])
+def test_a_subject_that_could_choose_a_path_is_refused(tmp_path, subject):
+    np.savez(tmp_path / "a.npz", data=np.zeros((3, 50)), rate=100, subject=subject)
+    with pytest.raises(SourceError, match="its subject is"):
+        open_source(str(tmp_path / "a.npz"))
+
+
+@pytest.mark.parametrize("uri", ["synthetic:mi", "neuracle://127.0.0.1:1", "lsl:name"])
+@pytest.mark.parametrize("name", ["events", "select", "resample", "rename", "rate"])
+def test_what_only_files_can_do_is_not_passed_over_in_silence(uri, name):
+    given = {"events": "T1=11", "select": "C3", "resample": "100", "rename": "a=b", "rate": "5"}
+    options = SourceOptions(track="mi").with_params({name: given[name]})
+    with pytest.raises(SourceError, match=f"{name}\\)? can't be asked for"):
+        open_source(uri, options)
+
+
+def test_a_track_can_be_asked_of_every_source():
+    assert open_source("synthetic:mi", SourceOptions(track="mi")).track == "mi"
+
+
+@pytest.mark.filterwarnings("default")  # MOABB's own
+def test_the_real_moabbs_datasets_are_read():
+    pytest.importorskip("moabb", reason="moabb is not installed (pip install bci-stream[moabb])")
+    (session,) = sessions("moabb:FakeDataset?subject=2&events=1=11,2=21")
+    assert (session.subject, session.rate, len(session.leads)) == ("FakeDataset-2", 128.0, 3)
+    assert {code for _, code in triggers(session)} == {11, 21, 3}
+    assert sum(len(packet.samples) for packet in session.packets(10)) == session.n_samples
+    with pytest.raises(SourceError, match="Invalid subject 99"):
+        open_source("moabb:FakeDataset?subject=99")
+
+
+def test_places_in_millimetres_are_made_metres_and_that_is_said(tmp_path):
+    import mne
+
+    info = mne.create_info(["Oz", "Cz"], RATE, "eeg")
+    places = {"Oz": [0.1, -114.9, 14.7], "Cz": [0.0, 0.0, 95.0]}
+    info.set_montage(mne.channels.make_dig_montage(places, coord_frame="head"))
+    raw = mne.io.RawArray(np.zeros((2, 500)), info, verbose="error")
+    raw.save(tmp_path / "far_raw.fif", verbose="error")
+    (session,) = sessions(tmp_path / "far_raw.fif")
+    assert session.leads[0].position == pytest.approx((0.0001, -0.1149, 0.0147))
+    assert "taken as millimetres" in session.notes[0]

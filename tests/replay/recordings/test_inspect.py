@@ -10,7 +10,7 @@ from bci_stream.errors import SourceError
 from replay.inspect import inspect_source, inspect_uri
 from replay.inspect_view import render
 from replay.options import SourceOptions
-from tracks import TRACKS
+from tracks.registry import TRACKS
 
 MI_CODES = ((0, 242), (500, 11), (2500, 12), (3500, 13), (4500, 241), (6000, 243))
 
@@ -41,7 +41,7 @@ def facts_of(uri, track=None):
 
 def test_figures_are_those_of_the_recording(mi_file):
     facts = facts_of(mi_file)
-    assert (facts.subject, facts.rate, facts.duration_s) == ("one", 1000, 7.0)
+    assert (facts.subject, facts.rate, facts.duration_s) == ("S7", 1000, 7.0)
     assert facts.block_samples == (7000,)
     assert facts.events == {11: 1, 12: 1, 13: 1, 241: 1, 242: 1, 243: 1}
     assert facts.flat == ("C3",)

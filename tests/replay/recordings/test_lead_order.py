@@ -8,8 +8,8 @@ from bci_stream.packet import Lead
 from replay.lead_order import place, plan_leads
 from replay.options import SourceOptions
 from replay.readers.content import ArraySignal
-from tracks import TRACKS
 from tracks.leads import EMOTION_FIRST_BATCH, EMOTION_SECOND_BATCH
+from tracks.registry import TRACKS
 
 EMOTION = TRACKS["emotion"]
 

@@ -10,8 +10,8 @@ import pytest
 from bci_stream.errors import SourceError
 from replay.prepare import Split, prepare
 from replay.uri import open_source
-from tracks import TRACKS
 from tracks.leads import EMOTION_FIRST_BATCH, EMOTION_SECOND_BATCH
+from tracks.registry import TRACKS
 from tracks.truth import read_truth
 
 KEY = b"0123456789abcdef"

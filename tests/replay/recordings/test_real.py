@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from replay.uri import open_source
-from tracks import TRACKS
+from tracks.registry import TRACKS
 from tracks.truth import read_truth
 
 MI_EVENTS = "T1=11+12@2+13@3+241@4,T2=21+22@2+23@3+241@4,T0=0"

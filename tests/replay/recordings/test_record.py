@@ -85,12 +85,35 @@ def test_streams_on_the_wire_are_read_back_exactly(sender, tmp_path):
     signal = next(s for s in streams if s["info"]["name"] == ["Signal"])
     np.testing.assert_array_equal(signal["time_series"], expected)
     assert len(signal["clock_values"]) >= 1
+    _assert_mne_reads_it(streams, expected)
     (ours,) = open_source(str(path)).sessions()
     assert [lead.name for lead in ours.leads] == ["C3", "C4", "COUNT"]
     samples = np.concatenate([packet.samples for packet in ours.packets(10)])
     np.testing.assert_array_equal(samples, expected)
     triggers = [trigger for _, own in ours.block_triggers() for trigger in own]
     assert triggers == [(3, 1), (103, 11), (203, 21), (303, 31), (403, 41)]
+
+
+def _assert_mne_reads_it(streams, expected):
+    """As MNE's documentation reads XDF: by pyxdf into a RawArray, markers as annotations."""
+    import mne
+
+    signal = next(s for s in streams if s["info"]["name"] == ["Signal"])
+    marks = next(s for s in streams if s["info"]["name"] == ["Marks"])
+    channels = signal["info"]["desc"][0]["channels"][0]["channel"]
+    assert [channel["unit"][0] for channel in channels] == ["microvolts"] * 3
+    names = [channel["label"][0] for channel in channels]
+    kinds = [channel["type"][0].lower() for channel in channels]
+    info = mne.create_info(names, float(signal["info"]["nominal_srate"][0]), kinds)
+    volts = signal["time_series"].T.astype(np.float64) * 1e-6
+    raw = mne.io.RawArray(volts, info, verbose="error")
+    onsets = marks["time_stamps"] - signal["time_stamps"][0]
+    texts = [text for (text,) in marks["time_series"]]
+    raw.set_annotations(mne.Annotations(onsets, 0, texts))
+    assert (raw.ch_names, raw.info["sfreq"]) == (["C3", "C4", "COUNT"], 250.0)
+    np.testing.assert_array_equal(raw.get_data(units="uV").T.astype(np.float32), expected)
+    events, _ = mne.events_from_annotations(raw, event_id=int, verbose="error")
+    assert events[:, [0, 2]].tolist() == [[3, 1], [103, 11], [203, 21], [303, 31], [403, 41]]
 
 
 @pytest.mark.lsl
