@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from bci_stream.contest.contest import Limits as ContestLimits
 from bci_stream.packet import Packet
 from decoders.host.errors import SubmissionError
-from decoders.host.limits import Limits
-from decoders.host.sandbox import Strength
+from decoders.host.limits import limits_of
+from decoders.host.printable import printable
+from decoders.host.sandbox import Strength, at_least
 from decoders.host.submission import SubmissionDecoder
 from decoders.offline import introduce, track_of, truth_line, wire_packets
 from replay.source import Session
@@ -75,10 +77,12 @@ def check_submission(
     *,
     interface: str | None = None,
     python: str | None = None,
-    limits: Limits | None = None,
-    strength: Strength = "auto",
+    positions: str | None = None,
+    granted: ContestLimits | None = None,
+    strength: Strength | None = None,
 ) -> Report:
     """Dry-run the submission, and tell in words what would count and what not."""
+    granted = granted or ContestLimits()
     with tempfile.TemporaryDirectory(prefix="bci-check-") as folder:
         log = Path(folder) / "submission.log"
         decoder = SubmissionDecoder(
@@ -86,8 +90,9 @@ def check_submission(
             track,
             interface=interface,
             python=python,
-            limits=limits,
-            strength=strength,
+            positions=positions,
+            limits=limits_of(granted),
+            strength=at_least(granted.strength, strength),
             log=log,
         )
         try:
@@ -96,7 +101,8 @@ def check_submission(
             decoder.close()
         written = log.read_text(errors="replace") if log.exists() else ""
     lines = [decoder.title, *_told(dry, track), *_log_lines(dry, written)]
-    return Report(dry.failure is None and _something_counts(dry), "\n".join(lines))
+    text = "\n".join(map(printable, lines))
+    return Report(dry.failure is None and _something_counts(dry), text)
 
 
 # --- the dry run ----------------------------------------------------------------------------

@@ -1,21 +1,24 @@
 """A child is a submission's running process: in its sandbox, watched, spoken to by the pipe."""
 
+import os
 import signal
 import socket
 import subprocess
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from bci_stream.packet import FloatArray
-from decoders.host.environment import Environment
 from decoders.host.errors import EnvironmentFailed, SubmissionCrashed, SubmissionError
 from decoders.host.family import Family
 from decoders.host.limits import Limits
 from decoders.host.pipe import Message, Pipe, PipeClosed
-from decoders.host.sandbox import Sandbox
+from decoders.host.prepared import Prepared
+from decoders.host.printable import printable
+from decoders.host.sandbox import FILTER_FD, Sandbox
 from decoders.host.warden import Warden
 
 SHIM = Path(__file__).with_name("shim.py")
@@ -41,8 +44,7 @@ class Child:
 
     def __init__(
         self,
-        root: Path,
-        environment: Environment,
+        prepared: Prepared,
         sandbox: Sandbox,
         settings: Mapping[str, Any],
         limits: Limits,
@@ -50,12 +52,14 @@ class Child:
         stop: threading.Event | None = None,
     ) -> None:
         self.log = log
-        cell = sandbox.cell(root, environment, SHIM, limits)
+        cell = sandbox.cell(prepared, SHIM, limits)
         ours, theirs = socket.socketpair()
-        with theirs:
-            command = [*cell.command, str(theirs.fileno())]
+        with theirs, _readable(cell.filter or b"") as program:
+            numbers = {FILTER_FD: str(program)}
+            command = [numbers.get(word, word) for word in cell.command]
             try:
-                first = _started(command, theirs, cell.home)
+                passed = [theirs.fileno(), *([program] if cell.filter else [])]
+                first = _started([*command, str(theirs.fileno())], passed, cell.home)
             except EnvironmentFailed:
                 ours.close()
                 raise
@@ -85,7 +89,7 @@ class Child:
             raise self._fate() from None
         if message.kind == "error":
             raise SubmissionCrashed(
-                f"the submission failed: {message.value}; its log is {self.log}"
+                f"the submission failed: {printable(str(message.value), 500)}; its log is {self.log}"
             )
         return message
 
@@ -114,14 +118,26 @@ def _ended_how(code: int | None) -> str:
     return f"was ended by {names[number]}" if number in names else f"ended with exit code {code}"
 
 
-def _started(command: list[str], theirs: socket.socket, home: str) -> subprocess.Popen[bytes]:
+@contextmanager
+def _readable(data: bytes) -> Iterator[int]:
+    """The number of a pipe from which these few bytes can be read."""
+    reader, writer = os.pipe()
+    try:
+        os.write(writer, data)
+        os.close(writer)
+        yield reader
+    finally:
+        os.close(reader)
+
+
+def _started(command: list[str], passed: list[int], home: str) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            pass_fds=[theirs.fileno()],
+            pass_fds=passed,
             env={**_ENVIRON, "HOME": home, "TMPDIR": home},
             start_new_session=True,
             cwd="/",

@@ -6,6 +6,7 @@ nothing is unmarshalled.
 
 import ast
 import re
+import warnings
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -13,6 +14,9 @@ from decoders.host.interface import INTERFACES
 
 BASE = "AlgorithmInterface"
 """The class that the algorithms of G1 to G4 build on."""
+
+MOST_CODE_BYTES = 4 << 20
+"""What is larger is no code that a person wrote, and would take long to look through."""
 
 _FRAMEWORK_FILES = re.compile(
     r"(^|/)(Interface/(\w+Interface|Model/\w+)|method/(interface|model)/\w+|AlgorithmInterface)\.pyc?$"
@@ -57,12 +61,16 @@ def read_codes(root: Path) -> list[Code]:
 
 
 def _read_code(path: Path, relative: PurePosixPath) -> Code:
+    if path.stat().st_size > MOST_CODE_BYTES:
+        return Code(relative, frozenset())
     text = path.read_bytes()
     if path.suffix == ".pyc":
         return Code(relative, _names_in_compiled(text))
     try:
-        return _parsed(ast.parse(text), relative)
-    except (SyntaxError, ValueError, RecursionError):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of their escape sequences; they are not ours to mend
+            return _parsed(ast.parse(text), relative)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last one: nested too deep
         # Another Python's syntax: its names can still be found.
         return Code(relative, _names_in_source(text))
 

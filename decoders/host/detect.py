@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 from decoders.host.code import BASE, Code, read_codes
 from decoders.host.errors import PackageError
 from decoders.host.interface import INTERFACES
-from decoders.host.package import FRAMEWORK_FOLDERS
+from decoders.host.package import FRAMEWORK_FOLDERS, read_small
 
 _CONFIG = PurePosixPath("Algorithm/config/AlgorithmConfig.yml")
 _ENTRY_STEM = "AlgorithmImplement"
@@ -87,8 +87,8 @@ def _method_of(config: Path) -> dict[str, object]:
     import yaml  # type: ignore[import-untyped, unused-ignore]
 
     try:
-        content = yaml.safe_load(config.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        content = yaml.safe_load(read_small(config))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise PackageError(f"{_CONFIG} is no YAML: {error}") from error
     method = content.get("method") if isinstance(content, dict) else None
     if not isinstance(method, dict):

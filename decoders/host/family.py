@@ -11,11 +11,11 @@ import psutil  # type: ignore[import-untyped, unused-ignore]
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What the family takes at one moment; cpu_s by process, since processes come and go."""
+    """What the family takes at one moment; cpu_s with all that its ended children took."""
 
     processes: int
     memory_bytes: int
-    cpu_s: dict[int, float]
+    cpu_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,15 +25,16 @@ class Family:
     first: subprocess.Popen[bytes]
     user: int | None
 
-    def usage(self) -> Usage:
-        """Of the descendants: looking through all processes for a user's would cost too much."""
-        memory_bytes, cpu_s = 0, {}
-        for member in _descendants(self.first.pid):
+    def usage(self, everyone: bool = False) -> Usage:
+        """everyone: also those who left the family for init; looking for them costs much more."""
+        members = self._members() if everyone else _descendants(self.first.pid)
+        processes, memory_bytes, cpu_s = 0, 0, 0.0
+        for member in {each.pid: each for each in members}.values():
             with contextlib.suppress(psutil.Error), member.oneshot():
                 memory_bytes += member.memory_info().rss
-                times = member.cpu_times()
-                cpu_s[member.pid] = times.user + times.system
-        return Usage(len(cpu_s), memory_bytes, cpu_s)
+                cpu_s += sum(member.cpu_times()[:4])
+                processes += 1
+        return Usage(processes, memory_bytes, cpu_s)
 
     def end(self) -> None:
         """Kill all of it; what was forked meanwhile is met in the next round."""

@@ -3,6 +3,8 @@
 import math
 from dataclasses import dataclass
 
+from bci_stream.contest.contest import Limits as ContestLimits
+
 MIB = 1 << 20
 GIB = 1 << 30
 
@@ -23,7 +25,7 @@ class Limits:
     """
 
     start_s: float = 120.0
-    step_s: float = 30.0
+    step_s: float = 60.0
     end_s: float = 30.0
     compute_s: float | None = None
     cpu_s: float = 24 * 3600.0
@@ -49,3 +51,17 @@ class Limits:
             "NOFILE": self.open_files,
             "NPROC": self.threads,
         }
+
+
+def limits_of(granted: ContestLimits) -> Limits:
+    """What a contest's file grants a submission."""
+    return Limits(
+        step_s=granted.silence_s,
+        cpu_s=granted.cpu_s,
+        memory_bytes=granted.memory_mb * MIB,
+        processes=granted.processes,
+        threads=granted.threads,
+        open_files=granted.open_files,
+        disk_bytes=granted.disk_mb * MIB,
+        output_bytes=granted.output_mb * MIB,
+    )

@@ -5,9 +5,10 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from bci_stream.contest.contest import Limits as ContestLimits
 from bci_stream.home import home
-from decoders.host.limits import Limits
-from decoders.host.sandbox import Strength
+from decoders.host.limits import limits_of
+from decoders.host.sandbox import Strength, at_least
 from decoders.host.submission import SubmissionDecoder
 
 
@@ -18,21 +19,22 @@ def open_submission(
     interface: str | None = None,
     python: str | None = None,
     positions: str | None = None,
-    limits: Limits | None = None,
-    strength: Strength = "auto",
+    granted: ContestLimits | None = None,
+    strength: Strength | None = None,
     log: Path | None = None,
     stop: threading.Event | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> SubmissionDecoder:
-    """The submission as a decoder; close() it when the run is over."""
+    """The submission as a decoder; close() it when the run is over. granted: by the contest's file."""
+    granted = granted or ContestLimits()
     decoder = SubmissionDecoder(
         package,
         track,
         interface=interface,
         python=python,
         positions=positions,
-        limits=limits,
-        strength=strength,
+        limits=limits_of(granted),
+        strength=at_least(granted.strength, strength),
         log=log or own_log(package),
         stop=stop,
     )

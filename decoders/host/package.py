@@ -1,5 +1,6 @@
 """A package is what a team hands in: a folder, a .zip or a .tar.gz, laid out safely for one run."""
 
+import lzma
 import os
 import shutil
 import tarfile
@@ -17,7 +18,17 @@ FRAMEWORK_FOLDERS = ("Algorithm", "AlgorithmImplement", "AlgorithmSystem")
 """A submission's top folder holds one of these."""
 
 _CHUNK_BYTES = 1 << 20
-_UNREADABLE = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError)
+MOST_TEXT_BYTES = 1 << 20
+_UNREADABLE = (
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    OSError,
+    RuntimeError,
+    ValueError,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +148,7 @@ def _of_tar(path: Path) -> Iterator[Member]:
 
 def _is_litter(name: str) -> bool:
     """What archivers and version control leave behind."""
-    parts = PurePosixPath(name).parts
+    parts = PurePosixPath(name).parts or ("",)
     return bool({"__MACOSX", "__pycache__", ".git"} & set(parts)) or parts[-1].startswith("._")
 
 
@@ -165,3 +176,13 @@ def _open_to_all(folder: Path) -> None:
     """The submission's process runs as another user: let it read, whatever our umask is."""
     for place, _, _ in os.walk(folder):
         Path(place).chmod(0o755)
+
+
+def read_small(path: Path) -> str:
+    """A text file of a submission: settings, not data."""
+    if path.stat().st_size > MOST_TEXT_BYTES:
+        raise PackageError(
+            f"{path.name} has {path.stat().st_size} bytes; a file of settings may have "
+            f"{MOST_TEXT_BYTES}"
+        )
+    return path.read_bytes().decode("utf-8-sig", "replace")

@@ -11,17 +11,19 @@
 Its other end is in `shim.py`. What comes from there is a stranger's: it is bounded and validated.
 """
 
+import select
 import socket
 import struct
 import threading
 import time
-from collections.abc import Callable
-from typing import Any, Literal, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
 from bci_stream.packet import FloatArray
 from decoders.host.errors import SubmissionDisqualified, SubmissionStopped, SubmissionTimeout
+from decoders.host.shim import Spin
 
 PREFIX = struct.Struct("<II")
 HEADER_ROOM = 1024
@@ -29,6 +31,10 @@ HEADER_ROOM = 1024
 
 STOP_LOOK_S = 0.5
 """How long a wait may go on after the run was told to stop."""
+
+
+Way: TypeAlias = tuple[select.poll, Spin]
+"""In or out: how to wait for it asleep, and how awake."""
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
@@ -51,7 +57,9 @@ class Pipe:
     def __init__(
         self, ours: socket.socket, report_bytes: int, stop: threading.Event | None = None
     ) -> None:
+        ours.setblocking(False)
         self._socket = ours
+        self._in, self._out = _way(ours, select.POLLIN), _way(ours, select.POLLOUT)
         self._most_bytes = report_bytes + HEADER_ROOM
         self._decoder = msgspec.json.Decoder(Message)
         self._waiting = bytearray()
@@ -65,10 +73,9 @@ class Pipe:
         if samples is not None and samples.size:
             body = samples.data.cast("B")
         parts = [memoryview(PREFIX.pack(len(text), len(body)) + text), body]
+        looks = self._looks(self._out, deadline, "read what it asked for")
         while parts:
-            parts = _unsent(
-                parts, self._try(deadline, "read what it asked for", self._socket.sendmsg, parts)
-            )
+            parts = _unsent(parts, _first(looks, self._socket.sendmsg, parts))
 
     def receive(self, deadline: float, awaited: str) -> Message:
         """The next message; `awaited` says in words what the submission has to do."""
@@ -85,8 +92,9 @@ class Pipe:
         self._socket.close()
 
     def _exactly(self, count: int, deadline: float, awaited: str) -> bytes:
+        looks = self._looks(self._in, deadline, awaited)
         while len(self._waiting) < count:
-            got = self._try(deadline, awaited, self._socket.recv, 4096)
+            got = _first(looks, self._socket.recv, 4096)
             if not got:
                 raise PipeClosed
             self._waiting += got
@@ -94,23 +102,41 @@ class Pipe:
         del self._waiting[:count]
         return taken
 
-    def _try(
-        self, deadline: float, awaited: str, call: Callable[[Argument], Result], argument: Argument
-    ) -> Result:
-        """Call it until it is through, the deadline is, or the run is told to stop."""
-        while True:
+    def _looks(self, way: Way, deadline: float, awaited: str) -> Iterator[None]:
+        """Every moment worth a look, until the deadline or until the run is told to stop."""
+        poll, spin = way
+        spin_until = spin.until(time.monotonic())
+        while (now := time.monotonic()) < deadline:
             if self._stop.is_set():
                 raise SubmissionStopped(f"stopped while the submission had to {awaited}")
-            left_s = deadline - time.monotonic()
-            if left_s <= 0:
-                raise SubmissionTimeout(f"the submission did not {awaited}")
-            self._socket.settimeout(min(left_s, STOP_LOOK_S))
-            try:
-                return call(argument)
-            except TimeoutError:
-                continue
-            except OSError as error:
-                raise PipeClosed from error
+            if now >= spin_until:
+                if spin_until:
+                    spin.in_vain()
+                    spin_until = 0.0
+                self._sleep(poll, deadline - now)
+            yield
+        raise SubmissionTimeout(f"the submission did not {awaited}")
+
+    def _sleep(self, poll: select.poll, most_s: float) -> None:
+        poll.poll(min(most_s, STOP_LOOK_S) * 1000 + 1)
+
+
+def _way(ours: socket.socket, event: int) -> Way:
+    poll = select.poll()
+    poll.register(ours, event)
+    return poll, Spin()
+
+
+def _first(looks: Iterator[None], call: Callable[[Argument], Result], argument: Argument) -> Result:
+    """What the call gives at the first look at which it need not wait."""
+    for _ in looks:
+        try:
+            return call(argument)
+        except BlockingIOError:
+            continue
+        except OSError as error:
+            raise PipeClosed from error
+    raise AssertionError("a wait ends by its result or by its own error")
 
 
 def _garbled(what: str) -> SubmissionDisqualified:

@@ -15,7 +15,7 @@ from decoders.host.wishes import wishes_of
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """folder: a private folder of ours, gone after close(); root: the framework's root in it."""
+    """folder: ours alone, and gone after close(); root: the framework's root in it."""
 
     folder: Path
     root: Path
@@ -43,7 +43,6 @@ def prepare(
     """Unpack it, find out what it is, and make its environment (which may take minutes, once)."""
     folder = Path(tempfile.mkdtemp(prefix="bci-submission-"))
     try:
-        folder.chmod(0o755)
         root = lay_out(package, folder / "package", limits)
         entry = detect(root, track, interface)
         environment = environment_for(wishes_of(root, python), cache)

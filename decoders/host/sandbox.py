@@ -11,9 +11,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal, Protocol
 
-from decoders.host.environment import Environment
+from bci_stream.home import home
 from decoders.host.errors import EnvironmentFailed
 from decoders.host.limits import Limits
+from decoders.host.prepared import Prepared
+from decoders.host.seccomp import filter_program
 
 Strength = Literal["auto", "bubblewrap", "limits"]
 
@@ -36,12 +38,15 @@ _NAMESPACES = (
 )
 _DROP = ("--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID")
 
+FILTER_FD = "FILTER_FD"
+
 
 @dataclass(frozen=True, slots=True)
 class Cell:
     """One run's place: how its process is started, and what the shim is told of it.
 
     package, work, home: paths as the submission's process sees them; home is also its TMPDIR.
+    filter: for system calls; the command holds FILTER_FD where it takes the number to read it from.
     scratch: the folder on this machine's own disk whose growth has to be watched, if there is one.
     """
 
@@ -52,6 +57,7 @@ class Cell:
     user: int | None
     threads: int
     scratch: Path | None
+    filter: bytes | None = None
 
 
 class Sandbox(Protocol):
@@ -60,8 +66,8 @@ class Sandbox(Protocol):
     @property
     def title(self) -> str: ...
 
-    def cell(self, root: Path, environment: Environment, shim: Path, limits: Limits) -> Cell:
-        """A new place for one run of the submission under `root`."""
+    def cell(self, prepared: Prepared, shim: Path, limits: Limits) -> Cell:
+        """A new place for one run of the submission."""
 
 
 def choose_sandbox(strength: Strength = "auto") -> Sandbox:
@@ -72,6 +78,15 @@ def choose_sandbox(strength: Strength = "auto") -> Sandbox:
     if strength == "bubblewrap":
         raise EnvironmentFailed(f"bubblewrap was asked for, and does not work here: {fault}")
     return LimitsOnly(fault or "it was asked for")
+
+
+def at_least(granted: Strength, wanted: Strength | None) -> Strength:
+    """The contest's word, unless another one was given; nobody may go below `bubblewrap`."""
+    if granted == "bubblewrap" and wanted == "limits":
+        raise EnvironmentFailed(
+            "the contest's limits.strength is bubblewrap: --strength limits would be weaker"
+        )
+    return granted if wanted in (None, "auto") else wanted
 
 
 @lru_cache(maxsize=1)
@@ -92,16 +107,22 @@ def bubblewrap_fault() -> str | None:
 class Bubblewrap:
     """Namespaces: nothing is in view but the system, the interpreter and the submission."""
 
-    title = (
-        "contained by bubblewrap: no network, own processes, user and files, a scratch disk in "
-        "memory, resource limits"
-    )
+    @property
+    def title(self) -> str:
+        known = "a filter for system calls" if filter_program() else "no filter for system calls"
+        return (
+            "contained by bubblewrap: no network, own processes, user and files, a scratch disk in "
+            f"memory, {known}, resource limits"
+        )
 
-    def cell(self, root: Path, environment: Environment, shim: Path, limits: Limits) -> Cell:
+    def cell(self, prepared: Prepared, shim: Path, limits: Limits) -> Cell:
+        root, environment = prepared.root, prepared.environment
         size = str(_tree_bytes(root) + limits.disk_bytes)
         scratch = str(limits.disk_bytes)
         command = [shutil.which("bwrap") or "bwrap", *_NAMESPACES, "--hostname", "submission"]
         command += _DROP if os.geteuid() == 0 else ("--unshare-user",)
+        program = filter_program()
+        command += ["--seccomp", FILTER_FD] if program is not None else []
         for path in _SYSTEM:
             command += _system_folder(Path(path))
         for path in _SETTINGS:
@@ -112,6 +133,7 @@ class Bubblewrap:
         for folder in environment.folders:
             command += [*_open_parents(folder), "--ro-bind", str(folder), str(folder)]
         command += ["--ro-bind", str(root), "/package", "--ro-bind", str(shim), "/host/shim.py"]
+        command += _hide(home(), [Path(place) for place in _SYSTEM] + list(environment.folders))
         command += ["--remount-ro", "/dev", "--remount-ro", "/"]
         command += [str(environment.python), "-S", "-u", "/host/shim.py"]
         return Cell(
@@ -122,33 +144,39 @@ class Bubblewrap:
             _spare_user(),
             _threads(limits),
             None,
+            program,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class LimitsOnly:
-    """Resource limits and, for root, a user of its own; the network and open files stay in view."""
+    """Resource limits and, for root, a user of its own; whoever else starts it is in its reach."""
 
     why: str
 
     @property
     def title(self) -> str:
-        user = "a user of its own, " if os.geteuid() == 0 else ""
+        root = os.geteuid() == 0
+        user = "a user of its own and " if root else ""
+        view = "files that others may read" if root else "your files, keys and processes"
         return (
-            f"contained by {user}resource limits only ({self.why}): the network and files that "
-            "others may read are in its view; run strangers' submissions where bubblewrap works"
+            f"contained by {user}resource limits only ({self.why}): the network and {view} are in "
+            "its reach; run strangers' submissions where bubblewrap works"
         )
 
-    def cell(self, root: Path, environment: Environment, shim: Path, limits: Limits) -> Cell:
-        user = _spare_user()
-        work = Path(tempfile.mkdtemp(prefix="work-", dir=root.parent))
-        shim = Path(shutil.copy(shim, root.parent))
+    def cell(self, prepared: Prepared, shim: Path, limits: Limits) -> Cell:
+        user, folder, python = _spare_user(), prepared.folder, prepared.environment.python
+        work = Path(tempfile.mkdtemp(prefix="work-", dir=folder))
+        shim = Path(shutil.copy(shim, folder))
         if user is not None:
-            for path in (environment.python, environment.python.resolve(), root, shim):
+            for path in (python, python.resolve(), folder.parent):
                 must_be_reachable(path)
             os.chown(work, user, user)
-        command = (str(environment.python), "-S", "-u", str(shim))
-        return Cell(command, str(root), str(work), str(work), user, _threads(limits), work)
+            os.chown(folder, -1, user)  # to it alone: other teams' users find it closed
+            folder.chmod(0o750)
+        command = (str(python), "-S", "-u", str(shim))
+        place = (str(prepared.root), str(work), str(work))
+        return Cell(command, *place, user, _threads(limits), work)
 
 
 def _system_folder(path: Path) -> list[str]:
@@ -156,6 +184,12 @@ def _system_folder(path: Path) -> list[str]:
     if path.is_symlink():
         return ["--symlink", os.readlink(path), str(path)]
     return ["--ro-bind", str(path), str(path)] if path.is_dir() else []
+
+
+def _hide(secret: Path, shown: list[Path]) -> list[str]:
+    """Where a folder of ours lies below one that is shown, an empty one is laid over it."""
+    inside = any(secret.resolve().is_relative_to(place.resolve()) for place in shown)
+    return ["--tmpfs", str(secret.resolve())] if inside else []
 
 
 def _open_parents(folder: Path) -> list[str]:

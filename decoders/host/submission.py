@@ -28,6 +28,7 @@ from decoders.host.errors import (
 from decoders.host.interface import INTERFACES
 from decoders.host.limits import Limits
 from decoders.host.prepared import Prepared, prepare
+from decoders.host.printable import printable
 from decoders.host.sandbox import Strength, choose_sandbox
 
 POSITIONS = ("block", "continuous")
@@ -213,7 +214,7 @@ class SubmissionDecoder:
             "folders": entry.folders,
             "challenge": {"track": self._track},
         }
-        place = (self.prepared.root, self.prepared.environment, self.sandbox)
+        place = (self.prepared, self.sandbox)
         self._child = Child(*place, settings, self.limits, self.log, self._stop)
         return self._child
 
@@ -244,6 +245,6 @@ def _checked_channels(value: object, count: int, leads: int, subject: str) -> li
     if len(numbers) != count or len(fitting) != count:
         raise SubmissionRefused(
             f"the submission must name exactly {count} different channels of 1 to {leads} for "
-            f"subject {subject}, as whole numbers; it named {str(value)[:200]}"
+            f"subject {subject}, as whole numbers; it named {printable(str(value), 200)}"
         )
     return whole

@@ -9,6 +9,7 @@ from pathlib import Path
 from packaging.requirements import InvalidRequirement, Requirement
 
 from decoders.host.errors import PackageError
+from decoders.host.package import read_small
 
 MAGIC_NUMBERS = {
     3413: "3.8",
@@ -71,7 +72,7 @@ def _of_version_file(root: Path) -> str | None:
     for name in (".python-version", "runtime.txt"):
         path = root / name
         if path.is_file():
-            return _version_in(path.read_text(encoding="utf-8", errors="replace"))
+            return _version_in(read_small(path))
     return None
 
 
@@ -79,12 +80,12 @@ def _of_image(root: Path) -> str | None:
     """config.toml or config.json name the image that it was written for: `unitImage`."""
     try:
         if (root / "config.toml").is_file():
-            config: object = tomllib.loads((root / "config.toml").read_text(encoding="utf-8"))
+            config: object = tomllib.loads(read_small(root / "config.toml"))
         elif (root / "config.json").is_file():
-            config = json.loads((root / "config.json").read_text(encoding="utf-8"))
+            config = json.loads(read_small(root / "config.json"))
         else:
             return None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise PackageError(f"the submission's config file can't be read: {error}") from error
     image = config.get("unitImage") if isinstance(config, dict) else None
     return _version_in(image) if isinstance(image, str) and "py" in image.lower() else None
@@ -99,7 +100,7 @@ def _requirements_of(root: Path) -> tuple[str, ...] | None:
     for folder in (root, root / "Algorithm", root / "AlgorithmImplement"):
         path = folder / "requirements.txt"
         if path.is_file():
-            return read_requirements(path.read_text(encoding="utf-8-sig", errors="replace"))
+            return read_requirements(read_small(path))
     return None
 
 

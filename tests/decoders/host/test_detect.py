@@ -7,6 +7,7 @@ import pytest
 
 from decoders.host.detect import detect
 from decoders.host.errors import PackageError
+from decoders.host.wishes import wishes_of
 from tests.decoders.host.conftest import Write
 
 BASE = "from Algorithm.Interface.AlgorithmInterface import AlgorithmInterface\n"
@@ -129,3 +130,36 @@ def test_another_pythons_syntax_is_no_obstacle(write: Write) -> None:
 def test_an_empty_root_is_said_so(tmp_path: Path) -> None:
     with pytest.raises(PackageError, match="no Python file"):
         detect(tmp_path, "mi")
+
+
+@pytest.mark.parametrize(
+    "source", ['"-" * 200_000 + "1"', '"a" + ".b" * 200_000', '"(" * 500', "'x = \"\\\\d\"'"]
+)
+def test_sources_that_are_made_to_break_a_parser_break_nothing_here(
+    source: str, write: Write
+) -> None:
+    root = write({**CASES["g2"], "Algorithm/Other.py": ""})
+    (root / "Algorithm/Other.py").write_text(eval(source))
+    assert detect(root, "mi").file == "Algorithm/AlgorithmImplementMI.py"
+
+
+@pytest.mark.parametrize("name", ["config.toml", "config.json", "requirements.txt"])
+def test_settings_that_are_made_to_break_a_parser_are_told_as_theirs(
+    name: str, write: Write
+) -> None:
+    root = write({**CASES["g2"]})
+    (root / name).write_text(("unitImage = " if name == "config.toml" else "") + "[" * 100_000)
+    with pytest.raises(PackageError):
+        wishes_of(root)
+    (root / name).write_text("#" * (2 << 20))
+    with pytest.raises(PackageError, match=f"{name} has 2097152 bytes"):
+        wishes_of(root)
+
+
+def test_a_config_that_nests_too_deep_is_told_as_theirs(write: Write) -> None:
+    root = write({**CASES["g2"]})
+    config = root / "Algorithm/config/AlgorithmConfig.yml"
+    config.parent.mkdir()
+    config.write_text("[" * 20_000)
+    with pytest.raises(PackageError, match="is no YAML"):
+        detect(root, "mi")

@@ -1,6 +1,8 @@
 """Hostile submissions: each ends in the documented way, says why, and touches nobody else."""
 
+import errno
 import os
+import platform
 import shutil
 import socket
 import subprocess
@@ -14,6 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from decoders.host.detect import Entry
 from decoders.host.environment import Environment
 from decoders.host.errors import (
     EnvironmentFailed,
@@ -24,7 +27,9 @@ from decoders.host.errors import (
     SubmissionTimeout,
 )
 from decoders.host.limits import MIB
-from decoders.host.sandbox import LimitsOnly, choose_sandbox
+from decoders.host.prepared import Prepared
+from decoders.host.sandbox import Bubblewrap, LimitsOnly, choose_sandbox
+from decoders.host.seccomp import CLONE, MACHINES, REFUSED
 from tests.decoders.host.conftest import SMALL, Open, Write, needs_bubblewrap, packets, run
 
 REPOSITORY = Path(__file__).parents[3]
@@ -132,6 +137,120 @@ def test_it_can_change_neither_the_clock_nor_its_package_nor_the_system(
     assert time.time() >= before
 
 
+@needs_bubblewrap
+def test_it_can_neither_take_memory_that_nobody_counts_nor_leave_its_name_spaces(
+    write: Write, submitted: Open
+) -> None:
+    """Each of these would lead around the limits of memory and disk."""
+    body = """
+        libc = ctypes.CDLL(None, use_errno=True)
+        attempts = {
+            "memfd_create": lambda: os.memfd_create("nobody's"),
+            "a segment of System V": lambda: libc.shmget(0, 1 << 20, 0o1600),
+            "a user name space": lambda: libc.unshare(0x10000000),
+            "a clone into one": lambda: libc.syscall(CLONE, 0x10000011, 0, 0, 0, 0),
+            "a disk of its own": lambda: libc.mount(b"x", b"/tmp", b"tmpfs", 0, None),
+            "the kernel's keys": lambda: libc.syscall(KEYCTL, 0, -3, 0),
+        }
+        told = {}
+        for name, attempt in attempts.items():
+            try:
+                told[name] = "done" if attempt() >= 0 else ctypes.get_errno()
+            except OSError as error:
+                told[name] = error.errno
+        return sorted(told.items())
+    """
+    column = MACHINES[platform.machine()][1]
+    body = body.replace("CLONE", str(CLONE[column])).replace(
+        "KEYCTL", str(REFUSED["keyctl"][column])
+    )
+    (answers,) = run(submitted(write(hostile(body))), packets(1))[0]
+    assert len(answers) == 6  # type: ignore[arg-type]
+    assert {code for _, code in answers} == {errno.EPERM}  # type: ignore[union-attr]
+
+
+@needs_bubblewrap
+def test_threads_processes_and_shared_memory_work_behind_the_filter(
+    write: Write, submitted: Open
+) -> None:
+    body = """
+        import multiprocessing
+        import multiprocessing.shared_memory as shared
+        from concurrent.futures import ThreadPoolExecutor
+        with multiprocessing.Pool(2) as pool, ThreadPoolExecutor(2) as threads:
+            numbers = pool.map(abs, [-1, -2]) + list(threads.map(abs, [-3]))
+        memory = shared.SharedMemory(create=True, size=100)
+        memory.buf[0] = 4
+        numbers.append(memory.buf[0])
+        memory.close()
+        memory.unlink()
+        return numbers + [len(subprocess.check_output([sys.executable, "-c", "print(12345)"]))]
+    """
+    assert run(submitted(write(hostile(body))), packets(1)) == [[[1, 2, 3, 4, 6]]]
+
+
+@needs_bubblewrap
+def test_it_inherits_its_pipe_and_its_output_and_nothing_else(
+    write: Write, submitted: Open
+) -> None:
+    body = """
+        shown = {}
+        for name in os.listdir("/proc/self/fd"):
+            try:
+                shown[name] = os.readlink("/proc/self/fd/" + name).split(":")[0]
+            except OSError:
+                pass  # the folder that was just read
+        pipe = open("/proc/self/cmdline").read().split(chr(0))[-2]
+        try:
+            open("/dev/tty")
+        except OSError as error:
+            return [sorted(shown) == sorted(["0", "1", "2", pipe]), shown["0"], shown[pipe],
+                    type(error).__name__]
+    """
+    answer = [True, "/dev/null", "socket", "OSError"]
+    assert run(submitted(write(hostile(body))), packets(1)) == [[answer]]
+
+
+@needs_bubblewrap
+def test_it_can_neither_kill_nor_trace_its_host_nor_read_what_it_was_started_with(
+    write: Write, submitted: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BCI_TOKEN", "secret")
+    body = f"""
+        told = []
+        for attempt in ("os.kill({os.getpid()}, 9)", "open('/proc/{os.getpid()}/environ').read()",
+                        "os.kill(1, 9) or os.kill(os.getppid(), 9)"):
+            try:
+                told.append(repr(eval(attempt)))
+            except OSError as error:
+                told.append(type(error).__name__)
+        seen = [open(f"/proc/{{pid}}/environ").read() for pid in ("1", "self")
+                if os.access(f"/proc/{{pid}}/environ", os.R_OK)]
+        return [told[:2], any("secret" in text for text in seen)]
+    """
+    ((told_now, leaked),) = run(submitted(write(hostile(body))), packets(1))[0:1][0]
+    assert told_now == ["ProcessLookupError", "FileNotFoundError"]
+    assert leaked is False
+
+
+def test_our_own_folder_is_hidden_where_it_lies_in_one_that_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BCI_HOME", str(tmp_path / "env" / "state"))
+    shown = Environment(Path("/usr/bin/python3"), (tmp_path / "env",), "")
+    entry = Entry("g3", "A.py", "A", None, (), "")
+    prepared = Prepared(tmp_path, tmp_path, entry, shown)
+    command = Bubblewrap().cell(prepared, tmp_path / "shim.py", SMALL).command
+    hidden = command.index(str(tmp_path / "env" / "state"))
+    assert command[hidden - 1] == "--tmpfs"
+    assert hidden > command.index(str(tmp_path / "env"))
+    monkeypatch.setenv("BCI_HOME", str(tmp_path / "elsewhere"))
+    assert (
+        str(tmp_path / "elsewhere")
+        not in Bubblewrap().cell(prepared, tmp_path / "shim.py", SMALL).command
+    )
+
+
 def test_the_clock_it_shows_itself_is_its_own_affair(write: Write, submitted: Open) -> None:
     decoder = submitted(write(hostile("time.time = time.monotonic = lambda: 0.0\nreturn 1")))
     assert run(decoder, packets(3)) == [[1]] * 3
@@ -192,6 +311,7 @@ def test_one_that_ignores_sigterm_is_ended_all_the_same(write: Write, submitted:
         ("sys.exit('enough')", "SystemExit: enough"),
         ("os.kill(os.getpid(), signal.SIGSEGV)", "ended by SIGSEGV"),
         ("raise ValueError('mine')", "ValueError: mine"),
+        ("raise ValueError('\x1b[2J\u202e')", r"ValueError: \\x1b\[2J\\u202e;"),
     ],
 )
 def test_one_that_exits_or_fails_has_crashed(
@@ -395,6 +515,17 @@ def test_limits_alone_still_keep_keys_from_it(
 
 
 @pytest.mark.usefixtures("limits_only")
+def test_limits_alone_still_keep_the_teams_from_each_other(write: Write, submitted: Open) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give each a user of its own")
+    other = submitted(write(hostile("return 1")), strength="limits")
+    assert run(other, packets(1)) == [[1]]
+    theirs = other.prepared.root / "Algorithm/impl/AlgorithmImplement.py"
+    decoder = submitted(write(hostile(told(f"open({str(theirs)!r}).read()"))), strength="limits")
+    assert run(decoder, packets(1)) == [["PermissionError"]]
+
+
+@pytest.mark.usefixtures("limits_only")
 def test_limits_alone_still_bound_the_disk(write: Write, submitted: Open) -> None:
     body = """
         for number in range(1000):
@@ -426,6 +557,52 @@ def test_limits_alone_still_end_children_that_left_their_session(
     decoder.close()
     alive = [process for process in psutil.process_iter() if process.status() != "zombie"]
     assert user not in [process.uids().real for process in alive]
+
+
+@pytest.mark.usefixtures("limits_only")
+def test_limits_alone_still_count_children_that_left_the_family(
+    write: Write, submitted: Open
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only a user of its own tells them from others")
+    body = """
+        for _ in range(12):
+            if os.fork() == 0:
+                os.setsid()
+                if os.fork() == 0:
+                    time.sleep(1000)
+                os._exit(0)
+            os.wait()
+        time.sleep(1000)
+    """
+    decoder = submitted(write(hostile(body)), strength="limits")
+    ended(decoder, SubmissionLimit, "more than 8 processes")
+
+
+def test_what_limits_alone_leave_open_is_said_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert (
+        "the network and your files, keys and processes are in its reach" in LimitsOnly("-").title
+    )
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert "a user of its own" in LimitsOnly("-").title
+    assert "files that others may read are in its reach" in LimitsOnly("-").title
+
+
+@needs_bubblewrap
+def test_the_time_of_children_that_have_ended_counts_too(write: Write, submitted: Open) -> None:
+    """Many short ones: none of them lives long enough to be seen at work."""
+    body = """
+        while True:
+            if os.fork() == 0:
+                begun = time.process_time()
+                while time.process_time() - begun < 0.05:
+                    pass
+                os._exit(0)
+            os.wait()
+    """
+    decoder = submitted(write(hostile(body)), limits=replace(SMALL, cpu_s=1.0))
+    ended(decoder, SubmissionTimeout, "more than 1 s of processor time")
 
 
 def test_a_sandbox_that_was_asked_for_and_does_not_work_is_an_error(

@@ -157,3 +157,22 @@ def test_a_damaged_archive_is_an_error_of_ours_or_the_whole_submission(
     except PackageError:
         return
     assert root.is_relative_to(folder)
+
+
+@pytest.mark.parametrize("name", [".", "./."])
+def test_an_entry_without_a_name_is_told_as_theirs(name: str, tmp_path: Path) -> None:
+    with pytest.raises(PackageError, match="points outside"):
+        lay_out(as_tar(tmp_path, {**FILES, name: b"x"}), tmp_path / "into")
+
+
+def test_an_archive_that_is_broken_inside_its_compression_is_told_as_theirs(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "team.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("Algorithm/A.py", bytes(range(256)) * 40)
+    whole = bytearray(path.read_bytes())
+    whole[60:90] = b"\xff" * 30
+    path.write_bytes(whole)
+    with pytest.raises(PackageError, match="can't be read"):
+        lay_out(path, tmp_path / "into")

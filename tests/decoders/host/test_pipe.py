@@ -1,5 +1,6 @@
 """The pipe: what one end says, the other hears; what is no message of ours is never believed."""
 
+import contextlib
 import json
 import socket
 import time
@@ -116,6 +117,81 @@ def test_every_wait_has_an_end(ends: Ends) -> None:
         ends[0].receive(time.monotonic() + 0.01, "ask for data")
     with pytest.raises(SubmissionTimeout, match="did not read"):
         ends[0].send({}, time.monotonic() + 0.01, np.zeros((1000, 1000), np.float32))
+
+
+class Counting:
+    """A socket that counts how often it is looked at."""
+
+    def __init__(self, inner: socket.socket) -> None:
+        self._inner, self.looks = inner, 0
+
+    def recv(self, most: int) -> bytes:
+        self.looks += 1
+        return self._inner.recv(most)
+
+
+def test_it_looks_again_without_sleeping_only_where_that_was_not_in_vain(
+    ends: Ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipe, child, _ = ends
+    monkeypatch.setattr(shim, "core_taken_away", lambda: 0)
+    monkeypatch.setattr(pipe, "_in", (pipe._in[0], shim.Spin()))
+    monkeypatch.setattr(pipe, "_sleep", lambda *_: child.ask())  # it answers while we sleep
+    looks = []
+    for _ in range(12):
+        counting = Counting(pipe._socket)
+        with monkeypatch.context() as patch:
+            patch.setattr(pipe, "_socket", counting)
+            assert pipe.receive(soon(), "ask").kind == "ask"
+        looks.append(counting.looks)
+    # A sleep, then one look; but 1, 2, 4 waits apart it is tried whether that has changed.
+    assert [wait for wait, count in enumerate(looks) if count > 1] == [0, 2, 5, 10]
+
+
+def test_on_a_machine_that_others_need_it_sleeps_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter(range(1000))
+    monkeypatch.setattr(shim, "core_taken_away", lambda: next(times))
+    spin = shim.Spin()
+    assert [spin.until(1.0) for _ in range(600)] == [0.0] * 600
+    monkeypatch.setattr(shim, "core_taken_away", lambda: 5000)
+    assert [bool(spin.until(1.0)) for _ in range(600)].count(True) > 50
+
+
+def test_one_answer_in_time_makes_good_for_many_that_were_late(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(shim, "core_taken_away", lambda: 0)
+    spin = shim.Spin()
+    for _ in range(200):
+        if spin.until(1.0):
+            spin.in_vain()
+    resting = 0
+    while not spin.until(1.0):
+        resting += 1
+    assert 0 < resting <= shim.Spin.MOST_REST
+    assert spin.until(2.0) == 2.0 + shim.Spin.SPIN_S
+
+
+def test_what_is_there_already_is_taken_at_the_first_look(ends: Ends) -> None:
+    for _ in range(3):
+        ends[1].ask()
+    assert [ends[0].receive(soon(), "ask").kind for _ in range(3)] == ["ask"] * 3
+
+
+def test_a_flood_of_messages_that_nobody_waits_for_ends_at_the_deadline(ends: Ends) -> None:
+    """Data that is always there must not keep the host from looking at its clock."""
+    ends[2].setblocking(False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            ends[2].sendall(host.PREFIX.pack(14, 0) + b'{"kind":"ask"}')
+    deadline = time.monotonic() - 1
+    with pytest.raises(SubmissionTimeout):
+        receive_until(ends[0], deadline)
+
+
+def receive_until(pipe: host.Pipe, deadline: float) -> None:
+    while True:
+        pipe.receive(deadline, "ask")
 
 
 def test_a_closed_end_is_noticed_both_ways(ends: Ends) -> None:

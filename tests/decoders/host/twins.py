@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bci_stream.packet import Packet, SignalInfo
-from tracks import TRACKS
+from tracks.registry import TRACKS
 
 TEMPLATES = Path(__file__).parents[3] / "scripts" / "templates"
 

@@ -1,0 +1,125 @@
+"""What a contest's file and the command line say of a submission is what it runs under."""
+
+from dataclasses import fields
+from pathlib import Path
+
+import click.testing
+import pytest
+
+from bci_stream.contest.contest import Limits as ContestLimits
+from bci_stream.contest.contest import load_contest
+from bci_stream.errors import ContestError
+from decoders.cli import main
+from decoders.host.errors import EnvironmentFailed
+from decoders.host.limits import MIB, Limits, limits_of
+from decoders.host.open import open_submission
+from decoders.host.sandbox import at_least
+from tests.decoders.host.conftest import Write, info, packets
+
+TALKS = """
+    import sys
+    from Algorithm.AlgorithmInterface import AlgorithmInterface
+
+    class AlgorithmImplement(AlgorithmInterface):
+        def run(self):
+            finish = False
+            while not finish:
+                model = self.comm_proxy.get_data()
+                print("x" * 3000)
+                self.comm_proxy.report([model.start_pos, sys.version_info[1]])
+                finish = model.finish_flag
+"""
+
+
+def talks(write: Write) -> Path:
+    return write({"Algorithm/impl/AlgorithmImplement.py": TALKS})
+
+
+def contest_file(folder: Path, limits: str) -> Path:
+    path = folder / "contest.toml"
+    path.write_text(f'name = "cup"\n[limits]\n{limits}\n')
+    return path
+
+
+def run(*arguments: str) -> click.testing.Result:
+    return click.testing.CliRunner().invoke(main, list(arguments))
+
+
+def test_a_contest_without_a_word_grants_what_the_host_would() -> None:
+    assert limits_of(ContestLimits()) == Limits()
+
+
+def test_every_limit_of_the_contest_file_reaches_the_submission(tmp_path: Path) -> None:
+    said = (
+        "silence_s = 7\ncpu_s = 8.5\nmemory_mb = 9\nprocesses = 10\nthreads = 11\nopen_files = 12\n"
+        "disk_mb = 13\noutput_mb = 14"
+    )
+    got = limits_of(load_contest(contest_file(tmp_path, said)).limits)
+    wanted = Limits(
+        step_s=7,
+        cpu_s=8.5,
+        memory_bytes=9 * MIB,
+        processes=10,
+        threads=11,
+        open_files=12,
+        disk_bytes=13 * MIB,
+        output_bytes=14 * MIB,
+    )
+    assert {f.name: getattr(got, f.name) for f in fields(got)} == {
+        f.name: getattr(wanted, f.name) for f in fields(wanted)
+    }
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [("disk_mb = 0", "disk_mb"), ("cpu_s = -1", "cpu_s"), ('strength = "none"', "strength")],
+)
+def test_a_limit_that_makes_no_sense_is_named(said: str, why: str, tmp_path: Path) -> None:
+    with pytest.raises(ContestError, match=why):
+        load_contest(contest_file(tmp_path, said))
+
+
+def test_nobody_goes_below_the_strength_that_a_contest_asks_for() -> None:
+    assert at_least("auto", None) == "auto"
+    assert at_least("auto", "limits") == "limits"
+    assert at_least("bubblewrap", None) == at_least("bubblewrap", "auto") == "bubblewrap"
+    with pytest.raises(EnvironmentFailed, match=r"limits\.strength is bubblewrap"):
+        at_least("bubblewrap", "limits")
+
+
+@pytest.mark.usefixtures("hostable")
+def test_the_check_runs_under_the_contest_s_limits(tmp_path: Path, write: Write) -> None:
+    contest = contest_file(tmp_path, "output_mb = 1")
+    arguments = ("check", "--track", "mi", "--submission", str(talks(write)))
+    done = run(*arguments, "--contest", str(contest))
+    assert done.exit_code == 1
+    assert "it would end as disqualified" in done.output
+    assert "more than 1 MiB to stdout" in done.output
+
+
+@pytest.mark.usefixtures("hostable")
+@pytest.mark.parametrize(("positions", "starts"), [("block", [0, 0]), ("continuous", [0, 10])])
+def test_start_positions_are_chosen_from_outside(
+    positions: str, starts: list[int], write: Write
+) -> None:
+    decoder = open_submission(talks(write), "mi", positions=positions)
+    try:
+        decoder.start(info())
+        reports = [report for packet in packets(2, blocks=2) for report in decoder.step(packet)]
+    finally:
+        decoder.close()
+    assert [report[0] for report in reports] == starts  # type: ignore[index]
+
+
+def test_a_python_that_is_not_here_is_told_with_where_it_was_looked_for(write: Write) -> None:
+    done = run(
+        "check", "--track", "mi", "--submission", str(talks(write)), "--python", "3.999"
+    )  # fmt: skip
+    assert done.exit_code == 1
+    assert "wants Python 3.999" in done.output
+
+
+def test_what_is_for_submissions_only_is_refused_without_one() -> None:
+    done = run("check", "--track", "mi", "--python", "3.8", "--strength", "limits")
+    assert done.exit_code == 2
+    assert "--python, --strength is for a --submission only" in done.output
