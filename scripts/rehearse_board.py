@@ -13,7 +13,7 @@ import numpy as np
 from bci_stream.board.feed import Board
 from bci_stream.board.rehearsal import Event, Rehearsal
 from bci_stream.board.standing import Qualifying
-from tracks import TRACKS
+from tracks.registry import TRACKS
 from tracks.run import Run
 
 NAMES = (

@@ -12,7 +12,7 @@ from rehearse_board import cast, play
 from bci_stream.board.feed import Board
 from bci_stream.board.standing import Qualifying
 from bci_stream.board.web import WebBoard
-from tracks import TRACKS
+from tracks.registry import TRACKS
 
 FOLDER = Path(__file__).parents[1] / "docs" / "img"
 FLAGS = (

@@ -3,38 +3,41 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tracks import TRACKS
 from tracks.angles import ANGLE_RATE, JOINTS, Rows
 from tracks.ecog import EcogReferee
 from tracks.exact import exact_rate
+from tracks.registry import TRACKS
 
 POINTS_SHOWN: Final = 400
 
 
-class AngleTraces(EcogReferee):
-    """A referee that also shows the rows of its last closed trial; open trials stay hidden."""
+class AngleTraces:
+    """Follows a run with a referee of its own; the rows of open trials stay hidden."""
 
-    @classmethod
-    def begin(cls, subject: str, rate: float, rules: Mapping[str, Any]) -> "AngleTraces":
-        track = TRACKS["ecog"]
-        return cls(subject, exact_rate(rate), track.rules(rules))
+    def __init__(self, subject: str, rate: float, rules: Mapping[str, Any]) -> None:
+        self._referee = EcogReferee(subject, exact_rate(rate), TRACKS["ecog"].rules(rules))
+        self._take = {
+            "truth": self._referee.truth,
+            "packet": self._referee.packet,
+            "report": self._referee.report,
+        }
 
     def feed(self, event: Mapping[str, Any]) -> None:
-        take = {"truth": self.truth, "packet": self.packet, "report": self.report}
-        if event["kind"] in take:
-            take[event["kind"]](event)
+        if event["kind"] in self._take:
+            self._take[event["kind"]](event)
 
     def view(self) -> dict[str, Any] | None:
         """The traces, thinned to what a screen can show; None while no trial is closed."""
-        if self._given == 0:
+        traces = self._referee.last_traces()
+        if traces is None:
             return None
-        _, start, end = self._trials[self._given - 1]
-        every = max(1, -(-(end - start) // POINTS_SHOWN))
+        every = max(1, -(-len(traces[0]) // POINTS_SHOWN))
+        truth, reported = (_thin(rows[::every]) for rows in traces)
         return {
             "joints": JOINTS,
             "rate": ANGLE_RATE / every,
-            "truth": _thin(self._truth.rows[start:end:every]),
-            "reported": _thin(self._predicted.rows[start:end:every]),
+            "truth": truth,
+            "reported": reported,
         }
 
 

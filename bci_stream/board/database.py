@@ -81,7 +81,7 @@ def _explain(name: str, error: sqlite3.Error) -> str:
             )
         case "SQLITE_NOTADB" | "SQLITE_CORRUPT":
             return (
-                f"{name} is not a readable SQLite file ({error}); delete it and rebuild it from "
-                "the run logs"
+                f"{name} is no readable store ({error}); give another path or, if it was one, "
+                "move it away and rebuild it from the run logs"
             )
     return f"the store {name} can't be used: {error}"

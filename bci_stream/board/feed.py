@@ -9,7 +9,7 @@ import secrets
 import threading
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import groupby, islice
 from typing import Any, Final
 
@@ -18,36 +18,31 @@ from numpy.typing import NDArray
 
 from bci_stream.board.message import Message
 from bci_stream.board.monitor import Monitor
+from bci_stream.board.sent import as_sent, flat, news
 from bci_stream.board.settled import Embargo, Key, Settled
 from bci_stream.board.standing import IN_PLAY, TIE_RULE, Qualifying, Row, rank
 from bci_stream.board.view import View
-from tracks import TRACKS
+from tracks.registry import TRACKS
 from tracks.run import Run
 from tracks.verdict import Verdict
 
 UPDATES_KEPT: Final = 600
 VERDICTS_KEPT: Final = 40
-"""Of each track, for a page that is opened later."""
+"""Of each track, for a page that is opened later; an update carries no more of them either."""
 LANES_SHOWN: Final = 12
 """Lanes of the best teams of each track; a page of a hundred lanes could not be read anyway."""
+
+HELD: Final = "has ended; its last trials are shown when the others have closed them"
 
 
 class Board:
     """Everything that is shown of a contest. All methods may be called from any thread.
 
-    hold_back: for lockstep contests whose teams can see the page: a trial is shown only when no
-    team that waits or runs has it still before it. In real time a closed trial is behind everybody.
+    A trial is shown when no team that may still be asked the same has it before it (see settled.py).
     """
 
-    def __init__(
-        self,
-        contest: str = "BCI contest",
-        qualifying: Qualifying | None = None,
-        *,
-        hold_back: bool = False,
-    ) -> None:
+    def __init__(self, contest: str = "BCI contest", qualifying: Qualifying | None = None) -> None:
         self._contest = contest
-        self._hold_back = hold_back
         self._embargo = Embargo()
         self._qualifying = qualifying or Qualifying()
         self._lock = threading.Lock()
@@ -66,7 +61,7 @@ class Board:
         self._moved: set[Key] = set()
         self._lanes: dict[Key, dict[str, Any]] = {}
         self._new_points: dict[str, list[tuple[float, float]]] = {}
-        self._new_verdicts: list[dict[str, Any]] = []
+        self._new_verdicts: dict[str, deque[dict[str, Any]]] = {}
         self._restarted: list[str] = []
 
     # What the judge calls
@@ -92,6 +87,9 @@ class Board:
             self._moved.add(key)
             if event["kind"] != "packet":
                 self._changed.add(key)
+            elif self._embargo.holds(key):
+                self._embargo.pass_by(key)
+                self._release()
             if settled is not None:
                 self._embargo.add(key, settled)
                 self._release()
@@ -169,18 +167,27 @@ class Board:
 
     def _release(self) -> None:
         """Show what is settled, unless a team could still learn a label from it."""
-        for key, settled in self._embargo.release(self._in_play() if self._hold_back else ()):
+        for key, settled in self._embargo.release(self._waits_for):
             self._show(key, settled)
 
-    def _in_play(self) -> list[Key]:
-        return [key for key, view in self._views.items() if view.status in IN_PLAY]
+    def _waits_for(self, key: Key, settled: Settled) -> list[Key]:
+        """The teams on the same track that may still be asked what this one was."""
+        pace = self._views[key].pace
+        return [
+            other
+            for other, view in self._views.items()
+            if other[0] == key[0]
+            and other != key
+            and view.status in IN_PLAY
+            and ("lockstep" in (pace, view.pace) or (settled.ahead and view.pace))
+        ]
 
     def _show(self, key: Key, settled: Settled) -> None:
         track, team = key
         view = self._views[key]
         records = [{"team": team, "track": track} | item for item in view.show(settled)]
-        self._verdicts.setdefault(track, deque(maxlen=VERDICTS_KEPT)).extend(records)
-        self._new_verdicts.extend(records)
+        for kept in (self._verdicts, self._new_verdicts):
+            kept.setdefault(track, deque(maxlen=VERDICTS_KEPT)).extend(records)
         self._new_points.setdefault(f"{track}/{team}", []).append(view.history[-1])
         self._changed.add(key)
 
@@ -199,10 +206,10 @@ class Board:
         return {
             "contest": contest,
             "tracks": self._tracks(),
-            "rows": [_as_sent(order, row) for order, row in self._shown.values()],
+            "rows": [as_sent(order, row) for order, row in self._shown.values()],
             "history": {f"{t}/{n}": list(view.history) for (t, n), view in self._views.items()},
             "lanes": {f"{t}/{n}": lane for (t, n), lane in self._lanes.items()},
-            "verdicts": [item for kept in self._verdicts.values() for item in kept],
+            "verdicts": flat(self._verdicts),
             "signal": {track: monitor.whole() for track, monitor in self._monitors.items()},
         }
 
@@ -210,7 +217,7 @@ class Board:
         """The parts that changed; an empty dict where none did."""
         known_tracks = {track for track, _ in self._shown}
         points, self._new_points = self._new_points, {}
-        verdicts, self._new_verdicts = self._new_verdicts, []
+        verdicts, self._new_verdicts = flat(self._new_verdicts), {}
         restarted, self._restarted = self._restarted, []
         rows = self._changed_rows()
         parts = {
@@ -232,12 +239,19 @@ class Board:
     def _rank(self) -> None:
         """Ranks anew where a row changed; only that row is asked for anew."""
         if self._changed:
-            self._unranked |= {key: self._views[key].row() for key in self._changed}
+            self._unranked |= {key: self._row(key) for key in self._changed}
             self._changed.clear()
             self._rows = rank(self._unranked.values(), self._qualifying)
             self._stale = True
 
+    def _row(self, key: Key) -> Row:
+        row = self._views[key].row()
+        if row.status == "finished" and self._embargo.holds(key):
+            return replace(row, status="running", reason=HELD)
+        return row
+
     def _changed_rows(self) -> list[dict[str, Any]]:
+        """Of each row that changed, the fields that did: a trial's end moves all teams at once."""
         self._rank()
         if not self._stale:
             return []
@@ -245,10 +259,11 @@ class Board:
         changed = []
         for _, rows in groupby(self._rows, key=lambda row: row.track):
             for order, row in enumerate(rows):
-                key = (row.track, row.team)
-                if self._shown.get(key) != (order, row):
-                    self._shown[key] = (order, row)
-                    changed.append(_as_sent(order, row))
+                key, now = (row.track, row.team), (order, row)
+                before = self._shown.get(key)
+                if before != now:
+                    self._shown[key] = now
+                    changed.append(as_sent(*now) if before is None else news(before, now))
         return changed
 
     def _changed_lanes(self) -> dict[str, Any]:
@@ -271,8 +286,3 @@ class Board:
     def _new_signal(self) -> dict[str, Any]:
         pieces = {track: monitor.news() for track, monitor in self._monitors.items()}
         return {track: piece for track, piece in pieces.items() if piece is not None}
-
-
-def _as_sent(order: int, row: Row) -> dict[str, Any]:
-    """order: the row's place in the table of its track, for teams without a rank too."""
-    return asdict(row) | {"order": order}

@@ -38,5 +38,5 @@ class Latencies:
         for index in sorted(self._bins):
             below += self._bins[index]
             if below >= wanted:
-                return float(LEAST_S * RATIO**index)
+                return round(float(LEAST_S * RATIO**index), 6)
         return None

@@ -6,10 +6,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from bci_stream.board.errors import StoreError
 from bci_stream.board.export import to_csv, to_records
 from bci_stream.board.standing import Qualifying, Row
-from bci_stream.board.store import Store, open_store
+from bci_stream.board.store import Store, exists, open_store
 from bci_stream.errors import LogError
+
+PIPED_WIDTH: Final = 120
+"""Of a table that goes to a file or a program, where nobody knows a terminal's width."""
 
 
 def print_leaderboard(
@@ -25,6 +29,8 @@ def print_leaderboard(
 
     form: "table", "json" or "csv". Logs that can't be read are named on stderr and left out.
     """
+    if logs is None and not exists(where):
+        raise StoreError(f"there is no store {where}; make it from run logs: --logs FOLDER")
     store = open_store(where)
     try:
         if logs is not None:
@@ -49,7 +55,7 @@ def _print_table(rows: Sequence[Row]) -> None:
 
     from bci_stream.board.terminal import render_leaderboard
 
-    Console().print(render_leaderboard(rows))
+    Console(width=None if sys.stdout.isatty() else PIPED_WIDTH).print(render_leaderboard(rows))
 
 
 def _print_json(rows: Sequence[Row]) -> None:

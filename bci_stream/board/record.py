@@ -7,14 +7,16 @@ from typing import Any, Final
 from tracks.verdict import Answer, Verdict
 
 LONGEST: Final = 48
+LONGEST_REASON: Final = 200
 ANSWERS_SHOWN: Final = 3
+REASONS_SHOWN: Final = 5
 
 
-def brief(value: object) -> str:
+def brief(value: object, longest: int = LONGEST) -> str:
     """A value that a team sent, as one short printable line."""
     text = value if isinstance(value, str) else repr(value)
     text = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text[:1000])
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def record(verdict: Verdict, classes: Collection[str]) -> dict[str, Any]:
@@ -68,10 +70,12 @@ def used_s(verdict: Verdict) -> float | None:
 
 
 def why(verdict: Verdict) -> str:
-    """The reasons in words, each once."""
-    reasons = dict.fromkeys(answer.reason for answer in verdict.answers if answer.reason)
-    shown = [verdict.reason] if verdict.reason else list(reasons)[:ANSWERS_SHOWN]
-    return "; ".join(reason[:200] for reason in shown)
+    """The reasons in words, each once, as many as can be read."""
+    given = [verdict.reason] if verdict.reason else [answer.reason for answer in verdict.answers]
+    reasons = list(dict.fromkeys(part for text in given for part in text.split("; ") if part))
+    shown = reasons[:REASONS_SHOWN]
+    left_out = [] if len(reasons) <= REASONS_SHOWN else ["…"]
+    return "; ".join(brief(reason, LONGEST_REASON) for reason in [*shown, *left_out])
 
 
 class Confusion:

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from tracks import TRACKS
 from tracks.angles import ANGLE_RATE, JOINTS
+from tracks.registry import TRACKS
 from tracks.turing import TASKS_OF_BEHAVIOUR
 
 Event = dict[str, Any]

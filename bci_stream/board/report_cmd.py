@@ -6,22 +6,24 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bci_stream.board.fold import fold
-from bci_stream.board.report.page import recording_part, render_page
+from bci_stream.board.report.page import recording_parts, render_page
 from bci_stream.errors import BciError, LogError
 
 
 def write_report(
     logs: Sequence[Path],
     out: Path,
-    recordings: Sequence[Path] = (),
+    recordings: Sequence[str | Path] = (),
     title: str = "Contest report",
 ) -> None:
     """Write `out` from the run logs (files, or folders of them) and, if given, labelled recordings.
 
-    A recording is looked at with the eyes of the first log's track.
+    A recording is anything that `bci-replay` plays; it is looked at with the eyes of the first log's
+    track.
     """
     runs = [fold(path) for path in find_logs(logs)]
-    parts = [recording_part(path, runs[0].view.track) for path in recordings]
+    track = runs[0].view.track
+    parts = [part for source in recordings for part in recording_parts(str(source), track)]
     made_at = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     text = render_page(runs, parts, title, made_at)
     # Written beside it and moved: a full disk leaves the old report whole.

@@ -1,13 +1,15 @@
 """What is settled when trials close: their verdicts, and how the run stands after them.
 
 An embargo keeps it back until every team that may still be asked the same trial has closed it too.
-In real time that is at once; in lockstep each team has its own replay, and a fast team's verdicts
-would tell a slow one its labels.
+Where teams hear one replay in real time that is at once: a trial that a packet closed is behind all of
+them. But in lockstep each team has its own replay, and a fast team's verdicts would tell a slow one its
+labels; and a team that leaves early is judged on all that it missed, which the others have still before
+them.
 """
 
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tracks.run import Run
@@ -23,7 +25,8 @@ class Settled:
     """The verdicts that fell together, and what may be shown with them.
 
     t: seconds of the judge's clock, where the log has them. result: the final scores, once the run
-    has ended. angles: the traces of the last of the trials (ecog).
+    has ended. angles: the traces of the last of the trials (ecog). ahead: no packet closed them, so
+    that they may be still before the other teams.
     """
 
     verdicts: Sequence[Verdict]
@@ -31,6 +34,7 @@ class Settled:
     t: float | None
     result: dict[str, Any] | None
     angles: dict[str, Any] | None = None
+    ahead: bool = False
 
     @property
     def trials(self) -> set[TrialKey]:
@@ -43,13 +47,19 @@ def settles(event: Mapping[str, Any], verdicts: Sequence[Verdict]) -> bool:
 
 
 def settle(
-    event: Mapping[str, Any], verdicts: Sequence[Verdict], run: Run, angles: dict[str, Any] | None
+    event: Mapping[str, Any],
+    verdicts: Sequence[Verdict],
+    run: Run,
+    angles: dict[str, Any] | None,
+    *,
+    complete: bool,
 ) -> Settled:
-    """What an event that `settles` something leaves to be shown."""
+    """What an event that `settles` something leaves to be shown; complete: all packets have come."""
     t = event.get("t")
     time_s = float(t) if isinstance(t, int | float) else None
     result = run.result() if event["kind"] == "end" else None
-    return Settled(verdicts, run.standing(), time_s, result, angles)
+    ahead = event["kind"] not in ("packet", "report") and not complete
+    return Settled(verdicts, run.standing(), time_s, result, angles, ahead)
 
 
 class Embargo:
@@ -68,12 +78,20 @@ class Embargo:
         self._held.pop(key, None)
         self._closed.pop(key, None)
 
-    def release(self, in_play: Collection[Key]) -> Iterator[tuple[Key, Settled]]:
-        """What may be shown now; in_play: the teams that may still be asked what others were."""
+    def holds(self, key: Key) -> bool:
+        return bool(self._held.get(key))
+
+    def pass_by(self, key: Key) -> None:
+        """The team heard another packet: what was settled before it is not ahead of anybody."""
+        self._held[key] = deque(replace(settled, ahead=False) for settled in self._held[key])
+
+    def release(
+        self, waits_for: Callable[[Key, Settled], Collection[Key]]
+    ) -> Iterator[tuple[Key, Settled]]:
+        """What may be shown now; waits_for: the teams that may still be asked what this one was."""
         for key, held in self._held.items():
-            others = [other for other in in_play if other != key and other[0] == key[0]]
-            while held and all(self._has_closed(other, held[0].trials) for other in others):
+            while held and self._closed_by(waits_for(key, held[0]), held[0].trials):
                 yield key, held.popleft()
 
-    def _has_closed(self, key: Key, trials: set[TrialKey]) -> bool:
-        return trials <= self._closed.get(key, set())
+    def _closed_by(self, teams: Collection[Key], trials: set[TrialKey]) -> bool:
+        return all(trials <= self._closed.get(team, set()) for team in teams)

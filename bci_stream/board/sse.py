@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from bci_stream.board.feed import Board
-from bci_stream.board.message import Message
+from bci_stream.board.message import GZIP_HEAD, Message, squeeze
 
 HEADERS = {
     "Content-Type": "text/event-stream",
@@ -51,31 +51,49 @@ class Broadcast:
         return self.batch
 
 
+class Page:
+    """An open page, written to in the form that its browser takes."""
+
+    def __init__(self, response: web.StreamResponse, *, takes_gzip: bool) -> None:
+        self._response = response
+        self._takes_gzip = takes_gzip
+
+    async def tell(self, message: Message) -> None:
+        await self._response.write(message.squeezed if self._takes_gzip else message.encoded)
+
+    async def say(self, text: bytes) -> None:
+        await self._response.write(squeeze(text) if self._takes_gzip else text)
+
+
 async def stream(request: web.Request, board: Board, broadcast: Broadcast) -> web.StreamResponse:
     """Answer a page until it leaves: first what it missed, then what happens."""
     response = web.StreamResponse(headers=HEADERS)
+    takes_gzip = "gzip" in request.headers.get("Accept-Encoding", "").lower()
+    if takes_gzip:
+        response.headers["Content-Encoding"] = "gzip"
     await response.prepare(request)
+    page = Page(response, takes_gzip=takes_gzip)
     try:
-        await response.write(f"retry: {RETRY_MS}\n\n".encode())
-        await _follow(response, request.headers.get("Last-Event-ID", ""), board, broadcast)
+        if takes_gzip:
+            await response.write(GZIP_HEAD)
+        await page.say(f"retry: {RETRY_MS}\n\n".encode())
+        await _follow(page, request.headers.get("Last-Event-ID", ""), board, broadcast)
     except ConnectionError:
         pass  # the page was closed: nothing is owed to it
     return response
 
 
-async def _follow(
-    response: web.StreamResponse, cursor: str, board: Board, broadcast: Broadcast
-) -> None:
+async def _follow(page: Page, cursor: str, board: Board, broadcast: Broadcast) -> None:
     batch = broadcast.batch
     messages: Sequence[Message] = pending(board, cursor)
     while not broadcast.closed:
         for message in messages:
-            await response.write(message.encoded)
+            await page.tell(message)
             cursor = message.id
         batch = await broadcast.next(batch)
         messages = batch.messages if batch.after == cursor else pending(board, cursor)
         if not messages and not broadcast.closed:
-            await response.write(ALIVE)
+            await page.say(ALIVE)
 
 
 def pending(board: Board, cursor: str) -> Sequence[Message]:

@@ -93,7 +93,7 @@ def _rank_track(rows: Sequence[Row], line: Qualifying) -> list[Row]:
         tied = bool(placed) and _merit(row) == _merit(placed[-1])
         place = placed[-1].rank if tied else index + 1
         assert place is not None
-        placed.append(replace(row, rank=place, qualifies=_qualifies(line, place, row.score)))
+        placed.append(replace(row, rank=place, qualifies=_qualifies(line, place, row)))
     rest = [replace(row, rank=None, qualifies=False if line.drawn else None) for row in unranked]
     return placed + rest
 
@@ -108,5 +108,6 @@ def _waiting_first(row: Row) -> tuple[bool, str]:
     return row.status == "disqualified", row.team
 
 
-def _qualifies(line: Qualifying, place: int, score: float) -> bool | None:
-    return line.admits(place, score) if line.drawn else None
+def _qualifies(line: Qualifying, place: int, row: Row) -> bool | None:
+    """A team that was asked nothing (it never came up) can't have reached a line."""
+    return (row.trials > 0 and line.admits(place, row.score)) if line.drawn else None

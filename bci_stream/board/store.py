@@ -35,6 +35,7 @@ PUT_RUN: Final = """INSERT INTO runs
     team = excluded.team, track = excluded.track, score = excluded.score,
     row_json = excluded.row_json, sessions_json = excluded.sessions_json"""
 
+POSTGRES: Final = ("postgresql://", "postgres://")
 ROW_FIELDS: Final = frozenset(field.name for field in fields(Row))
 
 
@@ -87,7 +88,7 @@ class Store:
             try:
                 runs.append(fold_log(path, contest))
             except (LogError, RuleError, OSError) as error:
-                problems.append(f"{path}: {error}")
+                problems.append(str(error) if str(path) in str(error) else f"{path}: {error}")
         with self._database.transaction() as cursor:
             for table in ("runs", "teams", "contests"):
                 cursor.execute(f"DELETE FROM {table}")
@@ -135,11 +136,20 @@ def best_runs(rows: Iterable[Row]) -> list[Row]:
 
 def open_store(where: str) -> Store:
     """A postgresql:// URL opens PostgreSQL; anything else is the path of a SQLite file."""
-    if where.startswith(("postgresql://", "postgres://")):
+    if where.startswith(POSTGRES):
         from bci_stream.board.store_postgres import PostgresDatabase
 
         return Store(PostgresDatabase(where))
-    return Store(SqliteDatabase(Path(where.removeprefix("sqlite:///"))))
+    return Store(SqliteDatabase(_path(where)))
+
+
+def exists(where: str) -> bool:
+    """Whether a store can be there; a server is asked when it is opened."""
+    return where.startswith(POSTGRES) or _path(where).exists()
+
+
+def _path(where: str) -> Path:
+    return Path(where.removeprefix("sqlite:///"))
 
 
 def _put(cursor: Cursor, run: StoredRun) -> None:

@@ -1,20 +1,21 @@
 """The leaderboard in a terminal: a table a track, live while a contest runs, or printed once."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from types import TracebackType
 from typing import Final, Self
 
 from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from bci_stream.board.feed import Board
-from bci_stream.board.record import brief
+from bci_stream.board.record import LONGEST_REASON, brief
 from bci_stream.board.standing import TIE_RULE, Row
-from tracks import TRACKS
+from tracks.registry import TRACKS
 
 REFRESH_HZ: Final = 4
 VERDICTS_SHOWN: Final = 6
@@ -76,47 +77,74 @@ def render_leaderboard(rows: Sequence[Row], history: History | None = None) -> R
     """The tables of all tracks, best team first, with the tie rule beneath them."""
     if not rows:
         return Text("No team has joined yet.", style="dim")
-    tables: list[RenderableType] = [
-        _table(track, list(group), history) for track, group in groupby(rows, lambda row: row.track)
-    ]
-    return Group(*tables, Text(f"Ties: {TIE_RULE}", style="dim"))
+    return _Tables(rows, history)
 
 
-def _table(track: str, rows: list[Row], history: History | None) -> Table:
+@dataclass(frozen=True)
+class _Tables:
+    """The tables, as wide as the terminal lets them be."""
+
+    rows: Sequence[Row]
+    history: History | None
+
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
+        room = options.max_width
+        columns = [name for name in CELLS if LEAST_WIDTH.get(name, 0) <= room]
+        for track, rows in groupby(self.rows, lambda row: row.track):
+            yield _table(track, list(rows), columns, self.history)
+        if any(row.qualifies for row in self.rows):
+            yield Text("✓ above the contest's qualifying line", style="green")
+        yield Text(f"Ties: {TIE_RULE}", style="dim")
+
+
+def _table(track: str, rows: list[Row], columns: list[str], history: History | None) -> Table:
     title = Text(f"{TRACKS[track].title} · {TRACKS[track].unit}", style="bold")
     table = Table(title=title, title_justify="left", box=box.ROUNDED, header_style="bold")
     table.add_column("#", justify="right")
-    table.add_column("team", max_width=28, overflow="fold")
-    for name in ("score", "accuracy", "data used", "trials", "latency p50/p99"):
+    longest = max(len(brief(row.team)) + 2 for row in rows)
+    table.add_column("team", min_width=min(16, longest), max_width=28, overflow="fold")
+    for name in columns:
         table.add_column(name, justify="right", no_wrap=True)
-    if history is not None:
+    sparks = history is not None and "latency p50/p99" in columns
+    if sparks:
         table.add_column("over time", no_wrap=True)
-    table.add_column("status")
+    table.add_column("status", min_width=9, overflow="fold")
     for row, following in zip(rows, [*rows[1:], None], strict=True):
-        table.add_row(*_cells(row, history), end_section=_ends_qualified(row, following))
+        style = "bold" if row.rank == 1 else ""
+        rank = Text("–" if row.rank is None else str(row.rank), style=style)
+        team = Text(brief(row.team), style=style).append(
+            " ✓" if row.qualifies else "", style="green"
+        )
+        cells = [rank, team, *(CELLS[name](row) for name in columns)]
+        if history is not None and sparks:
+            points = history.get(f"{row.track}/{row.team}", ())
+            cells.append(Text(sparkline(points), style="cyan"))
+        table.add_row(*cells, _status(row), end_section=_ends_qualified(row, following))
     return table
 
 
-def _cells(row: Row, history: History | None) -> list[Text]:
+def _score(row: Row) -> Text:
     scored = row.rank is not None or row.trials > 0
-    cells = [
-        Text("–" if row.rank is None else str(row.rank), style="bold" if row.rank == 1 else ""),
-        Text(brief(row.team), style="bold" if row.rank == 1 else ""),
-        Text(f"{row.score:.2f}" if scored else "–", style="bold"),
-        Text("–" if row.accuracy is None else f"{row.accuracy:.1%}"),
-        Text("–" if row.used is None else f"{row.used:.2f} {row.used_unit}"),
-        Text(str(row.trials)),
-        Text(_latency(row)),
-    ]
-    if history is not None:
-        cells.append(Text(sparkline(history.get(f"{row.track}/{row.team}", ())), style="cyan"))
-    return [*cells, _status(row)]
+    return Text(f"{row.score:.2f}" if scored else "–", style="bold")
+
+
+CELLS: Final[dict[str, Callable[[Row], Text]]] = {
+    "score": _score,
+    "accuracy": lambda row: Text("–" if row.accuracy is None else f"{row.accuracy:.1%}"),
+    "data used": lambda row: Text("–" if row.used is None else f"{row.used:.2f} {row.used_unit}"),
+    "trials": lambda row: Text(str(row.trials)),
+    "latency p50/p99": lambda row: Text(_latency(row)),
+}
+LEAST_WIDTH: Final = {"accuracy": 64, "trials": 72, "data used": 100, "latency p50/p99": 116}
+"""How wide a terminal must be to have room for a column, beside names and reasons."""
 
 
 def _status(row: Row) -> Text:
     lag = f" by {row.lag_s:.1f} s" if row.status == "lagging" else ""
     text = Text(row.status + lag, style=STYLES.get(row.status, ""))
-    return text.append(f" ({brief(row.reason)})", style="dim") if row.reason else text
+    return (
+        text.append(f" ({brief(row.reason, LONGEST_REASON)})", style="dim") if row.reason else text
+    )
 
 
 def _latency(row: Row) -> str:

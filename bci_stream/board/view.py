@@ -7,10 +7,10 @@ from typing import Any, Final
 from bci_stream.board.angles import AngleTraces
 from bci_stream.board.lane import Lane
 from bci_stream.board.latency import Latencies, elapsed
-from bci_stream.board.record import Confusion, brief, record
+from bci_stream.board.record import LONGEST_REASON, Confusion, brief, record
 from bci_stream.board.settled import Settled, settle, settles
 from bci_stream.board.standing import FINAL, Row
-from tracks import TRACKS
+from tracks.registry import TRACKS
 from tracks.run import Run
 from tracks.verdict import Standing, Verdict
 
@@ -29,6 +29,7 @@ class View:
         self.status = "waiting"
         self.reason = ""
         self.lag_s = 0.0
+        self.pace = ""
         self.lane = Lane(track)
         self.history: list[tuple[float, float]] = []
         self._trials: list[dict[str, Any]] = []
@@ -42,9 +43,10 @@ class View:
         self._sessions: list[dict[str, Any]] = []
         self._rate = 1.0
         self._time_s = 0.0
+        self._complete = False
 
     def is_now(self, status: str, reason: str = "", lag_s: float = 0.0) -> None:
-        self.status, self.reason, self.lag_s = status, brief(reason), lag_s
+        self.status, self.reason, self.lag_s = status, brief(reason, LONGEST_REASON), lag_s
 
     def take(self, event: dict[str, Any], verdicts: Sequence[Verdict], run: Run) -> Settled | None:
         """The next event of the log, and what Run.feed said to it.
@@ -55,7 +57,7 @@ class View:
         if not settles(event, verdicts):
             return None
         angles = self._angles.view() if self._angles is not None else None
-        return settle(event, verdicts, run, angles)
+        return settle(event, verdicts, run, angles, complete=self._complete)
 
     def _see(self, event: dict[str, Any]) -> None:
         """What is no secret: where the team is, how fast it reports, what it is doing."""
@@ -65,12 +67,14 @@ class View:
             case "packet":
                 self.lane.packet(event["n"], event["triggers"])
                 self._time_s += event["n"] / self._rate
+                self._complete = bool(event.get("finish"))
             case "report":
                 self.lane.report()
                 if (elapsed_s := elapsed(event)) is not None:
                     self._latencies.add(elapsed_s)
             case "run":
                 self._rules = event.get("rules") or {}
+                self.pace = str(event.get("pace", "realtime"))
             case "session":
                 self._begin(str(event["subject"]), float(event["rate"]))
             case "end":
@@ -80,7 +84,7 @@ class View:
         self._rate = rate
         self.lane.begin(brief(subject), rate)
         if self.track == "ecog":
-            self._angles = AngleTraces.begin(subject, rate, self._rules)
+            self._angles = AngleTraces(subject, rate, self._rules)
         if self.status not in FINAL:
             self.is_now("running")
 

@@ -4,13 +4,12 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 
-from bci_stream.board.feed import LANES_SHOWN, UPDATES_KEPT, Board
+from bci_stream.board.feed import LANES_SHOWN, UPDATES_KEPT, VERDICTS_KEPT, Board
 from bci_stream.board.rehearsal import Rehearsal
 from bci_stream.board.standing import Qualifying
-from tracks import TRACKS
+from tracks.registry import TRACKS
 from tracks.run import Run
 
 Snapshot = dict[str, Any]
@@ -19,7 +18,9 @@ Snapshot = dict[str, Any]
 def apply(state: Snapshot, update: dict[str, Any]) -> None:
     """What the page does with an update (state.js), in Python."""
     state["tracks"] |= update.get("tracks", {})
-    rows = {(row["track"], row["team"]): row for row in state["rows"] + update.get("rows", [])}
+    rows: dict[tuple[str, str], Any] = {}
+    for row in state["rows"] + update.get("rows", []):
+        rows.setdefault((row["track"], row["team"]), {}).update(row)
     state["rows"] = list(rows.values())
     state["history"] |= {key: [] for key in update.get("restarted", [])}
     for key, points in update.get("history", {}).items():
@@ -155,48 +156,6 @@ def test_at_the_end_the_running_score_gives_way_to_the_final_one(
     assert detail["history"][-1][1] == board.rows()[0].score == 0.0
 
 
-@pytest.mark.parametrize("truth_first", [False, True])
-@pytest.mark.parametrize("nth", [0, 1])
-@pytest.mark.parametrize("track", list(TRACKS))
-def test_nothing_that_is_shown_changes_with_the_label_of_an_open_trial(
-    track: str, nth: int, truth_first: bool
-) -> None:
-    """Runs whose labels differ from the n-th trial on look the same until that trial is closed."""
-    events = list(Rehearsal(track, "a", 1.0, trials=3, seed=1).events())
-    if truth_first:  # as in a log that is judged again: all labels are known from the beginning
-        events[2:] = sorted(events[2:], key=lambda event: event["kind"] != "truth")
-    shown = [shown_until(track, events, nth, swap) for swap in (False, True)]
-    assert shown[0] == shown[1]
-
-
-def shown_until(track: str, events: list[dict[str, Any]], nth: int, swap: bool) -> list[object]:
-    """All that was shown after each event, up to the verdict on the n-th trial."""
-    board, run, truths, closed, shown = Board(), Run(), 0, 0, []
-    board._boot = "same"
-    for event in events:
-        truths += event["kind"] == "truth"
-        told = other_truth(event) if swap and truths > nth else event
-        verdicts = run.feed(told)
-        closed += len(verdicts)
-        if closed > nth:
-            return shown
-        board.event("a", track, told, verdicts, run)
-        if event["kind"] != "packet" or verdicts:
-            shown.append((board.snapshot().encoded, json.dumps(board.detail("a", track))))
-    raise AssertionError("no trial was closed")
-
-
-def other_truth(event: dict[str, Any]) -> dict[str, Any]:
-    """The same log line with other labels."""
-    if event["kind"] != "truth":
-        return event
-    if "label" in event:
-        return event | {"label": 1 if event["label"] != 1 else 2}
-    if "clips" in event:
-        return event | {"clips": [c | {"label": (c["label"] + 1) % 9} for c in event["clips"]]}
-    return event | {"angles": (np.array(event["angles"]) + 1).tolist()}
-
-
 def test_a_verdict_and_the_score_appear_together_when_the_trial_is_closed() -> None:
     board, run = Board(), Run()
     for event in Rehearsal("erp", "a", 1.0, trials=1, seed=1).events():
@@ -206,42 +165,6 @@ def test_a_verdict_and_the_score_appear_together_when_the_trial_is_closed() -> N
         shown = board.snapshot().data["verdicts"]
         assert len(shown) == row.trials == len(board.detail("a", "erp")["trials"])  # type: ignore[index]
     assert row.trials == 1
-
-
-def test_held_back_verdicts_wait_for_the_slowest_team_in_play(
-    feed_board: Callable[..., Run],
-) -> None:
-    board = Board(hold_back=True)
-    board.team("slow", "mi", "running")
-    feed_board(board, "fast", "mi", Rehearsal("mi", "fast", trials=3, seed=1).events())
-    fast = board.rows()[0]
-    assert (fast.status, fast.trials, fast.score) == ("finished", 0, 0.0)
-    run = Run()
-    seen = []
-    for event in Rehearsal("mi", "slow", trials=3, seed=1).events():
-        board.event("slow", "mi", event, run.feed(event), run)
-        counts = {row.team: row.trials for row in board.rows()}
-        assert counts["fast"] <= counts["slow"]
-        seen.append(counts["fast"])
-    assert sorted(set(seen)) == [0, 1, 2, 3]
-
-
-def test_held_back_angles_are_those_of_the_trial_that_is_shown(
-    feed_board: Callable[..., Run],
-) -> None:
-    board = Board(hold_back=True)
-    board.team("slow", "ecog", "running")
-    feed_board(board, "fast", "ecog", Rehearsal("ecog", "fast", trials=2, seed=1).events())
-    assert angles_of(board, "fast") is None
-    run, seen = Run(), []
-    for event in Rehearsal("ecog", "slow", trials=2, seed=1).events():
-        board.event("slow", "ecog", event, run.feed(event), run)
-        if (angles := angles_of(board, "fast")) is not None and angles not in seen:
-            seen.append(angles)
-    alone = Board()
-    feed_board(alone, "fast", "ecog", Rehearsal("ecog", "fast", trials=2, seed=1).events())
-    assert len(seen) == 2
-    assert seen[-1] == angles_of(alone, "fast")
 
 
 def angles_of(board: Board, team: str) -> Any:
@@ -258,14 +181,29 @@ def test_an_ecog_run_that_ends_before_a_trial_is_closed_shows_no_angles(
     assert angles_of(board, "a") is None
 
 
-@pytest.mark.parametrize("status", ["gone", "crashed", "disqualified", "timeout"])
-def test_a_team_that_is_out_holds_nothing_back(status: str, feed_board: Callable[..., Run]) -> None:
-    board = Board(hold_back=True)
-    board.team("slow", "mi", "waiting")
-    feed_board(board, "fast", "mi", Rehearsal("mi", "fast", trials=2).events())
-    assert board.rows()[0].trials == 0
-    board.team("slow", "mi", status)
-    assert board.rows()[0].trials == 2
+def test_an_update_says_of_a_row_only_what_changed(feed_board: Callable[..., Run]) -> None:
+    board = Board()
+    feed_board(board, "a", "mi", Rehearsal("mi", "a", trials=1).events())
+    cursor = board.snapshot().id
+    board.team("a", "mi", "lagging", lag_s=2.0)
+    board.tick()
+    (update,) = board.after(cursor) or []
+    assert update.data["rows"] == [{"team": "a", "track": "mi", "status": "lagging", "lag_s": 2.0}]
+
+
+def test_an_update_carries_no_more_verdicts_than_a_page_keeps(
+    feed_board: Callable[..., Run],
+) -> None:
+    board = Board()
+    cursor = board.snapshot().id
+    for track in ("mi", "erp"):
+        events = Rehearsal(track, "a", trials=VERDICTS_KEPT + 5).events()
+        feed_board(board, "a", track, events)
+    board.tick()
+    (update,) = board.after(cursor) or []
+    sent = [(item["track"], item["trial"]) for item in update.data["verdicts"]]
+    kept = range(5, VERDICTS_KEPT + 5)
+    assert sent == [(track, trial) for track in ("mi", "erp") for trial in kept]
 
 
 def test_teams_of_the_same_name_on_two_tracks_are_two_rows() -> None:

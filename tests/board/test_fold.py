@@ -10,7 +10,7 @@ import pytest
 from bci_stream.board.fold import fold, fold_log
 from bci_stream.board.rehearsal import Rehearsal
 from bci_stream.errors import LogError
-from tracks import TRACKS
+from tracks.registry import TRACKS
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 

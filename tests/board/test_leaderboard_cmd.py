@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bci_stream.board.errors import StoreError
 from bci_stream.board.leaderboard_cmd import print_leaderboard
 from bci_stream.board.rehearsal import Rehearsal
 from bci_stream.errors import LogError
@@ -49,3 +50,9 @@ def test_a_folder_without_logs_is_refused(tmp_path: Path) -> None:
         print_leaderboard(str(tmp_path / "store.sqlite"), logs=tmp_path)
     with pytest.raises(LogError, match="is no folder"):
         print_leaderboard(str(tmp_path / "store.sqlite"), logs=tmp_path / "nowhere")
+
+
+def test_a_store_that_is_not_there_is_named_and_not_made(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"no store .*none\.sqlite.*--logs"):
+        print_leaderboard(str(tmp_path / "x" / "none.sqlite"))
+    assert list(tmp_path.iterdir()) == []

@@ -1,6 +1,8 @@
 """The page in a real browser: headless Chromium, where there is one."""
 
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +15,7 @@ from bci_stream.board.fold import fold
 from bci_stream.board.rehearsal import Rehearsal
 from bci_stream.board.standing import Qualifying
 from bci_stream.board.web import WebBoard
-from tracks import TRACKS
+from tracks.registry import TRACKS
 from tracks.run import Run
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -163,6 +165,56 @@ def test_it_survives_a_restart_of_the_judge(browser: Any, feed_board: Callable[.
     tab.context.close()
 
 
+SERVE = """
+import json, sys, time
+from bci_stream.board.feed import Board
+from bci_stream.board.web import WebBoard
+from tracks.run import Run
+
+board, run = Board("Finals"), Run()
+with open(sys.argv[2]) as log:
+    for event in map(json.loads, log):
+        board.event("alpha", "mi", event, run.feed(event), run)
+page = WebBoard(board, port=int(sys.argv[1]))
+page.start()
+print(page.port, flush=True)
+time.sleep(600)
+"""
+
+
+def start_judge(port: int, log: Path) -> tuple[subprocess.Popen[str], int]:
+    """A process that shows a log, as a judge that was started again does."""
+    command = [sys.executable, "-c", SERVE, str(port), str(log)]
+    judge = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert judge.stdout is not None
+    return judge, int(judge.stdout.readline())
+
+
+def test_it_survives_a_judge_that_was_killed(
+    browser: Any, write_log: Callable[..., Path], tmp_path: Path
+) -> None:
+    whole = write_log("whole", Rehearsal("mi", "alpha", trials=4)).read_text().splitlines()
+    log = tmp_path / "run.jsonl"
+    log.write_text("\n".join(whole[: len(whole) // 2]))
+    judge, port = start_judge(0, log)
+    tab = Tab(browser)
+    page = tab.open(f"http://127.0.0.1:{port}/")
+    page.locator(".board .k-status", has_text="running").wait_for()
+    shown = page.locator(".verdicts li").count()
+    judge.kill()
+    judge.communicate()
+    page.locator("#live[data-state=lost]").wait_for()
+    assert page.locator(".verdicts li").count() == shown > 0  # it keeps what it has
+    log.write_text("\n".join(whole))
+    judge, _ = start_judge(port, log)
+    page.locator(".board .k-status", has_text="finished").wait_for()
+    assert page.locator(".verdicts li").count() == 4
+    assert page.locator("#live").get_attribute("data-state") == "live"
+    judge.kill()
+    judge.communicate()
+    tab.context.close()
+
+
 def test_what_a_team_sends_stays_text(
     served: WebBoard, board: Board, tab: Tab, feed_board: Callable[..., Run]
 ) -> None:
@@ -236,7 +288,7 @@ def golden_reasons() -> set[str]:
     found: set[str] = set()
     for path in (Path(__file__).parents[1] / "golden").glob("*.jsonl.gz"):
         for trial in fold(path).view.detail()["trials"]:
-            found |= set(trial["reason"].split("; ")) - {""}
+            found |= set(trial["reason"].split("; ")) - {"", "…"}
     return found
 
 
@@ -291,6 +343,27 @@ def test_a_screen_reader_is_given_names_roles_and_headings(served: WebBoard, tab
         assert words in tree
     assert 'navigation "Tracks"' in tree
     assert page.locator("button:not([aria-label]), svg[role=img]:not([aria-label])").count() == 0
+
+
+def test_focus_stays_on_a_teams_page_while_it_is_redrawn(
+    served: WebBoard, board: Board, tab: Tab, feed_board: Callable[..., Run]
+) -> None:
+    page = tab.open(f"{served.url}#/mi/alpha")
+    page.locator(".tall").focus()
+    feed_board(board, "alpha", "mi", Rehearsal("mi", "alpha", trials=5, seed=9).events())
+    page.locator(".tall tbody tr").nth(4).wait_for()
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Trials"
+    page.locator("main a").first.focus()
+    board.team("alpha", "mi", "disqualified", "two keys")
+    page.locator("h1", has_text="two keys").wait_for()
+    assert page.evaluate("document.activeElement.textContent") == "← All teams"
+
+
+def test_another_page_begins_at_its_top_for_the_keyboard_too(served: WebBoard, tab: Tab) -> None:
+    page = tab.open(served.url)
+    page.locator(".board .name", has_text="beta").click()
+    page.locator("h1", has_text="beta").wait_for()
+    assert page.evaluate("document.activeElement.id") == "main"
 
 
 def test_focus_stays_on_a_team_while_the_table_is_redrawn(

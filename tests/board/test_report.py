@@ -4,23 +4,24 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import mne
 import numpy as np
 import pytest
 
 from bci_stream.board.rehearsal import Rehearsal
-from bci_stream.board.report.page import recording_part
+from bci_stream.board.report.labelled import read_contest_file, read_labelled
+from bci_stream.board.report.page import recording_parts
 from bci_stream.board.report.recording import (
     class_maps,
     lead_quality,
     place_leads,
-    read_recording,
     trigger_codes,
 )
 from bci_stream.board.report_cmd import write_report
 from bci_stream.errors import BciError, LogError, SourceError
-from tracks import TRACKS
+from tracks.registry import TRACKS
 
 HOSTILE = "<script>alert(1)</script> $x^2$ 静息态"
 NAMES = ("C3", "C4", "Cz", "Fz", "Pz", "O1", "O2", "Fp1", "Fp2", "T7")
@@ -127,14 +128,14 @@ def test_a_recording_adds_lead_quality_and_maps(
 
 
 def test_lead_quality_finds_the_flat_and_the_humming_lead(recording: Path) -> None:
-    found = {lead.name: lead.verdict for lead in lead_quality(read_recording(recording))}
+    found = {lead.name: lead.verdict for lead in lead_quality(read(recording))}
     assert found.pop("Fp2") == "flat"
     assert found.pop("O1") == "hum"
     assert set(found.values()) == {"good"}
 
 
 def test_maps_show_each_class_where_it_was_made(recording: Path) -> None:
-    raw = read_recording(recording)
+    raw = read(recording)
     assert trigger_codes(raw)[:2] == [(0, 11), (6 * RATE, 21)]
     maps = class_maps(raw, "mi")
     assert maps is not None
@@ -145,7 +146,7 @@ def test_maps_show_each_class_where_it_was_made(recording: Path) -> None:
 
 
 def test_leads_without_known_places_make_no_map(recording: Path) -> None:
-    raw = read_recording(recording)
+    raw = read(recording)
     raw.rename_channels({name: f"X{i}" for i, name in enumerate(NAMES)})
     assert place_leads(raw) is None
     assert class_maps(raw, "mi") is None
@@ -153,13 +154,13 @@ def test_leads_without_known_places_make_no_map(recording: Path) -> None:
 
 
 def test_triggers_may_be_annotations(recording: Path) -> None:
-    raw = read_recording(recording).pick("eeg")
+    raw = read(recording).pick("eeg")
     raw.set_annotations(mne.Annotations([0.0, 6.0, 7.0], 0.0, ["11", "21", "BAD blink"]))
     assert trigger_codes(raw) == [(0, 11), (6 * RATE, 21)]
 
 
 def test_a_recording_with_its_own_names_is_mapped_by_them(recording: Path) -> None:
-    raw = read_recording(recording).pick("eeg")
+    raw = read(recording).pick("eeg")
     raw.rename_channels({name: f"{name}.." for name in NAMES})
     onsets = [6.0 * trial for trial in range(12)]
     raw.set_annotations(mne.Annotations(onsets, 0.0, ["T1", "T2"] * 6))
@@ -175,12 +176,42 @@ def test_a_real_recording_can_be_looked_at(tmp_path: Path) -> None:
     path = folder / "mi" / "S001R04.edf"
     if not path.exists():
         pytest.skip(f"{path} is not here; set BCI_DATA to the folder of real recordings")
-    part = recording_part(path, "mi")
+    (part,) = recording_parts(str(path), "mi")
     assert [name for name, _ in part.figures] == ["Lead quality", "Maps by class"]
 
 
-def test_a_file_that_is_no_recording_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "x.edf"
-    path.write_text("nothing")
-    with pytest.raises(SourceError, match=r"x\.edf can't be read"):
-        read_recording(path)
+def read(path: Path) -> Any:
+    ((_, raw),) = read_labelled(str(path), "mi")
+    return raw
+
+
+def test_a_contest_file_will_do(recording: Path, tmp_path: Path) -> None:
+    raw = read(recording)
+    path = tmp_path / "mi_test_S01.npz"
+    data = raw.get_data() * np.array([[1e6]] * len(NAMES) + [[1]])
+    kinds = ["EEG"] * len(NAMES)
+    np.savez(path, data=data.astype(np.float32), rate=250.0, leads=NAMES, kinds=kinds)
+    again = read(path)
+    assert trigger_codes(again) == trigger_codes(raw)
+    np.testing.assert_allclose(again.get_data()[:-1], raw.get_data()[:-1], atol=1e-10)
+    assert class_maps(again, "mi") is not None
+
+
+def test_any_source_that_a_replay_plays_will_do() -> None:
+    (part,) = recording_parts("synthetic:erp?subjects=1&blocks=1&set=train", "erp")
+    assert [name for name, _ in part.figures] == ["Lead quality", "Maps by class"]
+
+
+@pytest.mark.parametrize("name", ["x.edf", "x.npz", "nowhere"])
+def test_a_file_that_is_no_recording_is_named(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    if name != "nowhere":
+        path.write_text("nothing")
+    with pytest.raises(SourceError, match=rf"{name} can't be read"):
+        read(path)
+
+
+def test_a_contest_file_without_its_parts_is_named(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", data=np.zeros((2, 3)))
+    with pytest.raises(SourceError, match=r"x\.npz can't be read as a contest file: 'rate"):
+        read_contest_file(tmp_path / "x.npz")

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from bci_stream.board.feed import Board
-from bci_stream.board.sse import ALIVE, Batch, Broadcast, _follow
+from bci_stream.board.sse import ALIVE, Batch, Broadcast, Page, _follow
 
 T = TypeVar("T")
 PATIENCE_S = 20
@@ -41,7 +41,7 @@ def lag(board: Board, seconds: int) -> None:
 
 
 def follow(board: Board, broadcast: Broadcast, page: Any) -> Awaitable[None]:
-    return _follow(page, "", board, broadcast)
+    return _follow(Page(page, takes_gzip=False), "", board, broadcast)
 
 
 def test_a_batch_that_came_while_the_page_was_written_to_is_not_waited_for() -> None:

@@ -101,5 +101,10 @@ def test_a_tie_across_the_line_lets_both_through() -> None:
     assert [r.qualifies for r in ranked] == [True, True, True]
 
 
+def test_a_team_that_was_never_asked_anything_does_not_qualify() -> None:
+    rows = [row("a", 9.0), row("b", 0.0, trials=0, status="crashed")]
+    assert [r.qualifies for r in rank(rows, Qualifying(top=2))] == [True, False]
+
+
 def test_without_a_line_nobody_qualifies_or_fails_to() -> None:
     assert rank([row("a", 9.0), row("b", 0.0, trials=0)])[0].qualifies is None

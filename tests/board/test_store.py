@@ -157,7 +157,7 @@ def test_a_store_from_a_newer_version_is_refused_and_left_alone(tmp_path: Path) 
 def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("not a database, but long enough to look like one " * 40)
-    with pytest.raises(StoreError, match=r"notes\.txt is not a readable SQLite file"):
+    with pytest.raises(StoreError, match=r"notes\.txt is no readable store"):
         open_store(str(path))
 
 

@@ -3,6 +3,7 @@
 import io
 from collections.abc import Callable
 
+import pytest
 from rich.console import Console
 
 from bci_stream.board.feed import Board
@@ -47,6 +48,28 @@ def test_the_qualifying_line_is_drawn_under_the_last_team_above_it() -> None:
     rows = [Row(name, "mi", score=s, trials=1) for name, s in (("a", 3.0), ("b", 2.0), ("c", 1.0))]
     with_line = printed(render_leaderboard(rank(rows, Qualifying(top=2)))).count("├")
     assert with_line == printed(render_leaderboard(rank(rows))).count("├") + 1
+
+
+def test_the_teams_above_the_line_are_marked_and_the_mark_is_explained() -> None:
+    rows = [Row(name, "mi", score=s, trials=1) for name, s in (("a", 3.0), ("b", 2.0))]
+    text = printed(render_leaderboard(rank(rows, Qualifying(top=1))))
+    assert "a ✓" in text
+    assert "b ✓" not in text
+    assert "✓ above the contest's qualifying line" in text
+    assert "✓" not in printed(render_leaderboard(rank(rows)))
+
+
+@pytest.mark.parametrize("width", [60, 64, 72, 80, 100, 116, 120])
+def test_a_narrow_terminal_keeps_names_and_reasons_whole_and_leaves_columns_out(width: int) -> None:
+    reason = "too much compute; the limit is 53.5 s"
+    row = Row("a-team-of-sixteen", "mi", trials=30, used=2.0, status="timeout", reason=reason)
+    text = printed(render_leaderboard([row], {}), width)
+    assert "…" not in text
+    assert all(
+        line.endswith(("│", "╮", "╯", "┤")) for line in text.splitlines() if line[:1] in "│╭╰├"
+    )
+    assert ("latency" in text) == (width >= 116)
+    assert "timeout" in text
 
 
 def test_an_empty_board_says_so() -> None:

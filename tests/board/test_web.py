@@ -17,7 +17,7 @@ from bci_stream.board.feed import Board
 from bci_stream.board.rehearsal import Rehearsal
 from bci_stream.board.store import open_store
 from bci_stream.board.web import WebBoard
-from tracks import TRACKS
+from tracks.registry import TRACKS
 from tracks.run import Run
 
 T = TypeVar("T")
@@ -221,6 +221,19 @@ def test_a_page_is_told_everything_then_what_changes_and_goes_on_where_it_left_o
             assert [row["team"] for row in json.loads(missed["data"])["rows"]][-1] == "later"
 
     fetch(page, ask)
+
+
+@pytest.mark.parametrize("takes", ["gzip, deflate, br", "identity"])
+def test_a_page_is_told_in_the_form_that_it_takes(page: WebBoard, takes: str) -> None:
+    async def ask(session: aiohttp.ClientSession) -> tuple[str, dict[str, str]]:
+        headers = {"Accept-Encoding": takes}
+        async with session.get("/api/v1/events", headers=headers) as answer:
+            coding = answer.headers.get("Content-Encoding", "")
+            return coding, await next_event(events(answer), "snapshot")
+
+    coding, snapshot = fetch(page, ask)
+    assert coding == ("gzip" if "gzip" in takes else "")
+    assert json.loads(snapshot["data"])["contest"]["name"] == "Finals"
 
 
 def test_a_page_that_followed_another_judge_gets_a_snapshot(page: WebBoard) -> None:

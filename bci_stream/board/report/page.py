@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, StrictUndefined
@@ -18,10 +17,11 @@ from bci_stream.board.report.figures import (
     draw_latency,
     draw_scores,
 )
-from bci_stream.board.report.recording import class_maps, lead_quality, read_recording
+from bci_stream.board.report.labelled import read_labelled
+from bci_stream.board.report.recording import class_maps, lead_quality
 from bci_stream.board.report.topography import draw_quality, draw_topographies
 from bci_stream.board.standing import TIE_RULE, Row, rank
-from tracks import TRACKS
+from tracks.registry import TRACKS
 
 TRIALS_SHOWN = 400
 
@@ -137,13 +137,17 @@ def _curves(track: str, runs: Mapping[str, FoldedRun]) -> dict[str, list[Accurac
     return {name: points for name, points in curves.items() if points}
 
 
-def recording_part(path: Path, track: str) -> RecordingPart:
+def recording_parts(source: str, track: str) -> list[RecordingPart]:
+    """One part for each subject that the source holds."""
+    return [_recording_part(name, raw, track) for name, raw in read_labelled(source, track)]
+
+
+def _recording_part(name: str, raw: Any, track: str) -> RecordingPart:
     """Lead quality, and maps by class where the leads' places are known."""
-    raw = read_recording(path)
     leads = lead_quality(raw)
     figures = [("Lead quality", Markup(draw_quality(leads)))] if leads else []
     maps = class_maps(raw, track)
     if maps is not None:
         figures.append(("Maps by class", Markup(draw_topographies(track, *maps))))
     bad = [f"{lead.name} ({lead.verdict})" for lead in leads if lead.verdict != "good"]
-    return RecordingPart(path.name, figures, bad)
+    return RecordingPart(name, figures, bad)

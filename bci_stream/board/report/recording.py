@@ -1,21 +1,16 @@
-"""A labelled recording, as a report looks at it: lead quality, and maps of the scalp by class.
-
-Read through MNE, so any format that MNE reads will do. The judge imports no replay.
-"""
+"""A labelled recording, as a report looks at it: lead quality, and maps of the scalp by class."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import mne
 import numpy as np
 from numpy.typing import NDArray
 
-from bci_stream.errors import SourceError
-from tracks import TRACKS
 from tracks.emotion import CLIPS
 from tracks.erp import GROUPS
+from tracks.registry import TRACKS
 
 FLAT_UV: Final = 0.1
 LARGE_UV: Final = 200.0
@@ -42,14 +37,6 @@ class LeadQuality:
         if self.large_share > 0.05:
             return "noisy"
         return "hum" if self.mains_share > 0.5 else "good"
-
-
-def read_recording(path: Path) -> Any:
-    """The recording, loaded; SourceError where MNE can't read it."""
-    try:
-        return mne.io.read_raw(path, preload=True, verbose="error")
-    except (OSError, ValueError, NotImplementedError, RuntimeError) as error:
-        raise SourceError(f"{path} can't be read as a recording: {error}") from error
 
 
 def lead_quality(raw: Any) -> list[LeadQuality]:

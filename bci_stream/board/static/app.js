@@ -19,6 +19,7 @@ let panels = null; // the nodes of the track view, null while a team's page is s
 let shown = "";
 let leader = "";
 let teamDrawnAt = 0;
+let teamTimer = 0;
 let heardAt = Date.now();
 
 function route() {
@@ -38,7 +39,7 @@ function layTrack() {
     noSignal: h("p", { class: "empty" }, t("noSignal")), verdicts: h("ol", { class: "verdicts" }),
   };
   const signal = h("div", {}, panels.signal, panels.noSignal);
-  put(main, h("div", { class: "view" },
+  put(main, h("h1", { class: "unseen" }, `${state.contest.name} · ${t(route().track)}`), h("div", { class: "view" },
     h("div", { class: "wide" }, section("leaderboard", "standings", panels.table), section("overTime", "curves", panels.chart)),
     h("div", { class: "side" }, section("now", "now", panels.lanes), section("signal", "eeg", signal),
       section("verdicts", "feed", panels.verdicts))));
@@ -51,7 +52,7 @@ function drawVerdicts(track) {
     return h("li", { class: verdict.mark }, h("b", { class: "mark" }, mark(verdict)), " ",
       h("a", { href: linkTo(verdict) }, verdict.team), h("small", {}, ` ${place(verdict)}${said}`),
       h("span", { class: "why" }, reason(verdict.reason)));
-  }) : h("p", { class: "empty" }, t("noVerdicts")));
+  }) : h("li", { class: "empty" }, t("noVerdicts")));
 }
 
 function drawSignalPanel(track) {
@@ -98,18 +99,29 @@ function draw(changed = () => true) {
   const { track, team } = route();
   const where = `${track}/${team}`;
   if (where !== shown) {
+    const moved = shown !== "";
     shown = where;
     panels = null;
     put(main);
     changed = () => true;
+    if (moved) { // to another page: begin at its top, with the keyboard too
+      main.focus();
+      scrollTo(0, 0);
+    }
   }
   if (changed("tracks")) drawShell(track);
-  if (!team) {
-    drawTrack(track, changed);
-  } else if (changed("tracks") || Date.now() - teamDrawnAt > TEAM_REFRESH_MS) {
+  if (team) drawTeamSoon(track, team, changed("tracks"));
+  else drawTrack(track, changed);
+}
+
+// A team's page asks the judge again, once a second at most; the last update is never left out.
+function drawTeamSoon(track, team, now) {
+  const where = shown;
+  clearTimeout(teamTimer);
+  teamTimer = setTimeout(() => {
     teamDrawnAt = Date.now();
-    drawTeam(main, track, team);
-  }
+    drawTeam(main, track, team, () => shown === where);
+  }, now ? 0 : Math.max(0, teamDrawnAt + TEAM_REFRESH_MS - Date.now()));
 }
 
 function showLink(name) {

@@ -1,6 +1,6 @@
 // Score over time: one stepped line a team, the best eight in colour.
 
-import { colour, h, put, s, ticks } from "./dom.js";
+import { clockTicks, colour, h, put, s, ticks } from "./dom.js";
 import { clock, keyOf, score } from "./format.js";
 import { t } from "./i18n.js";
 
@@ -31,7 +31,7 @@ function axes(x, y, end, high, m) {
   const across = ticks(0, high, 4).map((value) => s("g", { class: "grid" },
     s("line", { x1: m.left, x2: m.width - m.right, y1: y(value), y2: y(value) }),
     s("text", { x: m.left - 0.5 * m.letter, y: y(value) + 0.35 * m.letter, "text-anchor": "end" }, value)));
-  const along = ticks(0, end, m.width > 500 ? 6 : 3).map((value) =>
+  const along = clockTicks(end, m.width > 500 ? 6 : 3).map((value) =>
     s("text", { class: "grid", x: x(value), y: m.height - 0.3 * m.letter, "text-anchor": "middle" }, clock(value)));
   return [across, along];
 }

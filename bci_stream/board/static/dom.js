@@ -23,8 +23,16 @@ export function s(tag, attributes, ...children) {
   return fill(document.createElementNS(SVG, tag), attributes, children);
 }
 
+// A redraw must not take the focus from who moves about with the keyboard.
 export function put(node, ...children) {
+  const focused = node !== document.activeElement && node.contains(document.activeElement) ? document.activeElement : null;
+  const nth = focused ? [...node.querySelectorAll("[tabindex]")].indexOf(focused) : -1;
   node.replaceChildren(...children.flat(Infinity).filter((child) => child instanceof Node));
+  if (focused) {
+    const link = focused.getAttribute("href");
+    const again = link ? node.querySelector(`a[href="${CSS.escape(link)}"]`) : node.querySelectorAll("[tabindex]")[nth];
+    again?.focus({ preventScroll: true });
+  }
   return node;
 }
 
@@ -35,6 +43,13 @@ const given = new Map();
 export function colour(key) {
   if (!given.has(key)) given.set(key, given.size % COLOURS);
   return `c${given.get(key)}`;
+}
+
+// Ticks of a clock: whole seconds, minutes or hours, at most `count` of them up to `end` seconds.
+export function clockTicks(end, count) {
+  const steps = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400];
+  const step = steps.find((seconds) => end / seconds <= count) ?? steps.at(-1);
+  return Array.from({ length: Math.floor(end / step) + 1 }, (_, i) => i * step);
 }
 
 // Ticks at 1, 2 or 5 times a power of ten, about `count` of them between low and high.

@@ -52,6 +52,7 @@ export function mark(verdict) {
 }
 
 export function place(item) {
+  if (!item.subject) return ""; // its first subject has not begun
   const words = { subject: item.subject, block: item.block + 1, trial: (item.trial ?? 0) + 1 };
   return t(item.trial === null ? "blockOf" : "subjectOf", words);
 }

@@ -26,7 +26,8 @@ export function drawLanes(node, rows, lanes) {
     put(node, h("p", { class: "empty" }, t("noTrial")));
     return;
   }
-  const width = Math.max(200, node.clientWidth);
+  const rem = parseFloat(getComputedStyle(document.documentElement).fontSize) / 16; // larger on a projector
+  const width = Math.max(200, node.clientWidth / rem);
   const items = active.slice(0, SHOWN).map((row) => {
     const lane = lanes[keyOf(row)];
     return h("li", {},

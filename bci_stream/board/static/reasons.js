@@ -1,9 +1,25 @@
-// Reasons of verdicts in Chinese. They come from the rules in English, as they stand in the log;
+// Reasons of verdicts, and of how a run ended, in Chinese. They come from the rules in English, as they stand in the log;
 // what is not known here is shown as it came.
 
 import { currentLanguage } from "./i18n.js";
 
 const CHINESE = [
+  [/^has ended$/, () => "已结束"],
+  [/^its last trials are shown when the others have closed them$/, () => "其他队完成后显示其最后的试次"],
+  [/^its results stream ended without a word$/, () => "结果流突然中断"],
+  [/^it did not end by itself after the last packet$/, () => "最后一个数据包之后没有结束"],
+  [/^the team left before the last packet$/, () => "在最后一个数据包之前离开"],
+  [/^the contest was stopped before it began$/, () => "比赛在其开始之前已停止"],
+  [/^the (judge|contest) was stopped$/, (who) => `${who === "judge" ? "裁判" : "比赛"}已停止`],
+  [/^the replay stopped: (.+)$/s, (why) => `回放已停止：${why}`],
+  [/^no word for (\S+) s$/, (s) => `${s} 秒没有消息`],
+  [/^limits\.silence_s is (\S+)$/, (s) => `上限 ${s} 秒（limits.silence_s）`],
+  [/^(\S+) s of compute for (\S+) s of data$/, (used, data) => `${data} 秒数据用了 ${used} 秒计算`],
+  [/^the limit is (\S+) s \(limits\.compute_factor\)$/, (s) => `上限 ${s} 秒（limits.compute_factor）`],
+  [/^seconds? ([\d, ]+): (.+)$/s, (which, why) => `第 ${which.replaceAll(", ", "、")} 秒：${inChinese(why)}`],
+  [/^(\d+) seconds: (.+)$/s, (n, why) => `${n} 秒：${inChinese(why)}`],
+  [/^(\d+) of (\d+) rows without a report: the last value held$/, (n, all) => `${all} 行中 ${n} 行没有报告：保持最后的值`],
+  [/^report at (\S+) s: limit (\S+) s$/, (at, limit) => `${at} 秒时报告：限 ${limit} 秒`],
   [/^no report (\d+)$/, (n) => `没有第 ${n} 次报告`],
   [/^report (\d+): (.+)$/s, (n, why) => `第 ${n} 次报告：${inChinese(why)}`],
   [/^(.+) instead of (.+)$/s, (said, wanted) => `答 ${said}，应为 ${wanted}`],

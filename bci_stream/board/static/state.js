@@ -24,7 +24,7 @@ export function takeSnapshot(snapshot) {
 
 export function takeUpdate(update) {
   Object.assign(state.tracks, update.tracks);
-  for (const row of update.rows ?? []) state.rows.set(keyOf(row), row);
+  for (const row of update.rows ?? []) state.rows.set(keyOf(row), { ...state.rows.get(keyOf(row)), ...row });
   for (const key of update.restarted ?? []) state.history[key] = [];
   for (const [key, points] of Object.entries(update.history ?? {})) {
     state.history[key] = [...(state.history[key] ?? []), ...points];

@@ -3,6 +3,7 @@
 import { colour, h, put } from "./dom.js";
 import { keyOf, latency, linkTo, percent, score, status, used } from "./format.js";
 import { t } from "./i18n.js";
+import { reason } from "./reasons.js";
 
 const ALWAYS = ["rank", "team", "score", "trials", "status"];
 const COLUMNS = ["rank", "team", "score", "accuracy", "used", "trials", "latency", "status"];
@@ -31,17 +32,17 @@ function share(value, best) {
 function statusChip(row) {
   return [
     h("span", { class: `chip ${row.status}` }, status(row)),
-    row.reason ? h("span", { class: "reason" }, row.reason) : null,
+    row.reason ? h("span", { class: "reason", title: reason(row.reason) }, reason(row.reason)) : null,
   ];
 }
 
 const CELLS = {
   rank: (row) => cell("rank", row.rank ?? "–"),
   team: (row) => h("th", { scope: "row", class: "k-team" },
-    h("span", { class: `swatch ${colour(keyOf(row))}`, "aria-hidden": "true" }),
-    h("a", { href: linkTo(row), class: "name" }, row.team),
-    row.qualifies ? h("span", { class: "tick", title: t("qualifies") }, "✓",
-      h("span", { class: "unseen" }, t("qualifies"))) : null,
+    h("span", { class: "who" }, h("span", { class: `swatch ${colour(keyOf(row))}`, "aria-hidden": "true" }),
+      h("span", {}, h("a", { href: linkTo(row), class: "name" }, row.team),
+        row.qualifies ? h("span", { class: "tick", title: t("qualifies") }, "✓",
+          h("span", { class: "unseen" }, ` ${t("qualifies")}`)) : null)),
     h("span", { class: "k-below" }, statusChip(row))),
   score: (row, best) => cell("score", h("b", {}, score(row.rank === null && row.trials === 0 ? null : row.score)),
     " ", h("small", {}, t(row.unit)), share(row.score, best)),
@@ -88,7 +89,6 @@ export function drawTable(node, rows, qualifying) {
     put(node, h("p", { class: "empty" }, t("noTeams")));
     return;
   }
-  const focused = document.activeElement?.closest?.("tr[data-key]")?.dataset.key;
   const before = places(node);
   const columns = columnsOf(rows);
   const best = Math.max(...rows.map((row) => row.score));
@@ -105,5 +105,4 @@ export function drawTable(node, rows, qualifying) {
   put(node, h("table", { class: "board" },
     h("caption", { class: "unseen" }, t("leaderboard")), heading(columns), body));
   glide(node, before);
-  if (focused) node.querySelector(`tr[data-key="${CSS.escape(focused)}"] a`)?.focus();
 }

@@ -15,12 +15,18 @@ function tile(label, value, unit = "") {
 function summary(row) {
   return h("dl", { class: "tiles" },
     tile(t("rank"), row.rank ?? "–"), tile(t("score"), score(row.score), t(row.unit)),
-    tile(t("accuracy"), percent(row.accuracy)), tile(t("used"), used(row)),
+    row.accuracy === null ? null : tile(t("accuracy"), percent(row.accuracy)),
+    row.used === null ? null : tile(t("used"), used(row)),
     tile(t("trials"), row.trials), tile(t("latency"), latency(row)), tile(t("status"), status(row)));
 }
 
 function panel(title, hint, ...children) {
   return h("section", { class: "panel" }, h("h2", {}, title), hint ? h("p", { class: "hint" }, hint) : null, ...children);
+}
+
+// A box that scrolls has a name and can be reached with the keyboard.
+function scrolling(className, name, ...children) {
+  return h("div", { class: `scroll ${className}`, tabindex: 0, role: "region", "aria-label": name }, ...children);
 }
 
 function usedStrip(trials) {
@@ -49,9 +55,9 @@ function confusionTable(confusion) {
       cell.style.setProperty("--heat", count / most);
       return cell;
     })));
-  return panel(t("confusion"), t("confusionHint"), h("div", { class: "scroll", tabindex: 0 },
-    h("table", { class: "confusion" },
-      h("thead", {}, h("tr", {}, h("td", {}), confusion.columns.map((column) => h("th", { scope: "col" }, name(column))))),
+  return panel(t("confusion"), t("confusionHint"), scrolling("", t("confusion"),
+    h("table", { class: `confusion${confusion.columns.length > 5 ? " many" : ""}` },
+      h("thead", {}, h("tr", {}, h("td", {}), confusion.columns.map((column) => h("th", { scope: "col", class: column === "" ? "none" : null }, name(column))))),
       h("tbody", {}, body))));
 }
 
@@ -96,7 +102,7 @@ function trialTable(trials) {
   const columns = Object.keys(TRIAL_CELLS).filter(filled);
   const body = trials.slice(-ROWS_SHOWN).toReversed().map((trial) =>
     h("tr", {}, columns.map((name) => TRIAL_CELLS[name](trial))));
-  return panel(t("trialsOf"), t("closedOnly"), h("div", { class: "scroll tall", tabindex: 0 },
+  return panel(t("trialsOf"), t("closedOnly"), scrolling("tall", t("trialsOf"),
     h("table", { class: "trials" }, h("caption", { class: "unseen" }, t("trialsOf")),
       h("thead", {}, h("tr", {}, columns.map((name) => h("th", { scope: "col" }, t(name))))),
       h("tbody", {}, body))));
@@ -110,27 +116,37 @@ function sessionTable(sessions, unit) {
 
 async function fetchTeam(track, team) {
   const answer = await fetch(`/api/v1/teams/${encodeURIComponent(track)}/${encodeURIComponent(team)}`);
-  return answer.ok ? answer.json() : null;
+  return answer.ok ? answer.text() : "null";
 }
 
-export async function drawTeam(node, track, team) {
-  let detail;
+function backLink(track) {
+  return h("p", {}, h("a", { href: `#/${encodeURIComponent(track)}` }, `← ${t("back")}`));
+}
+
+let drawn = "";
+
+export async function drawTeam(node, track, team, isShown) {
+  let text;
   try {
-    detail = await fetchTeam(track, team);
+    text = await fetchTeam(track, team);
   } catch {
     return; // the judge is away; the page keeps what it has until it is back
   }
+  // The reader may have gone on meanwhile; and what stands there already is left alone.
+  if (!isShown() || (text === drawn && node.childElementCount > 0)) return;
+  drawn = text;
+  const detail = JSON.parse(text);
   if (detail === null) {
-    put(node, h("p", { class: "empty" }, t("unknownTeam")));
+    put(node, backLink(track), h("h1", {}, team), h("p", { class: "empty" }, t("unknownTeam")));
     return;
   }
   const key = keyOf(detail.row);
   const curve = h("div", {});
-  const scrolled = [...node.querySelectorAll(".scroll")].map((box) => box.scrollTop);
+  const scrolled = [...node.querySelectorAll(".scroll")].map((box) => [box.scrollLeft, box.scrollTop]);
   put(node,
-    h("p", {}, h("a", { href: `#/${encodeURIComponent(track)}` }, `← ${t("back")}`)),
+    backLink(track),
     h("h1", {}, h("span", { class: `swatch ${colour(key)}`, "aria-hidden": "true" }), detail.row.team,
-      detail.row.reason ? h("small", { class: "reason" }, detail.row.reason) : null),
+      detail.row.reason ? h("small", { class: "reason" }, reason(detail.row.reason)) : null),
     summary(detail.row),
     h("div", { class: "halves" },
       [
@@ -140,5 +156,5 @@ export async function drawTeam(node, track, team) {
       ].filter(Boolean)),
     trialTable(detail.trials));
   drawChart(curve, [detail.row], { [key]: detail.history });
-  [...node.querySelectorAll(".scroll")].forEach((box, i) => { box.scrollTop = scrolled[i] ?? 0; });
+  [...node.querySelectorAll(".scroll")].forEach((box, i) => box.scrollTo(...(scrolled[i] ?? [0, 0])));
 }
