@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decoders.covariance import mend, shrink
+from decoders.filter_bank import FilterBank
 from decoders.filters import Array, CausalFilter, bandpass
 
 BANDS_HZ = ((1.0, 4.0), (4.0, 8.0), (8.0, 13.0), (13.0, 30.0), (30.0, 47.0))
@@ -26,7 +27,7 @@ class AffectFeatures:
     def __init__(self, rate: float, n_leads: int) -> None:
         self._n_leads = n_leads
         self._broad = CausalFilter(bandpass(*BROAD_HZ, rate, order=2), n_leads)
-        self._bands = [CausalFilter(bandpass(*band, rate, order=3), n_leads) for band in BANDS_HZ]
+        self._bands = FilterBank([bandpass(*band, rate, order=3) for band in BANDS_HZ], n_leads)
         self._smooth: Array | None = None
         self._rows, self._columns = np.triu_indices(n_leads)
         self._forget()
@@ -39,7 +40,7 @@ class AffectFeatures:
         """x (n, leads), raw."""
         broad = np.clip(self._broad.step(x), -LIMIT_UV, LIMIT_UV)
         broad -= broad.mean(axis=1, keepdims=True)
-        self._power += np.array([(band.step(broad) ** 2).sum(axis=0) for band in self._bands])
+        self._power += (self._bands.step(broad) ** 2).sum(axis=1)
         self._covariance += broad.T @ broad
         self._count += len(x)
 

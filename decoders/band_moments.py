@@ -22,6 +22,10 @@ class BandMoments:
         self._places = places
         q = decimation(rate, WORKING_RATE_HZ)
         self._decimator = Decimator(q, len(places))
+        widths_hz = np.array([high - low for low, high in bands_hz])
+        self.freedom: Array = np.minimum(2 * widths_hz * q / rate, 1.0)
+        """(bands,): what share of a band's samples is independent; a narrow band's repeat
+        themselves."""
         designs = [bandpass(low, high, rate / q) for low, high in bands_hz]
         self._filters = [CausalFilter(sos, len(places)) for sos in designs]
         self.begin()

@@ -1,23 +1,32 @@
-"""Chance decoders: what a contest must beat. They report in time, and know nothing."""
+"""Chance decoders: what a contest must beat. They know nothing, and report when a decoder would.
+
+Not at once: in real time the judge takes a grace off what a report used, and one made on a trial's
+first packet would then lie before the trial and be refused.
+"""
 
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bci_stream.packet import Packet, SignalInfo
+from decoders.mi_trials import ImageryTrials
+from decoders.mi_windows import Windows
 from decoders.seconds import Seconds
 from tracks.angles import ANGLE_RATE
-from tracks.erp import CHARACTERS, FIRST_TARGET, TARGETS
+from tracks.codes import TRIAL_END
+from tracks.erp import CHARACTERS, FIRST_TARGET, SEQUENCE_END, TARGETS
 from tracks.mi import CLASSES as MI_CLASSES
-from tracks.mi import IMAGERY_START, LIMITS_S
 from tracks.turing import TASKS_OF_BEHAVIOUR
 
 RESTING_ANGLES = (120.0, 125.0, 170.0, 185.0, 105.0, 125.0, 140.0, 195.0)
 """About where sho elb wri mcp hip kne ank mtp rest, in degrees."""
+TURING_S = 1.0
+"""Data that a guess at a task uses: about the least that tells anything of a flicker."""
 
 
-class _Guess:
-    """Reports on the first packet after a trial's trigger packet."""
+class ErpChance:
+    """A random character, at the end of the first sequence."""
 
     def __init__(self, seed: int = 0) -> None:
         self._seed = seed
@@ -25,42 +34,73 @@ class _Guess:
     def start(self, info: SignalInfo) -> None:
         del info
         self._rng = np.random.default_rng(self._seed)
-        self._due: list[int] = []
+        self._asked = False
 
     def step(self, packet: Packet) -> Sequence[int]:
-        reports, self._due = self._due, []
+        reports: list[int] = []
         for _, code in packet.triggers:
-            self._due = self._guesses(code) or self._due
+            if code in TARGETS:
+                self._asked = True
+            elif self._asked and code in (SEQUENCE_END, TRIAL_END):
+                self._asked = False
+                reports.append(FIRST_TARGET + int(self._rng.integers(len(CHARACTERS))))
         return reports
 
-    def _guesses(self, code: int) -> list[int]:
-        raise NotImplementedError
+
+class MiChance:
+    """A random class for each of the three windows, at its end."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self._seed = seed
+
+    def start(self, info: SignalInfo) -> None:
+        self._rng = np.random.default_rng(self._seed)
+        self._trials = ImageryTrials(Windows.of(info), self)
+
+    def step(self, packet: Packet) -> Sequence[int]:
+        return self._trials.step(packet)
+
+    def begin(self) -> None:
+        """A trial begins: that says nothing of its class."""
+
+    def add(self, x: NDArray[np.floating]) -> None:
+        """What is seen is not looked at."""
+
+    def look(self) -> None:
+        """Nor where looking would begin."""
+
+    def decide(self, number: int, last: bool) -> int:
+        del number, last
+        return int(self._rng.choice(sorted(MI_CLASSES)))
 
 
-class ErpChance(_Guess):
-    """A random character."""
+class TuringChance:
+    """A random one of the tasks that the robots' behaviour allows, after a second."""
 
-    def _guesses(self, code: int) -> list[int]:
-        if code not in TARGETS:
-            return []
-        return [FIRST_TARGET + int(self._rng.integers(len(CHARACTERS)))]
+    def __init__(self, seed: int = 0) -> None:
+        self._seed = seed
+
+    def start(self, info: SignalInfo) -> None:
+        self._rng = np.random.default_rng(self._seed)
+        self._samples = TURING_S * info.rate
+        self._tasks: tuple[int, ...] = ()
+        self._used = 0
+
+    def step(self, packet: Packet) -> Sequence[int]:
+        self._used += packet.n
+        over = bool(self._tasks) and self._used >= self._samples
+        reports = [int(self._rng.choice(self._tasks))] if over else []
+        if over:
+            self._tasks = ()
+        for _, code in packet.triggers:
+            if tasks := tasks_of(code):
+                self._tasks, self._used = tasks, 0
+        return reports
 
 
-class MiChance(_Guess):
-    """A random class for each of the three windows."""
-
-    def _guesses(self, code: int) -> list[int]:
-        if code != IMAGERY_START:
-            return []
-        return [int(k) for k in self._rng.choice(sorted(MI_CLASSES), size=len(LIMITS_S))]
-
-
-class TuringChance(_Guess):
-    """A random one of the tasks that the robots' behaviour allows."""
-
-    def _guesses(self, code: int) -> list[int]:
-        tasks = TASKS_OF_BEHAVIOUR.get(code >> 3, ()) if code < 128 else ()
-        return [int(self._rng.choice(tasks))] if tasks else []
+def tasks_of(code: int) -> tuple[int, ...]:
+    """The tasks that a trigger leaves open; none where it begins no trial."""
+    return tuple(TASKS_OF_BEHAVIOUR.get(code >> 3, ())) if code < 128 else ()
 
 
 class EmotionChance:

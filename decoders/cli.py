@@ -2,8 +2,9 @@
 
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -18,7 +19,10 @@ from bci_stream.cli import (
 )
 
 if TYPE_CHECKING:
+    from bci_stream.contest.contest import Contest
     from decoders.decoder import Decoder
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 """A worker's matrices are small: with two BLAS threads a covariance takes 7 times longer (measured)."""
@@ -26,21 +30,32 @@ ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THRE
 track_option = click.option("--track", type=click.Choice(TRACK_NAMES), help="Which track.")
 decoder_option = click.option("--decoder", default=None, help="A name of `list`, or module:Class.")
 model_option = click.option("--model", type=click.Path(path_type=Path), help="A trained model.")
-submission_option = click.option(
-    "--submission", type=click.Path(path_type=Path), help="A contestant's folder, .zip or .tar.gz."
-)
-interface_option = click.option(
-    "--interface", default=None, help="Force a submission's interface (g1, g2, g3, g4, ...)."
-)
 seed_option = click.option("--seed", default=0, show_default=True)
+
+
+def submission_options(command: F) -> F:
+    """A submission, and how it is to be run."""
+    options = [
+        click.option("--submission", type=click.Path(path_type=Path),
+                     help="A contestant's folder, .zip or .tar.gz."),
+        click.option("--interface", help="Force its interface (g1, g2, g2-online, g3, g4, ...)."),
+        click.option("--python", metavar="VERSION",
+                     help="Run it by this Python (3.8, ...), whatever it asks for itself."),
+        click.option("--positions", type=click.Choice(["block", "continuous"]),
+                     help="What its start positions count from (default: its interface's way)."),
+        click.option("--strength", type=click.Choice(["auto", "bubblewrap", "limits"]),
+                     help="How it must be contained (default: the contest's limits.strength)."),
+    ]  # fmt: skip
+    for option in reversed(options):
+        command = option(command)
+    return command
 
 
 @click.group(cls=Commands, invoke_without_command=True)
 @track_option
 @decoder_option
 @model_option
-@submission_option
-@interface_option
+@submission_options
 @click.option("--team", default=None, help="Your team's name (default: the decoder's).")
 @click.option("--token", type=click.Path(path_type=Path), help="Your team's token file.")
 @seed_option
@@ -61,33 +76,32 @@ def main(context: click.Context, /, track: str | None, **options: Any) -> None:
 
 def _work(
     track: str,
-    decoder: str | None,
-    model: Path | None,
-    submission: Path | None,
-    interface: str | None,
     team: str | None,
     token: Path | None,
-    seed: int,
     wait_s: float,
     contest_path: Path | None,
     room: str,
     scope: str,
     lsl_session: str,
+    **chosen: Any,
 ) -> None:
     from bci_stream.contest.keys import read_key
     from bci_stream.wire.seat import Seat
-    from decoders.registry import default_of
+    from decoders.registry import default_of, notice_of
     from decoders.worker import Worker
 
     stop = stop_on_signals()
-    made = _make(track, decoder, model, submission, interface, seed, stop)
     contest = open_contest(contest_path, room)
+    made = _make(track, contest, stop, **chosen)
+    submission, decoder = chosen["submission"], chosen["decoder"]
     name = team or (submission.stem if submission else decoder or default_of(track))
     name = name.replace(":", ".")
     key = read_key(token) if token else contest.keys.token(name)
     seat = Seat(open_wire(scope, lsl_session), contest.name, name, key, stop=stop, say=say)
     worker = Worker(seat, made, track=track, join_s=wait_s, stop=stop)
     say(f"team {name}: waiting for a replay of track {track}")
+    if notice := notice_of(made):
+        say(f"team {name}: {notice}")
     try:
         worker.run()
     finally:
@@ -98,22 +112,30 @@ def _work(
 
 def _make(
     track: str,
+    contest: "Contest",
+    stop: threading.Event,
+    *,
     decoder: str | None,
     model: Path | None,
-    submission: Path | None,
-    interface: str | None,
     seed: int,
-    stop: threading.Event,
+    submission: Path | None,
+    **how: Any,
 ) -> "Decoder":
     if submission is not None:
         if decoder is not None:
             raise click.UsageError("give --decoder or --submission, not both")
         from decoders.host.open import open_submission
 
-        return open_submission(submission, track, interface=interface, stop=stop, say=say)
+        return open_submission(submission, track, granted=contest.limits, stop=stop, say=say, **how)
+    _refuse_without_submission(how)
     from decoders.registry import load
 
     return load(decoder, track, model, seed)
+
+
+def _refuse_without_submission(how: dict[str, Any]) -> None:
+    if useless := [f"--{name}" for name, value in how.items() if value is not None]:
+        raise click.UsageError(f"{', '.join(useless)} is for a --submission only")
 
 
 @main.command("list")
@@ -157,16 +179,22 @@ def train(
 @track_option
 @decoder_option
 @model_option
-@submission_option
-@interface_option
+@submission_options
+@click.option(
+    "--contest",
+    "contest_path",
+    type=click.Path(path_type=Path),
+    help="Under this contest's limits (contest.toml or its folder).",
+)
 @seed_option
 def check(
     track: str | None,
     decoder: str | None,
     model: Path | None,
     submission: Path | None,
-    interface: str | None,
+    contest_path: Path | None,
     seed: int,
+    **how: Any,
 ) -> None:
     """Check a decoder against the laws that every decoder keeps, or dry-run a submission."""
     if track is None:
@@ -174,11 +202,13 @@ def check(
     if submission is not None:
         from decoders.host.check import check_submission
 
-        report = check_submission(submission, track, interface=interface)
+        granted = open_contest(contest_path, "").limits
+        report = check_submission(submission, track, granted=granted, **how)
         click.echo(report.text)
         if not report.ok:
             raise SystemExit(1)
         return
+    _refuse_without_submission(how)
     from decoders.check_command import check_decoder
 
     if not check_decoder(track, decoder, model, seed):

@@ -20,8 +20,17 @@ from decoders.ridge import plausible
 from decoders.running_scale import RunningScale
 from tracks.angles import JOINTS
 
-STRANGER_ROWS = 200 * 5.0
-STRANGER_MEMORY_ROWS = 200 * 300.0
+STRANGER_EVERY_ROWS = 8
+"""A stranger's units learn from every eighth row: neighbours say the same."""
+STRANGER_ROWS = 1000.0
+STRANGER_MEMORY_ROWS = 60_000.0
+"""Of those rows: how many the teacher's units are worth (40 s), and how many are remembered."""
+
+
+UNTRAINED = (
+    "no model was given: every angle is reported as 0, from the first 24 leads. Train one with "
+    "`bci-decode train --track ecog RECORDING... --out FILE`, then give --model FILE"
+)
 
 
 class EcogDecoder:
@@ -35,6 +44,7 @@ class EcogDecoder:
         del seed  # nothing here is random
         self._subjects: dict[str, SubjectModel] = {}
         self._teacher = ""
+        self.notice = UNTRAINED if model is None else ""
         if model is not None:
             self._subjects, self._teacher = unpack(model)
 
@@ -52,6 +62,7 @@ class EcogDecoder:
         self._features = EcogFeatures(info.rate, len(info.leads))
         self._state: Array | None = None
         self._own_units: RunningScale | None = None
+        self._rows = 0
         if self._subject is None:
             return
         scale = self._subject.ridge.scale
@@ -88,9 +99,14 @@ class EcogDecoder:
         if self._own_units is None:
             units = (picked - subject.ridge.scale.x_mean) / subject.ridge.scale.x_sd
         else:
-            self._own_units.update(picked[-1])
-            units = np.array([self._own_units.standard(row) for row in picked])
+            units = np.array([self._in_own_units(self._own_units, row) for row in picked])
         return np.asarray((self._present * plausible(units)) @ subject.ridge.weights)
+
+    def _in_own_units(self, scale: RunningScale, row: Array) -> Array:
+        if self._rows % STRANGER_EVERY_ROWS == 0:
+            scale.update(row)
+        self._rows += 1
+        return scale.standard(row)
 
     def _smooth(self, subject: SubjectModel, seen: Array) -> Array:
         """(rows, joints) in degrees."""

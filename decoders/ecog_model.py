@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from decoders.ecog_features import FEATURES_A_LEAD
 from decoders.kalman import Kalman
-from decoders.model import Model, ModelError
+from decoders.model import Model
 from decoders.moments import Scale
 from decoders.ridge import Ridge
 from tracks.angles import JOINTS
@@ -54,28 +54,31 @@ def unpack(model: Model) -> tuple[dict[str, SubjectModel], str]:
     """The subjects of a model by name, and the teacher's name."""
     people, teacher = model.settings.get("people"), model.settings.get("teacher")
     if not isinstance(people, list) or not people:
-        raise ModelError("model of ecog: it names no subject. Train it again.")
+        raise model.broken("it names no subject")
     subjects = [_subject(model, number, person) for number, person in enumerate(people)]
     by_name = {subject.subject: subject for subject in subjects}
-    if teacher not in by_name:
-        raise ModelError(f"model of ecog: its teacher {teacher!r} is missing. Train it again.")
-    return by_name, str(teacher)
+    if not isinstance(teacher, str) or teacher not in by_name:
+        raise model.broken(f"its teacher {teacher!r:.60} is not among its subjects")
+    return by_name, teacher
 
 
 def _subject(model: Model, number: int, person: object) -> SubjectModel:
-    if not isinstance(person, Mapping) or not isinstance(person.get("leads"), list):
-        raise ModelError(f"model of ecog: subject {number} has no leads. Train it again.")
-    leads = tuple(str(name) for name in person["leads"])
-    weights, x_mean, x_sd, y_mean, y_sd, move, gain = (
-        model.array(f"{number}.{name}") for name in ARRAYS
+    if not isinstance(person, Mapping) or not _are_names(person.get("leads")):
+        raise model.broken(f"subject {number} has no leads")
+    leads = tuple(person["leads"])
+    features, joints = len(leads) * FEATURES_A_LEAD, len(JOINTS)
+    scale = Scale(
+        model.array(f"{number}.x_mean", (features,)),
+        model.array(f"{number}.x_sd", (features,), endless=True),
+        model.array(f"{number}.y_mean", (joints,)),
+        model.array(f"{number}.y_sd", (joints,), endless=True),
     )
-    expected = (len(leads) * FEATURES_A_LEAD, len(JOINTS))
-    moves = move.shape == (len(JOINTS), 2, 2) and gain.shape == (len(JOINTS), 2)
-    scaled = x_mean.shape == expected[:1] and y_mean.shape == expected[1:]
-    if weights.shape != expected or not scaled or not moves:
-        raise ModelError(
-            f"model of ecog: weights of shape {weights.shape} (wanted {expected}), or a Kalman filter "
-            f"of shape {move.shape}, that this version can't use. Train it again."
-        )
-    ridge = Ridge(weights, Scale(x_mean, x_sd, y_mean, y_sd))
-    return SubjectModel(str(person.get("subject", "")), leads, ridge, Kalman(move, gain))
+    kalman = Kalman(
+        model.array(f"{number}.move", (joints, 2, 2)), model.array(f"{number}.gain", (joints, 2))
+    )
+    ridge = Ridge(model.array(f"{number}.weights", (features, joints)), scale)
+    return SubjectModel(str(person.get("subject", "")), leads, ridge, kalman)
+
+
+def _are_names(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(name, str) for name in value)

@@ -24,12 +24,19 @@ PRIOR_SECONDS = 10.0
 LIMIT_SD = 4.0
 
 
+UNTRAINED = (
+    "no model was given: every second is reported as neutral. Train one with `bci-decode train "
+    "--track emotion RECORDING... --out FILE`, then give --model FILE"
+)
+
+
 class EmotionDecoder:
     """Needs a model; without one every second is neutral."""
 
     def __init__(self, *, model: Model | None = None, seed: int = 0) -> None:
         del seed  # nothing here is random
         self._model: EmotionModel | None = None if model is None else unpack(model)
+        self.notice = UNTRAINED if model is None else ""
 
     def start(self, info: SignalInfo) -> None:
         self._seconds = Seconds(info.packet_samples)

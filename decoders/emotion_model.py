@@ -7,7 +7,7 @@ import numpy as np
 from decoders.affect_features import AffectFeatures
 from decoders.filters import Array
 from decoders.lead_groups import plain_name
-from decoders.model import Model, ModelError
+from decoders.model import Model
 from tracks.emotion import CLASSES
 
 OTHER_NAMES = {"T3": "T7", "T4": "T8", "T5": "P7", "T6": "P8"}
@@ -53,15 +53,15 @@ def pack(model: EmotionModel) -> Model:
 
 
 def unpack(model: Model) -> EmotionModel:
-    leads = model.settings.get("leads")
-    if not isinstance(leads, list) or not leads:
-        raise ModelError("model of emotion: its leads are missing. Train it again.")
-    names = ("mean", "sd", "weights", "bias")
-    mean, sd, weights, bias = (model.array(name) for name in names)
+    """Read a model file's content, or say what is wrong with it."""
+    leads = model.names("leads")
+    if not leads:
+        raise model.broken("it names no lead")
     size = AffectFeatures(250.0, len(leads)).size
-    if weights.shape != (len(CLASSES), size) or mean.shape != (size,) or sd.shape != (size,):
-        raise ModelError(
-            f"model of emotion: weights of shape {weights.shape}, not {(len(CLASSES), size)}. "
-            "Train it again."
-        )
-    return EmotionModel(tuple(map(str, leads)), mean, sd, weights, bias)
+    return EmotionModel(
+        leads,
+        model.array("mean", (size,)),
+        model.array("sd", (size,)),
+        model.array("weights", (len(CLASSES), size)),
+        model.array("bias", (len(CLASSES),)),
+    )

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from bci_stream.errors import TruthError
 from bci_stream.packet import Packet
@@ -13,11 +14,17 @@ from decoders.affect_features import AffectFeatures
 from decoders.emotion_model import EmotionModel, pack, standard_name
 from decoders.filters import Array
 from decoders.model import Model
+from decoders.scatter import Scatter
 from decoders.seconds import Seconds
 from replay.source import Session
-from tracks import TRACKS
 from tracks.emotion import CLASSES, MARGIN_S
+from tracks.registry import TRACKS
 from tracks.truth import read_truth
+
+SHRINKAGES = (0.1, 0.3, 0.5, 0.7, 0.9)
+USUAL_SHRINKAGE = 0.7
+"""Where one person, or too few, train: nobody can be left out."""
+FOLDS = 5
 
 
 @dataclass(frozen=True)
@@ -44,21 +51,47 @@ def fit(recordings: Sequence[Session], *, seed: int, progress: Callable[[str], N
 
 def train(people: Sequence[Person], leads: Sequence[str]) -> EmotionModel:
     """A classifier of these people's seconds."""
-    x = np.concatenate([person.x for person in people])
-    y = np.concatenate([person.y for person in people])
-    missing = sorted(set(CLASSES) - set(y.tolist()))
+    groups = [list(people[k::FOLDS]) for k in range(min(FOLDS, len(people)))]
+    scatters = [reduce(add, map(_scatter, group)) for group in groups]
+    whole = reduce(add, scatters)
+    missing = [name for number, name in CLASSES.items() if not whole.n[number]]
     if missing:
-        names = ", ".join(CLASSES[number] for number in missing)
-        raise TruthError(f"these recordings have no clip of: {names}. All nine must be trained on")
-    even = np.full(len(CLASSES), 1 / len(CLASSES))
-    lda = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto", priors=even).fit(x, y)
+        raise TruthError(
+            f"these recordings have no clip of: {', '.join(missing)}. All nine must be trained on"
+        )
+    weights, bias = whole.discriminant(_choose_shrinkage(groups, scatters))
     return EmotionModel(
         tuple(leads),
         np.mean([person.mean for person in people], axis=0),
         np.mean([person.sd for person in people], axis=0),
-        lda.coef_,
-        lda.intercept_,
+        weights,
+        bias,
     )
+
+
+def _scatter(person: Person) -> Scatter:
+    return Scatter.of(person.x, person.y, len(CLASSES))
+
+
+def _choose_shrinkage(groups: Sequence[list[Person]], scatters: Sequence[Scatter]) -> float:
+    """The one with most seconds right of people left out; of equals the strongest.
+
+    No formula for independent rows can tell: a clip's seconds repeat each other.
+    """
+    right = dict.fromkeys(SHRINKAGES, 0)
+    for number, group in enumerate(groups):
+        others = [scatter for k, scatter in enumerate(scatters) if k != number]
+        rest = reduce(add, others) if others else None
+        if rest is None or not rest.n.all():
+            continue
+        for shrinkage in SHRINKAGES:
+            weights, bias = rest.discriminant(shrinkage)
+            right[shrinkage] += sum(
+                int(((p.x @ weights.T + bias).argmax(axis=1) == p.y).sum()) for p in group
+            )
+    if not any(right.values()):
+        return USUAL_SHRINKAGE
+    return max(right, key=lambda shrinkage: (right[shrinkage], shrinkage))
 
 
 def person_of(session: Session, leads: Sequence[str]) -> Person:

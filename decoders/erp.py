@@ -61,7 +61,7 @@ class ErpDecoder:
     """UMM made adaptive, with Bayesian stopping.
 
     groups: the layout where it is not the model's or the track's; groups[g] flash at trigger g + 1.
-    max_sequences: after so many the report is made in any case.
+    max_sequences: after so many the report is made in any case; with early=False never before.
     """
 
     def __init__(
@@ -70,7 +70,9 @@ class ErpDecoder:
         seed: int = 0,
         groups: Sequence[str] | None = None,
         max_sequences: int = SEQUENCES,
+        early: bool = True,
     ) -> None:
+        self._early = early
         self._model = model
         self._seed = seed
         self._layout = Layout.of(groups if groups is not None else _groups_of(model))
@@ -199,11 +201,15 @@ class ErpDecoder:
         inference = self._spelling.infer(self._features.whitener())
         if self._reported:
             return []
-        probabilities = inference.probabilities
-        if not forced and not self._stopping.stop(probabilities, inference.energy, self._sequences):
+        if not forced and not self._stops(inference):
             return []
         self._reported = True
-        return [self._layout.code(int(probabilities.argmax()))]
+        return [self._layout.code(int(inference.probabilities.argmax()))]
+
+    def _stops(self, inference: Inference) -> bool:
+        if not self._early:
+            return self._sequences >= self._max_sequences
+        return self._stopping.stop(inference.probabilities, inference.energy, self._sequences)
 
 
 def _groups_of(model: Model | None) -> list[str] | None:

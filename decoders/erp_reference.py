@@ -34,10 +34,11 @@ class XdawnLda(ErpDecoder):
         seed: int = 0,
         groups: Sequence[str] | None = None,
         max_sequences: int = SEQUENCES,
+        early: bool = True,
     ) -> None:
         if model is None:
             raise ModelError(f"decoder {NAME}: it needs a model; make one with `train`")
-        super().__init__(model.wanted_by("erp", NAME), seed, groups, max_sequences)
+        super().__init__(model.wanted_by("erp", NAME), seed, groups, max_sequences, early)
 
     def _new_spelling(self) -> "SummedOdds":
         assert self._model is not None  # __init__ refuses

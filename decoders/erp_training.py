@@ -1,6 +1,6 @@
 """Training the erp decoder: the mean template of labelled people, as a prior for the next one."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -30,6 +30,11 @@ def fit(
     for session in recordings:
         progress(f"flashes of {session.subject}")
         templates.append(template_of(session, layout))
+    return pack(templates, layout)
+
+
+def pack(templates: Sequence[tuple[tuple[str, ...], Array]], layout: Layout) -> Model:
+    """A model of people's templates: each (leads, (times, leads))."""
     names = [n for n in templates[0][0] if all(n in leads for leads, _ in templates)]
     if not names:
         raise TruthError("the recordings have no lead in common: train on those that do")
@@ -42,18 +47,27 @@ def fit(
 def template_of(session: Session, layout: Layout) -> tuple[tuple[str, ...], Array]:
     """(leads, (times, leads)): how targets differ from other flashes, on average."""
     features = features_of(session)
-    sums = np.zeros((2, features.n_features))
+    flashes = labelled_flashes(session, features, layout)
+    try:
+        difference = mean_difference(flashes, features.n_features)
+    except TruthError as error:
+        raise TruthError(f"session {session.subject}: {error}") from None
+    return features.lead_names, difference.reshape(len(features.offsets), -1)
+
+
+def mean_difference(flashes: Iterable[tuple[bool, Array]], n_features: int) -> Array:
+    """Of targets and other flashes."""
+    sums = np.zeros((2, n_features))
     counts = np.zeros(2)
-    for is_target, vector in labelled_flashes(session, features, layout):
+    for is_target, vector in flashes:
         sums[int(is_target)] += vector
         counts[int(is_target)] += 1
     if counts.min() == 0:
         raise TruthError(
-            f"session {session.subject}: erp training needs target and other flashes; got "
-            f"{int(counts[1])} and {int(counts[0])}"
+            f"erp training needs target and other flashes; got {int(counts[1])} and "
+            f"{int(counts[0])}"
         )
-    difference = sums[1] / counts[1] - sums[0] / counts[0]
-    return features.lead_names, difference.reshape(len(features.offsets), -1)
+    return np.asarray(sums[1] / counts[1] - sums[0] / counts[0])
 
 
 def labelled_flashes(

@@ -3,6 +3,7 @@
 Features are the leads' slow activity at fixed times after the flash. Their noise is the covariance
 of the same vector cut from the running stream at any time: delays of one stream, so nearly
 block-Toeplitz, and known from minutes of signal where flashes alone would give a few dozen vectors.
+While these minutes have not passed it is drawn towards a separable one (`decoders.separable`).
 """
 
 from collections.abc import Sequence
@@ -14,10 +15,11 @@ from scipy import linalg
 
 from bci_stream.packet import Lead, SignalInfo
 from decoders.artefacts import Limiter
-from decoders.covariance import Array, RecursiveCovariance, mend, oas_amount, shrink
+from decoders.covariance import Array, RecursiveCovariance, mend
 from decoders.epochs import Epoch, Epochs
 from decoders.filters import CausalFilter, bandpass
 from decoders.lead_groups import brain_leads, plain_name
+from decoders.separable import whitener_of
 
 BAND_HZ = (0.5, 11.0)
 TIMES_S = np.arange(0.08, 0.701, 0.05)
@@ -74,7 +76,8 @@ class FlashFeatures(Generic[Tag]):
         n = len(self.places)
         self._filter = CausalFilter(bandpass(*BAND_HZ, info.rate, order=2), n)
         self._limiter = Limiter(n, info.rate, settle_s=SETTLE_S)
-        self._responses = np.kron(smooth_courses(TIMES_S, COURSE_S), np.eye(n))
+        courses = smooth_courses(TIMES_S, COURSE_S)
+        self._responses: Array = np.asarray(np.kron(courses, np.eye(n)), dtype=np.float64)
         self._epochs: Epochs[Tag | None] = Epochs(self.window, n)
         self._noise_step = max(1, round(NOISE_STEP_S * info.rate))
         self._settled = round(SETTLE_S * info.rate / self._noise_step) * self._noise_step
@@ -128,11 +131,6 @@ class FlashFeatures(Generic[Tag]):
         response can be is left."""
         self._learn_noise(self.seen)
         noise = self._noise if self._noise.weight >= self._early.weight else self._early
-        cov = mend(noise.value)
         n = max(noise.weight / 4, 1.0)  # neighbours in time say nearly the same
-        root = linalg.cholesky(shrink(cov, max(oas_amount(cov, n), MIN_SHRINKAGE)), lower=True)
-        signals, _ = linalg.qr(
-            linalg.solve_triangular(root, self._responses, lower=True), mode="economic"
-        )
-        turned: Array = linalg.solve_triangular(root, signals, lower=True, trans="T").T
-        return turned
+        cov = mend(noise.value)
+        return whitener_of(cov, n, len(self.places), self._responses, MIN_SHRINKAGE)

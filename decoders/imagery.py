@@ -6,6 +6,7 @@ classifier, trained on imagery recordings, gives calibrated probabilities. Witho
 side on which the rhythm falls decides.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,8 +18,10 @@ from decoders.covariance import mend, shrink
 from decoders.demodulator import Array
 from decoders.filter_bank import FilterBank
 from decoders.filters import bandpass
-from decoders.lead_groups import SENSORIMOTOR, leads_over, plain_name
+from decoders.lead_groups import leads_over, plain_name
 
+HAND_AREAS = re.compile(r"(?:FC|CP)[34]|C(?:Z|[1-6])")
+"""Leads over both hands' areas: with more, a few hundred trials no longer tell what is chance."""
 BANDS_HZ = ((8.0, 12.0), (12.0, 18.0), (18.0, 26.0))
 BEGIN_S = 0.4
 """Imagery sets in after the cue: what comes earlier says little."""
@@ -102,7 +105,7 @@ class ImageryEvidence:
     def _choose(self, leads: Sequence[Lead]) -> list[int]:
         """The model's leads where there is one; a lead that is missing here counts as flat."""
         if self._classifier is None:
-            chosen = leads_over(SENSORIMOTOR, leads)
+            chosen = leads_over(HAND_AREAS, leads)
             self._present = np.ones(len(chosen))
             return chosen
         wanted = self._classifier.leads

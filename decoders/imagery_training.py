@@ -1,8 +1,8 @@
 """Imagery training: from labelled imagery recordings to the classifiers of `decoders.imagery`.
 
 One classifier a person, and one of all people for those that were never seen. Idling is cut from
-the pauses between the trials. Probabilities are calibrated: their temperature is the one that
-suits blocks left out.
+the pauses between the trials. Probabilities are calibrated: their temperature, and how many of the
+features' main axes are used, are those that suit blocks left out.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +20,7 @@ from decoders.imagery import (
     BANDS_HZ,
     BEGIN_S,
     CLASSES,
+    HAND_AREAS,
     IDLE_WINDOW_S,
     SETTLE_S,
     TIMES_S,
@@ -29,7 +30,7 @@ from decoders.imagery import (
     change,
     sound_covariance,
 )
-from decoders.lead_groups import SENSORIMOTOR, leads_over, plain_name
+from decoders.lead_groups import leads_over, plain_name
 from decoders.model import Model, ModelError
 from replay.source import Session
 from tracks.turing import LIMIT_S, behaviour_of
@@ -39,8 +40,11 @@ LABELS = {1: 0, 2: 1, 7: 2}
 PAUSE_S = 6.5
 """An idle example begins this long after a trigger: the task is over, the next one not begun."""
 TEMPERATURES = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 1.0)
+COMPONENTS = (10, 20, 40)
 FEWEST_EXAMPLES = 8
 FOLDS = 5
+FOLDED = 0.6
+"""A fold has at least this share of the trials to learn from, so many components it can tell."""
 EVERYBODY = "*"
 
 
@@ -149,7 +153,7 @@ def _idle(bands: Array, begin: int, end: int, rate: float, idling: IdleState) ->
 
 def _common_leads(sessions: Sequence[Session]) -> list[str]:
     first = [
-        plain_name(sessions[0].leads[i].name) for i in leads_over(SENSORIMOTOR, sessions[0].leads)
+        plain_name(sessions[0].leads[i].name) for i in leads_over(HAND_AREAS, sessions[0].leads)
     ]
     common = [name for name in first if all(name in _names_of(s) for s in sessions)]
     if not common:
@@ -181,20 +185,60 @@ def _train(examples: Examples, person: str) -> tuple[Array, Array]:
             f"imagery of {person!r}: at least {FEWEST_EXAMPLES} trials of each class are needed; "
             f"got {found}"
         )
-    fitted = [
-        _train_at(examples.x[:, time], examples.y, examples.block) for time in range(len(TIMES_S))
-    ]
-    return np.array([weights for weights, _ in fitted]), np.array([bias for _, bias in fitted])
+    return _fit(examples)
 
 
-def _train_at(x: Array, y: NDArray[np.int64], block: NDArray[np.int64]) -> tuple[Array, Array]:
-    held_out = np.zeros((len(y), len(CLASSES)))
-    for train, test in _folds(x, y, block):
-        held_out[test] = _lda(x[train], y[train]).decision_function(x[test])
-    losses = [_loss(y, held_out * temperature) for temperature in TEMPERATURES]
-    temperature = TEMPERATURES[int(np.argmin(losses))]
-    whole = _lda(x, y)
-    return temperature * whole.coef_, temperature * whole.intercept_
+def _fit(examples: Examples) -> tuple[Array, Array]:
+    """How many of the features' main axes to use (for all times alike), and how sure to be at each
+    time, is what suits blocks left out."""
+    times = range(len(TIMES_S))
+    scores = _held_out(examples)
+    temperatures = {count: [_temperature(examples.y, s) for s in scores[count]] for count in scores}
+    losses = {
+        count: sum(_loss(examples.y, t * s) for t, s in zip(fitted, scores[count], strict=True))
+        for count, fitted in temperatures.items()
+    }
+    count = min(losses, key=lambda number: losses[number])
+    linear = [_linear(examples.x[:, time], examples.y, [count])[count] for time in times]
+    scale = np.array(temperatures[count])[:, None]
+    weights = np.array([weights for weights, _ in linear])
+    return scale[..., None] * weights, scale * np.array([bias for _, bias in linear])
+
+
+def _held_out(examples: Examples) -> dict[int, Array]:
+    """Scores (times, examples, classes) of each example by those who never saw its block, for each
+    number of axes."""
+    x, y = examples.x, examples.y
+    counts = [count for count in COMPONENTS if count < FOLDED * len(y)] or [COMPONENTS[0]]
+    scores = {count: np.zeros((len(TIMES_S), len(y), len(CLASSES))) for count in counts}
+    for train, test in _folds(x[:, 0], y, examples.block):
+        for time in range(len(TIMES_S)):
+            for count, (weights, bias) in _linear(x[train, time], y[train], counts).items():
+                scores[count][time, test] = x[test, time] @ weights.T + bias
+    return scores
+
+
+def _temperature(y: NDArray[np.int64], scores: Array) -> float:
+    return min(TEMPERATURES, key=lambda temperature: _loss(y, temperature * scores))
+
+
+def _linear(
+    x: Array, y: NDArray[np.int64], counts: Sequence[int]
+) -> dict[int, tuple[Array, Array]]:
+    """(weights, bias) of an LDA on the first so many main axes, for each count.
+
+    There are more features than trials, and most of them are noise that even a shrunk covariance
+    follows: the axes along which trials differ most hold what the rhythm does.
+    """
+    middle = x.mean(axis=0)
+    _, _, axes = np.linalg.svd(x - middle, full_matrices=False)
+    found = {}
+    for count in counts:
+        main = axes[:count]
+        lda = _lda((x - middle) @ main.T, y)
+        weights = lda.coef_ @ main
+        found[count] = (weights, lda.intercept_ - weights @ middle)
+    return found
 
 
 def _folds(

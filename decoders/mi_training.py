@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from pyriemann.geometry.mean import mean_riemann
-from sklearn.linear_model import LogisticRegression
 
 from bci_stream.errors import TruthError
 from bci_stream.packet import Lead
@@ -14,6 +13,7 @@ from decoders.band_moments import BandMoments
 from decoders.covariance import Array, sound
 from decoders.lead_groups import SENSORIMOTOR, leads_over, plain_name
 from decoders.mi_model import BANDS_HZ, MiModel, pack
+from decoders.mi_stacking import Learner, Trials, stack
 from decoders.mi_windows import SEGMENT_S
 from decoders.model import Model
 from decoders.spd import tangent
@@ -25,23 +25,44 @@ WHOLE = (1, N_SEGMENTS)
 WINDOWS = (WHOLE, (1, 4), (1, 6), (2, 5), (3, 6), (4, 7), (5, 8), (2, 6), (4, 8))
 """Segments from, to. The classifier is shown a trial through many windows, so that it knows short ones
 too and has more to learn from."""
+REPORTED = [WINDOWS.index(window) for window in ((1, 4), (1, 6), WHOLE)]
+"""The windows of the three reports."""
 MAX_LEADS = 24
-REGULARISATION_C = 1.0
+MU, BETA, BROAD = range(len(BANDS_HZ))
+LEARNERS = (
+    Learner(BROAD, 1.0, 0.5),
+    Learner(BROAD, 0.1, 0.5),
+    Learner(MU, 1.0, 0.0),
+    Learner(BETA, 1.0, 0.0),
+)
+"""The broad band is what the literature begins with; mu and beta alone must earn their weight."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """label 1-3; moments (segments, bands, n, n), each of `count` samples."""
+    """label 1-3; moments (segments, bands, n, n), each of `count` samples.
+
+    freedom (bands,): the share of a band's samples that are independent of each other.
+    """
 
     label: int
     moments: Array
     count: int
+    freedom: Array
 
     def covariances(self, window: tuple[int, int]) -> Array:
-        """(bands, n, n) over some segments."""
+        """(bands, n, n) over some segments, sound for as many samples as are independent."""
+        return self._covariances(window, self.freedom)
+
+    def plain_covariances(self, window: tuple[int, int]) -> Array:
+        """The same as the libraries' examples have it: every sample counts."""
+        return self._covariances(window, np.ones(len(self.freedom)))
+
+    def _covariances(self, window: tuple[int, int], freedom: Array) -> Array:
         first, last = window
         n = self.count * (last - first)
-        return np.array([sound(m / n, n) for m in self.moments[first:last].sum(axis=0)])
+        moments = self.moments[first:last].sum(axis=0)
+        return np.array([sound(m / n, n * f) for m, f in zip(moments, freedom, strict=True)])
 
 
 Labelled = tuple[str, list[Trial]]
@@ -154,27 +175,22 @@ def _trial(label: int, segments: NDArray[np.float32], moments: BandMoments) -> T
         moments.add(segment)
         found.append(moments.sums.copy())
         counts.append(moments.count)
-    return Trial(label, np.diff(np.array(found), axis=0), counts[-1] // len(segments))
+    count = counts[-1] // len(segments)
+    return Trial(label, np.diff(np.array(found), axis=0), count, moments.freedom)
 
 
 def _fit_part(sessions: list[list[Trial]], leads: tuple[str, ...], seed: int) -> MiModel:
     """Each session is seen from its own mean, as the decoder will see its own."""
-    labels = np.array([t.label for trials in sessions for _ in WINDOWS for t in trials])
-    references, weights, bias = [], [], []
-    windows = [[np.array([t.covariances(w) for t in ts]) for w in WINDOWS] for ts in sessions]
+    windows = [np.array([[t.covariances(w) for t in ts] for w in WINDOWS]) for ts in sessions]
+    references, features = [], []
     for band in range(len(BANDS_HZ)):
-        means = [mean_riemann(session[0][:, band]) for session in windows]
-        features = [
-            tangent(covariances[:, band], mean)
-            for session, mean in zip(windows, means, strict=True)
-            for covariances in session
-        ]
-        classifier = LogisticRegression(
-            C=REGULARISATION_C, class_weight="balanced", max_iter=2000, random_state=seed
-        )
-        share = np.full(len(labels), 1 / len(WINDOWS))
-        classifier.fit(np.concatenate(features), labels, sample_weight=share)
+        own = [session[:, :, band] for session in windows]
+        means = [mean_riemann(session[WINDOWS.index(WHOLE)]) for session in own]
+        pairs = zip(own, means, strict=True)
+        features.append(np.concatenate([tangent(x, mean) for x, mean in pairs], axis=1))
         references.append(mean_riemann(np.array(means)))
-        weights.append(classifier.coef_)
-        bias.append(classifier.intercept_)
-    return MiModel(leads, np.array(references), np.array(weights), np.array(bias))
+    labels = np.array([trial.label for trials in sessions for trial in trials])
+    numbers = np.repeat(np.arange(len(sessions)), [len(trials) for trials in sessions])
+    linear = stack(Trials(np.array(features), labels, numbers), LEARNERS, REPORTED, seed)
+    weights, bias = (np.array(values) for values in zip(*linear, strict=True))
+    return MiModel(leads, np.array(references), weights, bias)

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import platform
+import struct
 import tempfile
 import zipfile
 import zlib
@@ -45,14 +46,40 @@ class Model:
     settings: Mapping[str, object] = field(default_factory=dict)
     provenance: Mapping[str, object] = field(default_factory=dict)
 
-    def array(self, name: str) -> NDArray[np.float64]:
-        """One of its arrays, as float64."""
+    def array(
+        self, name: str, shape: tuple[int, ...] | None = None, *, endless: bool = False
+    ) -> NDArray[np.float64]:
+        """One of its arrays, as float64; checked: its shape, and that it holds numbers.
+
+        endless: infinity is a number too.
+        """
         if name not in self.arrays:
             raise ModelError(
                 f"model of {self.decoder}: it has no array {name!r}, only {sorted(self.arrays)}. "
                 "Train it again with this version."
             )
-        return np.asarray(self.arrays[name], dtype=np.float64)
+        value = self.arrays[name]
+        if value.dtype.kind not in "fiu":
+            raise self.broken(f"array {name!r} is of type {value.dtype}, not of numbers")
+        if shape is not None and value.shape != shape:
+            raise self.broken(f"array {name!r} is of shape {value.shape}, not {shape}")
+        numbers = np.asarray(value, dtype=np.float64)
+        if np.isnan(numbers).any() or not (endless or np.isfinite(numbers).all()):
+            raise self.broken(f"array {name!r} holds what is no number")
+        return numbers
+
+    def names(self, setting: str) -> tuple[str, ...]:
+        """A setting that is a list of different names."""
+        value = self.settings.get(setting)
+        if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+            raise self.broken(f"its {setting} are {value!r:.60}, not a list of names")
+        if len(set(value)) < len(value):
+            raise self.broken(f"its {setting} name something twice: {value!r:.60}")
+        return tuple(value)
+
+    def broken(self, what: str) -> ModelError:
+        """The error that says what is wrong with it, and what to do."""
+        return ModelError(f"model of {self.decoder}: {what}. Train it again with this version.")
 
     def wanted_by(self, track: str, decoder: str) -> "Model":
         """This model, or an error if it is for another track or decoder."""
@@ -114,8 +141,10 @@ def load_model(path: Path) -> Model:
         KeyError,
         TypeError,
         EOFError,
+        RuntimeError,  # zipfile: encrypted, or packed in a way that it does not know
+        MemoryError,  # numpy: a header that promises more than there is
         zipfile.BadZipFile,
-        NotImplementedError,
+        struct.error,
     ) as error:
         raise ModelError(
             f"{path}: not a model file of ours, or damaged ({error}). "

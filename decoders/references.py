@@ -26,6 +26,7 @@ from decoders.mi_windows import Windows
 from decoders.model import Model, ModelError
 from decoders.spd import tangent
 from replay.source import Session
+from tracks.mi import CLASSES
 
 BAND_HZ = ((8.0, 30.0),)
 SEGMENTS = ((1, 4), (1, 6), (1, 8))
@@ -44,13 +45,24 @@ class _Reference:
         del seed
         if model is None:
             raise ModelError(f"decoder {self.name}: it needs a model; make one with `train`")
-        self._model = model.wanted_by("mi", self.name)
+        model.wanted_by("mi", self.name)
+        self._leads = model.names("leads")
+        self._fitted = [
+            {name: model.array(f"{name}.{number}") for name in self.arrays}
+            for number in range(len(SEGMENTS))
+        ]
+        try:  # a decision on nothing shows whether its arrays fit together
+            found = [self.classify(np.eye(len(self._leads)), fitted) for fitted in self._fitted]
+        except (ValueError, IndexError) as error:
+            raise model.broken(f"its arrays do not fit together ({error})") from error
+        if not set(found) <= set(CLASSES):
+            raise model.broken("its arrays know other classes than the track's")
 
     def start(self, info: SignalInfo) -> None:
         have = {plain_name(name): place for place, name in enumerate(info.lead_names)}
-        leads = [str(name) for name in self._model.arrays["leads"]]
-        self._sent = np.array([name in have for name in leads], dtype=np.float64)
-        self._moments = BandMoments(info.rate, [have.get(name, 0) for name in leads], BAND_HZ)
+        self._sent = np.array([name in have for name in self._leads], dtype=np.float64)
+        places = [have.get(name, 0) for name in self._leads]
+        self._moments = BandMoments(info.rate, places, BAND_HZ)
         self._trials = ImageryTrials(Windows.of(info), self)
 
     def step(self, packet: Packet) -> list[int]:
@@ -68,9 +80,8 @@ class _Reference:
     def decide(self, number: int, last: bool) -> int:
         del last
         count = self._moments.count
-        fitted = {name: self._model.array(f"{name}.{number}") for name in self.arrays}
         moment = self._moments.sums[0] * np.outer(self._sent, self._sent) / max(count, 1)
-        return self.classify(sound(moment, count), fitted)
+        return self.classify(sound(moment, count), self._fitted[number])
 
     arrays: ClassVar[tuple[str, ...]]
 
@@ -93,12 +104,12 @@ class _Reference:
         trials = [t for s in recordings for t in labelled_trials(s, leads, BAND_HZ)]
         check_labels(trial.label for trial in trials)
         labels = np.array([trial.label for trial in trials])
-        arrays: Fitted = {"leads": np.array(leads)}
+        arrays: Fitted = {}
         for number, window in enumerate(SEGMENTS):
-            covariances = np.array([trial.covariances(window)[0] for trial in trials])
+            covariances = np.array([trial.plain_covariances(window)[0] for trial in trials])
             fitted = cls.fit_window(covariances, labels)
             arrays |= {f"{name}.{number}": value for name, value in fitted.items()}
-        return Model("mi", cls.name, arrays)
+        return Model("mi", cls.name, arrays, {"leads": list(leads)})
 
 
 class CspLda(_Reference):

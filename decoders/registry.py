@@ -23,7 +23,9 @@ class Entry(NamedTuple):
 DECODERS: dict[str, Entry] = {
     "erp-umm": Entry("erp", "decoders.erp:ErpDecoder", "unsupervised, adaptive, stops by Bayes"),
     "erp-xdawn": Entry("erp", "decoders.erp_reference:XdawnLda", "reference: xDAWN + LDA, trained"),
-    "erp-chance": Entry("erp", "decoders.chance:ErpChance", "a random character at once"),
+    "erp-chance": Entry(
+        "erp", "decoders.chance:ErpChance", "a random character after one sequence"
+    ),
     "mi-riemann": Entry(
         "mi", "decoders.mi:MiDecoder", "filter bank, tangent space, re-centred without labels"
     ),
@@ -38,7 +40,9 @@ DECODERS: dict[str, Entry] = {
     "turing-phase": Entry(
         "turing", "decoders.turing:TuringDecoder", "SSVEP by phase, MI, stops early"
     ),
-    "turing-chance": Entry("turing", "decoders.chance:TuringChance", "a random task at once"),
+    "turing-chance": Entry(
+        "turing", "decoders.chance:TuringChance", "a random task after a second"
+    ),
     "emotion-de": Entry(
         "emotion", "decoders.emotion:EmotionDecoder", "differential entropy, normalised causally"
     ),
@@ -87,6 +91,11 @@ def load(
         model = load_model(Path(model_path))
         arguments["model"] = model.wanted_by(track, name) if name in DECODERS else model
     return make(decoder_class, name, arguments)
+
+
+def notice_of(decoder: object) -> str:
+    """What a user should know before this decoder runs (it is a fallback, say); mostly nothing."""
+    return str(getattr(decoder, "notice", ""))
 
 
 def default_of(track: str) -> str:

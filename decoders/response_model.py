@@ -52,6 +52,8 @@ class ResponseModel:
         self._harmonic = np.arange(1, harmonics + 1)
         self._kin = np.exp(-0.5 * ((self._hz[:, None] - self._hz) / KIN_HZ) ** 2)
         self._share = STRANGER_SHARE + (1 - STRANGER_SHARE) * self._kin
+        near = np.abs(self._hz[:, None] - self._hz) <= KIN_HZ
+        self._near = near / near.sum(axis=1, keepdims=True)
         shape = (len(self._hz), harmonics, n_leads)
         self._mean: Complex = np.zeros(shape, dtype=np.complex128)
         self._covariance: Array | None = None
@@ -65,10 +67,18 @@ class ResponseModel:
     def n_frequencies(self) -> int:
         return len(self._hz)
 
+    def pooled(self, noise: Array) -> Array:
+        """What is known of the noise (frequencies, ...) at each frequency, the mean of those near it.
+
+        A strong response is hundreds of times the noise: frequencies a tenth of a Hz apart, each
+        measured by its own estimate of the same noise, would differ by the estimates' errors alone.
+        """
+        return np.asarray(np.tensordot(self._near, noise, axes=1))
+
     def adopt(self, noise: Array) -> None:
         """Use this noise covariance (frequencies, harmonics, leads, leads) from now on."""
-        self._noise = noise
-        self.inverse_noise = np.asarray(np.linalg.inv(noise), dtype=np.float64)
+        self._noise = self.pooled(noise)
+        self.inverse_noise = np.asarray(np.linalg.inv(self._noise), dtype=np.float64)
         if self._covariance is None:
             self._covariance = self._prior_covariance()
         self._diagonalise(self._covariance)

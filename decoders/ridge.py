@@ -1,6 +1,6 @@
 """Ridge regression from moments: towards zero, or towards what another subject's brain taught.
 
-Penalty, weight of the slow potential and trust in the other subject are chosen by leaving
+Penalty, balance of powers and slow potential, and trust in the other subject are chosen by leaving
 stretches of time out, by the track's own score.
 """
 
@@ -22,8 +22,9 @@ USUAL_ROWS = 1500.0
 GOOD_ENOUGH = 2.0
 """Of choices within so many points of the best score, the one with the greatest penalty is taken.
 """
-SLOW_FACTORS = (1.0, 1000.0)
-"""How much more the slow potential is penalised than the powers: on some implants it only drifts.
+BALANCES = ((1.0, 1.0), (1.0, 1000.0), (1000.0, 1.0))
+"""How much more than usual the powers and the slow potential are penalised: on some implants the
+one, on some the other says nothing, and then it only adds noise.
 """
 IMPLAUSIBLE_SD, LIMIT_SD = 8.0, 4.0
 TRUSTS = (0.0, 0.5, 1.0)
@@ -53,14 +54,14 @@ class Choice:
     """What was chosen, and the score that it had on stretches left out."""
 
     penalty: float
-    slow_factor: float
+    balance: tuple[float, float]
     trust: float
     score: float
 
 
 @dataclass(frozen=True)
 class _Solver:
-    """One set of data and one factor of the slow potential: every penalty is then cheap."""
+    """One set of data and one balance: every penalty is then cheap."""
 
     scale: Scale
     axes: Array
@@ -90,7 +91,7 @@ def fit_ridge(
     best = max(choice.score for choice in tried)
     good = [choice for choice in tried if choice.score >= best - GOOD_ENOUGH]
     choice = max(good, key=lambda choice: (choice.penalty, choice.score))
-    solver = _Solver.of(total(stretches), _shrunk(choice.slow_factor, slow))
+    solver = _Solver.of(total(stretches), _shrunk(choice.balance, slow))
     return solver.solve(choice.penalty, _towards(start, choice.trust)), choice
 
 
@@ -101,7 +102,7 @@ def held_out_fits(
     start: Array | None = None,
 ) -> list[Ridge]:
     """For each stretch the fit on all others."""
-    shrunk, begin = _shrunk(choice.slow_factor, slow), _towards(start, choice.trust)
+    shrunk, begin = _shrunk(choice.balance, slow), _towards(start, choice.trust)
     return [_Solver.of(rest, shrunk).solve(choice.penalty, begin) for rest in _rests(stretches)]
 
 
@@ -190,15 +191,15 @@ def _choices(
     pairs = zip(stretches, rests, strict=True)
     held_out = [LeftOut.of(stretch, Scale.of(rest)) for stretch, rest in pairs]
     tried = []
-    for factor in SLOW_FACTORS:
-        solvers = [_Solver.of(rest, _shrunk(factor, slow)) for rest in rests]
+    for balance in BALANCES:
+        solvers = [_Solver.of(rest, _shrunk(balance, slow)) for rest in rests]
         for rows, trust in product(PENALTY_ROWS, trusts):
             penalty = rows / whole.n
             fits = [solver.solve(penalty, _towards(start, trust)) for solver in solvers]
             pairs_of = zip(fits, held_out, strict=True)
             sums = np.sum([out.sums(fitted.weights) for fitted, out in pairs_of], axis=0)
             score = pooled_score(sums, whole.n, whole.high - whole.low)
-            tried.append(Choice(penalty, factor, trust, score))
+            tried.append(Choice(penalty, balance, trust, score))
     return tried
 
 
@@ -206,8 +207,9 @@ def _rests(stretches: Sequence[Moments]) -> list[Moments]:
     return [total([*stretches[:i], *stretches[i + 1 :]]) for i in range(len(stretches))]
 
 
-def _shrunk(slow_factor: float, slow: NDArray[np.bool_]) -> Array:
-    return np.asarray(np.where(slow, 1 / np.sqrt(slow_factor), 1.0))
+def _shrunk(balance: tuple[float, float], slow: NDArray[np.bool_]) -> Array:
+    powers, potential = balance
+    return np.asarray(np.where(slow, potential**-0.5, powers**-0.5))
 
 
 def _towards(start: Array | None, trust: float) -> Array | None:

@@ -21,6 +21,11 @@ def by_eigenvalues(matrices: Array, function: Callable[[Array], Array]) -> Array
     return mapped
 
 
+def positive_definite(matrix: Array) -> bool:
+    """Whether this is a covariance: symmetric, every eigenvalue above 0."""
+    return bool(np.allclose(matrix, matrix.T) and np.linalg.eigvalsh(matrix).min() > 0)
+
+
 def root(matrices: Array) -> Array:
     return by_eigenvalues(matrices, lambda values: np.sqrt(np.maximum(values, SMALLEST)))
 

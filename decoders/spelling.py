@@ -9,7 +9,8 @@ is UMM), d_s . mean when it is known (a matched filter), and the right mixture b
 
 Trials teach the template, and a wrong start can teach a wrong one that then confirms itself. So
 several readings of the session are kept, begun from different characters; each goes over its past
-trials again with what the others taught, and they are weighed by how well they foretell each trial.
+trials again with what the others taught, and they are weighed by how well they foretell each trial. Where
+other people's template is given, one reading begins without it: this person may be unlike them.
 """
 
 from collections import deque
@@ -31,6 +32,8 @@ STRONG_ENERGY = 0.7
 READINGS = 6
 TEMPER = 0.85
 """Flashes overlap, so together they tell less than their sum: probabilities are that much softer."""
+LOG_ODDS_UNLIKE = -8.0
+"""That a person is unlike those whose template is given: to be believed only when it is plain."""
 HELD_TRIALS = 4
 """A reading holds on to the character that it began from until so many trials have followed."""
 
@@ -53,9 +56,14 @@ class Inference:
 
 
 class Reading:
-    """One way to read the session: a belief about each past trial, and the template they teach."""
+    """One way to read the session: a belief about each past trial, and the template they teach.
 
-    def __init__(self, beliefs: list[Array], held: int | None) -> None:
+    informed: it begins from other people's template, where there is one.
+    """
+
+    def __init__(self, beliefs: list[Array], held: int | None, informed: bool) -> None:
+        self.informed = informed
+        self.odds = 0.0 if informed else LOG_ODDS_UNLIKE
         self.beliefs: deque[Array] = deque(beliefs, maxlen=MAX_TRIALS)
         self._held = held  # place of the trial whose belief is not looked at again
         self.foretold = 0.0
@@ -95,7 +103,8 @@ class Reading:
 class Spelling:
     """Trials of one session, and what they teach.
 
-    prior: mean of the template in raw features (from other people's recordings) or None.
+    prior: mean of the template in raw features (from other people's recordings) or None;
+    prior_energy: how far this person's may lie from it.
     """
 
     def __init__(
@@ -110,7 +119,8 @@ class Spelling:
         self._prior = prior
         self._prior_energy = prior_energy
         self._past: deque[Trial] = deque(maxlen=MAX_TRIALS)
-        self._readings = [Reading([], held=None)]
+        ways = (True,) if prior is None else (True, False)
+        self._readings = [Reading([], held=None, informed=informed) for informed in ways]
         groups = self._members.shape[1]
         self._by_position = Trial(np.zeros((groups, n_features)), np.zeros((groups, 1)))
         self._best, self._energy = 0, 0.0
@@ -154,15 +164,15 @@ class Spelling:
         assert self._now is not None  # the decoder infers within a trial only
         usual = self._usual()
         *past, now = (self._evidence(trial, usual, whitener) for trial in (*self._past, self._now))
-        prior = self._prior_template(whitener)
-        templates = [reading.sweep(past, prior) for reading in self._readings]
+        priors = [self._prior_template(whitener, reading.informed) for reading in self._readings]
+        templates = [r.sweep(past, prior) for r, prior in zip(self._readings, priors, strict=True)]
         logs = np.array([now.logs(template) for template in templates])
         for reading, own in zip(self._readings, logs, strict=True):
             reading.now = _normalised(own)
-        foretold = np.array([[reading.foretold] for reading in self._readings])
+        foretold = np.array([[r.foretold + r.odds] for r in self._readings])
         joint = _normalised(TEMPER * (logs + foretold))
-        self._unaided = now.logs(prior)
         self._best = int(joint.sum(axis=1).argmax())
+        self._unaided = now.logs(priors[self._best])
         self._energy = templates[self._best].energy
         return Inference(joint.sum(axis=0), self._energy)
 
@@ -182,23 +192,28 @@ class Spelling:
         sums = trial.sums - trial.counts @ usual
         return Evidence(sums, trial.counts.sum(axis=1), self._members, whitener)
 
-    def _prior_template(self, whitener: Array) -> Template:
+    def _prior_template(self, whitener: Array, informed: bool) -> Template:
         precision = len(whitener) / self._prior_energy
-        if self._prior is None:
+        if self._prior is None or not informed:
             return Template(np.zeros(len(whitener)), precision)
-        return Template(precision * (whitener @ self._prior), precision)
+        mean = whitener @ self._prior
+        excess = float(mean @ mean) / PRIOR_ENERGY
+        if excess > 1:  # no one answers so strongly: it was recorded in other units
+            mean /= np.sqrt(excess)
+        return Template(precision * mean, precision)
 
     def _begin_readings(self, unaided: Array) -> None:
         """Replace the readings that foretell worst by ones that begin from the trial just over."""
-        best_first = sorted(self._readings, key=lambda reading: -reading.foretold)
-        wanted = READINGS - 1 if len(self._past) == 1 else 1
+        best_first = sorted(self._readings, key=lambda r: -r.foretold - r.odds)
+        wanted = READINGS - len(best_first) if len(self._past) == 1 else 1
+        informed = self._readings[self._best].informed
         self._readings = best_first[: READINGS - wanted]
         uniform = np.full(len(self._members), 1 / len(self._members))
         for character in np.argsort(-unaided, kind="stable")[:wanted]:
             certain = np.zeros(len(self._members))
             certain[character] = 1.0
             beliefs = [uniform] * (len(self._past) - 1) + [certain]
-            self._readings.append(Reading(beliefs, held=len(self._past) - 1))
+            self._readings.append(Reading(beliefs, len(self._past) - 1, informed))
 
 
 def _normalised(logs: Array) -> Array:

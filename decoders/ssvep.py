@@ -87,9 +87,10 @@ class SsvepDetector:
             return None
         sums = np.array([self._sums.since(onset) for onset in self._onsets])
         z = sums / np.sqrt(np.maximum(lengths, 1))[:, None, None, None, None]
+        levels = _noise_level(z[..., 1:, :], self.response.inverse_noise)
         return Sample(
             z=z[..., 0, :].copy(),  # a view would keep all that lies beside it
-            noise_level=_noise_level(z[..., 1:, :], self.response.inverse_noise),
+            noise_level=np.array([self.response.pooled(level) for level in levels]),
             seconds=np.where(usable, lengths / self._rate, 0.0),
         )
 

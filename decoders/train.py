@@ -11,13 +11,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from bci_stream.errors import SourceError, TruthError
+from decoders.folds import Fold, judged_together, left_out
 from decoders.model import Model, provenance, save_model
-from decoders.offline import run_offline, track_of
+from decoders.offline import OfflineRun, run_offline, track_of
 from decoders.registry import DecoderError, default_of, find_class, make
-from decoders.session_part import SessionPart, n_blocks
+from replay.options import SourceOptions
 from replay.source import Session
 from replay.uri import open_source
 
@@ -37,16 +36,11 @@ TRAINERS: dict[str, str] = {
 }
 """What trains each decoder: fit(recordings, *, seed, progress) -> Model."""
 
-ACROSS_PEOPLE = ("erp", "emotion")
-"""Tracks that test on people who were not trained on: there a person is left out."""
-
-
-MAX_FOLDS = 5
-
 
 @dataclass(frozen=True)
 class Figure:
-    """score: the mean over the parts left out. note: in words, or why there is no figure."""
+    """score: of all that was left out, judged together. folds: of each part. note: in words, or why
+    there is no figure."""
 
     score: float | None
     unit: str
@@ -69,15 +63,6 @@ class Trained:
     figure: Figure
 
 
-@dataclass(frozen=True)
-class Fold:
-    """train on some sessions, test on others."""
-
-    name: str
-    training: list[Session]
-    test: list[Session]
-
-
 def train(
     track: str,
     recordings: Sequence[str],
@@ -95,13 +80,16 @@ def train(
     with _opened(track, recordings) as sessions:
         folds, note = left_out(track, sessions) if validate else ([], "not asked for")
         steps = len(folds) + 1
-        scores = []
+        runs = []
         for number, fold in enumerate(folds):
             part = _stage(progress, number / steps, f"without {fold.name}: ")
-            scores.append(_score(track, name, fit, fold, seed, part))
-        figure = _figure(track, scores, note)
+            try:
+                runs.append(_held_out(track, name, fit, fold, seed, part))
+            except TruthError as error:  # too little is left, or the track does not judge it
+                note = f"the parts left out could not be trained without, or judged: {error}"
+        figure = _figure(track, runs, note)
         model = fit(sessions, seed=seed, progress=_stage(progress, len(folds) / steps, "all: "))
-    origin = provenance(list(recordings), seed, figure=str(figure), folds=scores)
+    origin = provenance(list(recordings), seed, figure=str(figure), folds=list(figure.folds))
     model = replace(model, provenance=origin)
     save_model(model, Path(out))
     progress(1.0, "done")
@@ -122,70 +110,27 @@ def trainer(name: str) -> Callable[..., Model]:
     return fit
 
 
-def left_out(track: str, sessions: Sequence[Session]) -> tuple[list[Fold], str]:
-    """How to leave a part out each time, and in words what is left out."""
-    people = sorted({session.subject for session in sessions})
-    if track in ACROSS_PEOPLE and len(people) > 1:
-        return [_without_person(sessions, person) for person in people], "a person left out"
-    parts = [
-        (place, block)
-        for place, session in enumerate(sessions)
-        for block in range(n_blocks(session))
-    ]
-    if len(parts) < 2:
-        return [], "one block of one person: nothing can be left out"
-    n_folds = min(len(parts), MAX_FOLDS)
-    folds = [_without_blocks(sessions, parts[k::n_folds]) for k in range(n_folds)]
-    return folds, "a block left out" if n_folds == len(parts) else f"1/{n_folds} of the blocks out"
-
-
-def _without_person(sessions: Sequence[Session], person: str) -> Fold:
-    return Fold(
-        person,
-        [session for session in sessions if session.subject != person],
-        [session for session in sessions if session.subject == person],
-    )
-
-
-def _without_blocks(sessions: Sequence[Session], out: Sequence[tuple[int, int]]) -> Fold:
-    """out: (place of a session, block of it)."""
-    training: list[Session] = []
-    test: list[Session] = []
-    for place, whole in enumerate(sessions):
-        tested = tuple(block for where, block in out if where == place)
-        kept = tuple(block for block in range(n_blocks(whole)) if block not in tested)
-        training += [SessionPart(whole, kept)] if kept else []
-        test += [SessionPart(whole, tested)] if tested else []
-    name = ", ".join(f"block {block} of {sessions[place].subject}" for place, block in out[:2])
-    return Fold(name + (", ..." if len(out) > 2 else ""), training, test)
-
-
-def _score(
+def _held_out(
     track: str,
     name: str,
     fit: Callable[..., Model],
     fold: Fold,
     seed: int,
     part: Callable[[str], None],
-) -> float | None:
-    """None where the recording's labels are not of the kind that the track judges."""
+) -> OfflineRun:
+    """The part left out, decoded by a model of the rest."""
     model = fit(fold.training, seed=seed, progress=part)
     part("judging")
     decoder = make(find_class(name, track), name, {"model": model, "seed": seed})
-    try:
-        return run_offline(track, decoder, fold.test).score
-    except TruthError:
-        return None
+    return run_offline(track, decoder, fold.test)
 
 
-def _figure(track: str, scores: Sequence[float | None], note: str) -> Figure:
+def _figure(track: str, runs: Sequence[OfflineRun], note: str) -> Figure:
     unit = track_of(track).unit
-    known = [score for score in scores if score is not None]
-    if scores and not known:
-        note = "these recordings train a part of the task only, which the track does not score"
-    if not known:
+    if not runs:
         return Figure(None, unit, (), note)
-    return Figure(float(np.mean(known)), unit, tuple(known), note)
+    scores = tuple(judged_together(track, [run]) for run in runs)
+    return Figure(judged_together(track, runs), unit, scores, note)
 
 
 def _stage(progress: Progress, share: float, prefix: str) -> Callable[[str], None]:
@@ -197,7 +142,7 @@ def _opened(track: str, recordings: Sequence[str]) -> Iterator[list[Session]]:
     with ExitStack() as stack:
         sessions: list[Session] = []
         for uri in recordings:
-            source = open_source(uri)
+            source = open_source(uri, SourceOptions(track=track))  # as the wire will carry it
             stack.callback(source.close)
             if source.live:
                 raise SourceError(f"{uri}: a live device has no labels to train on")

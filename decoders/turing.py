@@ -29,7 +29,10 @@ TASK_CODES = range(8, 80)
 HIGHPASS_HZ = 6.0
 MAINS_HZ = 50.0
 ENOUGH_TO_LEARN_S = 2.0
-
+UNTRAINED = (
+    "no model was given: flicker needs none, but which hand is imagined is then only guessed at. Train one "
+    "with `bci-decode train --track turing RECORDING... --out FILE`, then give --model FILE"
+)
 
 Watch: TypeAlias = Callable[[Sequence[int], Array], None]
 """Told of each trial at its end: its tasks, and the belief in each after each packet."""
@@ -63,6 +66,7 @@ class TuringDecoder:
     ) -> None:
         self._watch = watch
         self._model = model
+        self.notice = UNTRAINED if model is None else ""
         self._seed = seed
         self._frequencies = dict(frequencies_hz)
         self._allowed = {behaviour: tuple(tasks) for behaviour, tasks in tasks_of_behaviour.items()}

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 Array: TypeAlias = NDArray[np.float64]
 
-THRESHOLDS = np.array([0.7, 0.75, 0.8, 0.84, 0.88, 0.91, 0.94, 0.96, 0.98, 0.99])
+THRESHOLDS = np.array([0.7, 0.75, 0.8, 0.84, 0.88, 0.91, 0.94, 0.96, 0.98, 0.99, 0.997])
 BLOCK_TRIALS = (12, 16, 20, 25, 30)
 """3-5 rounds of 4-6 trials; the decoder is not told how many there will be."""
 NEEDED = 0.8

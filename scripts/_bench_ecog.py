@@ -10,7 +10,8 @@ from pathlib import Path
 
 import mne
 import numpy as np
-from _bench_row import Row
+from _bench_files import NotThisLayoutError, read_each
+from _bench_row import Row, mean, row_of
 from numpy.typing import NDArray
 
 from bci_stream.packet import Lead
@@ -49,20 +50,18 @@ class Movement:
 def run(data_dir: Path) -> list[Row]:
     """Rows of every recording that stands in data_dir/ecog."""
     rows: list[Row] = []
-    for path in sorted((data_dir / "ecog").glob("*.vhdr")):
-        movement = read_movement(path)
-        if movement is not None:
-            rows += _rows(movement)
+    for movement in read_each(sorted((data_dir / "ecog").glob("*.vhdr")), read_movement):
+        rows += _rows(movement)
     return rows
 
 
-def read_movement(path: Path) -> Movement | None:
-    """A recording with a trace of movement; None where it has none."""
+def read_movement(path: Path) -> Movement:
+    """A recording with a trace of movement."""
     raw = mne.io.read_raw_brainvision(path, preload=True, verbose="error")
     traces = [name for word in TRACES for name in raw.ch_names if word in name.upper()]
     brain = [name for name in raw.ch_names if name.upper().startswith(BRAIN)]
     if not traces or not brain:
-        return None
+        raise NotThisLayoutError("it has no trace of a movement, or no lead of a brain")
     rate = float(raw.info["sfreq"])
     signal = raw.get_data(picks=brain).T
     moved = raw.get_data(picks=traces[:1])[0]
@@ -105,18 +104,16 @@ def _decoders(training: list[Recording]) -> dict[str, Decoder]:
 
 
 def _row(movement: Movement, name: str, scores: list[float], compute_s: list[float]) -> Row:
-    return Row(
+    return row_of(
+        scores,
+        mean,
+        f"{PARTS} parts left out",
         track="ecog",
         data=movement.name,
         method=name,
         ours=name == "ecog-ridge",
         measure="track score",
-        score=float(np.mean(scores)),
-        low=min(scores),
-        high=max(scores),
-        spread=f"lowest and highest of {PARTS} parts left out",
         n=len(movement.trace),
-        mean_ms=1e3 * float(np.mean(compute_s)),
-        worst_ms=1e3 * max(compute_s),
+        compute_s=compute_s,
         note="one movement, so all joints are the same",
     )

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from _bench_row import Row
+from _bench_files import NotThisLayoutError, read_each
+from _bench_row import Row, mean, row_of
 from numpy.typing import NDArray
 from scipy.signal import resample_poly
 
@@ -42,7 +43,7 @@ METHODS: dict[str, Make] = {
 
 def run(data_dir: Path) -> list[Row]:
     """Rows of everybody who stands in data_dir/emotion."""
-    paths = [path for path in sorted((data_dir / "emotion").glob("*.npz")) if _is_person(path)]
+    paths = list(read_each(sorted((data_dir / "emotion").glob("*.npz")), _checked))
     if len(paths) < 2:
         return []
     trained = [person_of(session_of(path, order=0), LEADS) for path in paths]
@@ -53,10 +54,16 @@ def run(data_dir: Path) -> list[Row]:
     return rows
 
 
-def _is_person(path: Path) -> bool:
-    with np.load(path, allow_pickle=False) as file:
-        whole = {"rate", *(f"class{label}" for label in CLASSES)} <= set(file.files)
-        return whole and len(file["class0"]) == len(LEADS)
+def _checked(path: Path) -> Path:
+    """The path of a person's clips, all of which can be read."""
+    with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+        missing = {"rate", *(f"class{label}" for label in CLASSES)} - set(file.files)
+        if missing:
+            raise NotThisLayoutError(f"it holds no {min(missing)}")
+        leads = {len(file[f"class{label}"]) for label in CLASSES}
+        if leads != {len(LEADS)}:
+            raise NotThisLayoutError(f"its clips have {sorted(leads)} leads, not {len(LEADS)}")
+    return path
 
 
 def session_of(path: Path, order: int) -> Recording:
@@ -96,19 +103,17 @@ def _left_out(paths: list[Path], people: list[Person], number: int, make: Make) 
 
 def _row(name: str, runs: list[list[OfflineRun]]) -> Row:
     scores = [float(np.mean([outcome.score for outcome in person])) for person in runs]
-    compute_s = np.concatenate([outcome.compute_s for person in runs for outcome in person])
-    return Row(
+    outcomes = [outcome for person in runs for outcome in person]
+    return row_of(
+        scores,
+        mean,
+        "people",
         track="emotion",
         data=f"{len(runs)} people",
         method=name,
         ours=name == "emotion-de",
         measure="track score (share right of 9)",
-        score=float(np.mean(scores)),
-        low=min(scores),
-        high=max(scores),
-        spread="lowest and highest person",
         n=len(runs) * ORDERS * len(CLASSES),
-        mean_ms=1e3 * float(compute_s.mean()),
-        worst_ms=1e3 * float(compute_s.max()),
+        compute_s=np.concatenate([outcome.compute_s for outcome in outcomes]).tolist(),
         note="one clip a class: whoever knows the clip knows the class; chance is 0.111",
     )

@@ -1,101 +1,153 @@
-"""Spelling on real recordings: letters and sequences of 6x6 runs, single-flash AUC of both kinds.
+"""Spelling on real recordings: letters and sequences of speller runs, single-flash AUC of all.
 
-6x6: without a label, as the contest asks, and trained on the run's other letters beside xDAWN+LDA that
-was trained on the same. AUC: templates and classifiers learn from the first half of the flashes and are
-tested on the second; features and their noise come from the same causal stream.
+Letters: without a label, as the contest asks; with other people's template as a prior; and trained on
+the run's own other letters, beside xDAWN+LDA trained on the same. Once by the track's score with each
+method stopping when it is sure, and once with every method answering after the same sequences.
+AUC: templates and classifiers learn from the first half of the flashes and are tested on the second.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _bench_row import Row
-from _bench_stats import bootstrap
+from _bench_files import read_each
+from _bench_row import Row, mean, row_of
+from _bench_spellers import (
+    Speller,
+    flashes_of,
+    letters_only,
+    most_sequences,
+    n_letters,
+    read_speller,
+)
 from numpy.typing import NDArray
-from sklearn.metrics import roc_auc_score
+from scipy.stats import rankdata
 
-from bci_stream.packet import Lead
 from decoders.covariance import Array
 from decoders.erp import ErpDecoder
 from decoders.erp_reference import XdawnLda, xdawn_lda
-from decoders.erp_training import features_of, fit, labelled_flashes
-from decoders.flashes import FlashFeatures
+from decoders.erp_training import features_of, fit, mean_difference, pack
 from decoders.layout import Layout
+from decoders.model import Model
 from decoders.offline import OfflineRun, run_offline
-from replay.recording import ArrayBlock, Recording
 from tracks.erp import SEQUENCE_END, SEQUENCES, TARGETS, score
+from tracks.verdict import Verdict
 
+STEPS = (SEQUENCES, 10, 15)
+"""After so many sequences every method must answer, where the run has them."""
 
-@dataclass(frozen=True)
-class Speller:
-    """A labelled recording and its groups (None: its triggers are 1 non-target, 2 target)."""
-
-    name: str
-    recording: Recording
-    groups: tuple[str, ...] | None
+Spell = Callable[..., list[OfflineRun]]
+"""Called with the decoder's settings: the runs that together spell all letters of a run."""
 
 
 def run(data_dir: Path) -> list[Row]:
     """Rows for every .npz in data_dir/p300."""
+    spellers = list(read_each(sorted((data_dir / "p300").glob("*.npz")), read_speller))
     rows: list[Row] = []
-    for path in sorted((data_dir / "p300").glob("*.npz")):
-        speller = read(path)
+    for speller in spellers:
         if speller.groups is not None:
-            for most in sorted({SEQUENCES, _most_sequences(speller)}):
-                rows += letters(speller, most)
+            others = [other for other in spellers if other is not speller]
+            rows += letters(speller, others)
         rows += flash_auc(speller)
     return rows
 
 
-def read(path: Path) -> Speller:
-    """data (leads + trigger, samples), rate, ch_names; groups where it is a speller."""
-    with np.load(path) as file:
-        data, rate = file["data"], float(file["rate"])
-        names = [str(name) for name in file["ch_names"][:-1]]
-        groups = tuple(str(g) for g in file["groups"]) if "groups" in file.files else None
-    codes = data[-1].astype(int)
-    triggers = tuple((int(place), int(codes[place])) for place in np.flatnonzero(codes))
-    block = ArrayBlock(np.ascontiguousarray(data[:-1].T, dtype=np.float32), triggers)
-    leads = tuple(Lead(name) for name in names)
-    return Speller(path.stem, Recording(path.stem, rate, leads, [block]), groups)
+def letters(speller: Speller, others: Sequence[Speller]) -> list[Row]:
+    """The letters of one run, by each method."""
+    methods = list(_methods(speller, others))
+    rows = [_score_row(speller, name, spell) for name, spell in methods]
+    for steps in STEPS:
+        if steps <= most_sequences(speller):
+            rows += [_steps_row(speller, name, spell, steps) for name, spell in methods]
+    return rows
 
 
-def letters(speller: Speller, most: int) -> list[Row]:
-    """Letters right, and the sequences that each took, of at most so many."""
-    ours = ErpDecoder(groups=speller.groups, max_sequences=most)
-    untrained = [run_offline("erp", ours, [speller.recording])]
-    return [
-        _letters_row(speller, most, "erp-umm, no label", True, untrained),
-        _letters_row(
-            speller, most, "erp-umm, trained", True, _trained(speller, most, fit, ErpDecoder)
-        ),
-        _letters_row(
-            speller,
-            most,
-            "xDAWN+LDA, trained",
-            False,
-            _trained(speller, most, XdawnLda.fit, XdawnLda),
-        ),
-    ]
+def _methods(speller: Speller, others: Sequence[Speller]) -> Iterator[tuple[str, Spell]]:
+    def untrained(model: Model | None) -> Spell:
+        return lambda **how: [
+            run_offline(
+                "erp",
+                ErpDecoder(model=model, groups=speller.groups, **how),
+                [speller.recording],
+            )
+        ]
+
+    yield "erp-umm, no label", untrained(None)
+    prior = _prior_of(others, speller)
+    if prior is not None:
+        people = prior.settings["people"]
+        yield f"erp-umm, prior of {people} other recording(s)", untrained(prior)
+    yield "erp-umm, trained", lambda **how: _trained(speller, fit, ErpDecoder, how)
+    yield "xDAWN+LDA, trained", lambda **how: _trained(speller, XdawnLda.fit, XdawnLda, how)
 
 
-def _trained(speller: Speller, most: int, train: Any, decoder_class: Any) -> list[OfflineRun]:
+def _prior_of(others: Sequence[Speller], speller: Speller) -> Model | None:
+    """Other recordings' templates as a model; only those that share a lead with this one and with
+    each other are of use."""
+    templates = []
+    for other in others:
+        features = features_of(other.recording)
+        if set(features.lead_names) & set(features_of(speller.recording).lead_names):
+            difference = mean_difference(flashes_of(other, features), features.n_features)
+            templates.append((features.lead_names, difference.reshape(len(features.offsets), -1)))
+    common = set.intersection(*(set(names) for names, _ in templates)) if templates else set()
+    return pack(templates, Layout.of(speller.groups)) if common else None
+
+
+def _trained(
+    speller: Speller, train: Any, decoder_class: Any, how: dict[str, Any]
+) -> list[OfflineRun]:
     """Each letter by a decoder that was trained on the run's other letters."""
     outcomes = []
-    numbers = range(_n_letters(speller))
+    numbers = range(n_letters(speller))
     for left_out in numbers:
-        others = _letters_only(speller, [k for k in numbers if k != left_out])
-        model = train([others], seed=0, progress=lambda _: None, groups=speller.groups)
-        decoder = decoder_class(model=model, groups=speller.groups, max_sequences=most)
-        outcomes.append(run_offline("erp", decoder, [_letters_only(speller, [left_out])]))
+        rest = letters_only(speller, [k for k in numbers if k != left_out])
+        model = train([rest], seed=0, progress=lambda _: None, groups=speller.groups)
+        decoder = decoder_class(model=model, groups=speller.groups, **how)
+        outcomes.append(run_offline("erp", decoder, [letters_only(speller, [left_out])]))
     return outcomes
 
 
-def _most_sequences(speller: Speller) -> int:
-    codes = [code for _, code in speller.recording.blocks[0].triggers]
-    return max(1, codes.count(SEQUENCE_END) // max(1, _n_letters(speller)))
+def _score_row(speller: Speller, method: str, spell: Spell) -> Row:
+    outcomes = spell()
+    verdicts = _verdicts(outcomes)
+    used = [n for outcome in outcomes for n in _sequences_used(outcome)]
+    right = sum(verdict.right[0] for verdict in verdicts)
+    return row_of(
+        verdicts,
+        score,
+        "letters",
+        data=f"letters of {speller.name}",
+        measure="bits/min (track score, at most 5 sequences)",
+        note=f"{right} of {len(verdicts)} right; sequences {' '.join(map(str, used))}",
+        **_common(method, outcomes),
+    )
+
+
+def _steps_row(speller: Speller, method: str, spell: Spell, steps: int) -> Row:
+    outcomes = spell(max_sequences=steps, early=False)
+    return row_of(
+        [verdict.right[0] for verdict in _verdicts(outcomes)],
+        mean,
+        "letters",
+        data=f"letters of {speller.name}",
+        measure=f"letters right after {steps} sequences",
+        **_common(method, outcomes),
+    )
+
+
+def _common(method: str, outcomes: Sequence[OfflineRun]) -> dict[str, Any]:
+    return {
+        "track": "erp",
+        "method": method,
+        "ours": method.startswith("erp-umm"),
+        "compute_s": np.concatenate([outcome.compute_s for outcome in outcomes]),
+    }
+
+
+def _verdicts(outcomes: Iterable[OfflineRun]) -> list[Verdict]:
+    return [verdict for outcome in outcomes for verdict in outcome.run.verdicts()]
 
 
 def _sequences_used(outcome: OfflineRun) -> Iterator[int]:
@@ -108,64 +160,14 @@ def _sequences_used(outcome: OfflineRun) -> Iterator[int]:
             yield ended
 
 
-def _n_letters(speller: Speller) -> int:
-    return sum(code in TARGETS for _, code in speller.recording.blocks[0].triggers)
-
-
-def _letters_only(speller: Speller, kept_letters: Sequence[int]) -> Recording:
-    """The same signal with the triggers of some letters only."""
-    number = -1
-    kept = []
-    for place, code in speller.recording.blocks[0].triggers:
-        number += code in TARGETS
-        if number < 0 or number in kept_letters:
-            kept.append((place, code))
-    block = ArrayBlock(
-        speller.recording.blocks[0].read(0, speller.recording.blocks[0].n_samples), tuple(kept)
-    )
-    return Recording(
-        speller.recording.subject, speller.recording.rate, speller.recording.leads, [block]
-    )
-
-
-def _letters_row(
-    speller: Speller, most: int, method: str, ours: bool, outcomes: Sequence[OfflineRun]
-) -> Row:
-    right = [v.right[0] for outcome in outcomes for v in outcome.run.verdicts()]
-    used = [n for outcome in outcomes for n in _sequences_used(outcome)]
-    compute_ms = 1e3 * np.concatenate([outcome.compute_s for outcome in outcomes])
-    low, high = bootstrap(right, _share)
-    return Row(
-        track="erp",
-        data=f"6x6 {speller.name}, at most {most} sequences",
-        method=method,
-        ours=ours,
-        measure="letters right",
-        score=_share(right),
-        low=low,
-        high=high,
-        spread="95 % bootstrap over letters",
-        n=len(right),
-        mean_ms=float(compute_ms.mean()),
-        worst_ms=float(compute_ms.max()),
-        note=f"sequences {' '.join(map(str, used))}, mean {np.mean(used):.1f}; "
-        f"{score([v for o in outcomes for v in o.run.verdicts()]):.1f} bits/min by the track",
-    )
-
-
-def _share(right: Sequence[bool]) -> float:
-    return float(np.mean(right))
-
-
 def flash_auc(speller: Speller) -> list[Row]:
     """How well single flashes are told apart."""
     features = features_of(speller.recording)
-    told = list(_flashes(speller, features))
+    told = list(flashes_of(speller, features))
     labels = np.array([target for target, _ in told])
     vectors = np.array([vector for _, vector in told])
     half = len(labels) // 2
-    n_leads = len(features.places)
-    reference, _, _ = xdawn_lda(vectors[:half], labels[:half], n_leads)
+    reference, _, _ = xdawn_lda(vectors[:half], labels[:half], len(features.places))
     ours = template_weights(vectors[:half], labels[:half], speller)
     return [
         _auc_row(speller, name, weights is ours, labels[half:], vectors[half:] @ weights)
@@ -176,7 +178,7 @@ def flash_auc(speller: Speller) -> list[Row]:
 def template_weights(vectors: Array, labels: NDArray[np.bool_], speller: Speller) -> Array:
     """Our matched filter as it stands after the first half: whitened by the noise up to there."""
     features = features_of(speller.recording)
-    for number, _ in enumerate(_flashes(speller, features), start=1):
+    for number, _ in enumerate(flashes_of(speller, features), start=1):
         if number == len(labels):
             break
     whitener = features.whitener()
@@ -185,46 +187,27 @@ def template_weights(vectors: Array, labels: NDArray[np.bool_], speller: Speller
     return weights
 
 
-def _flashes(speller: Speller, features: FlashFeatures[int]) -> "Sequence[tuple[bool, Array]]":
-    if speller.groups is not None:
-        return list(labelled_flashes(speller.recording, features, Layout(speller.groups)))
-    return _marked_flashes(speller.recording, features)
-
-
-def _marked_flashes(
-    recording: Recording, features: FlashFeatures[int]
-) -> "Sequence[tuple[bool, Array]]":
-    """Triggers 1 non-target, 2 target."""
-    found: list[tuple[bool, Array]] = []
-    for packet in recording.packets(round(recording.rate)):
-        done, tag = 0, None
-        for offset, code in packet.triggers:
-            found += [(bool(t), v) for t, v in features.feed(packet.samples[done:offset], tag)]
-            done, tag = offset, code - 1 if code in (1, 2) else None
-        found += [(bool(t), v) for t, v in features.feed(packet.samples[done:], tag)]
-    return found
-
-
 def _auc_row(
     speller: Speller, method: str, ours: bool, labels: NDArray[np.bool_], scores: Array
 ) -> Row:
-    pairs = list(zip(labels.tolist(), scores.tolist(), strict=True))
-    low, high = bootstrap(pairs, _auc)
-    return Row(
+    return row_of(
+        list(zip(labels.tolist(), scores.tolist(), strict=True)),
+        _auc,
+        "flashes",
         track="erp",
         data=f"flashes of {speller.name}",
         method=method,
         ours=ours,
         measure="AUC",
-        score=_auc(pairs),
-        low=low,
-        high=high,
-        spread="95 % bootstrap over flashes",
-        n=len(pairs),
         note="first half trains, second half tests",
     )
 
 
 def _auc(pairs: Sequence[tuple[bool, float]]) -> float:
-    labels, scores = zip(*pairs, strict=True)
-    return float(roc_auc_score(labels, scores))
+    """The share of (target, other) pairs in the right order; no score where one kind was not drawn."""
+    labels, scores = (np.array(column) for column in zip(*pairs, strict=True))
+    targets, others = int(labels.sum()), int((~labels).sum())
+    if not targets or not others:
+        return float("nan")
+    above = float(rankdata(scores)[labels].sum()) - targets * (targets + 1) / 2
+    return above / (targets * others)

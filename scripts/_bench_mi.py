@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _bench_row import Row
-from _bench_stats import bootstrap
+from _bench_files import read_each
+from _bench_row import Row, row_of
 
 from bci_stream.packet import Lead
 from decoders import mi_training
@@ -35,10 +35,15 @@ SEGMENT_TIMES_S = (0, 2, 3)
 def run(data_dir: Path) -> list[Row]:
     """Rows for every subject with all three pairs of runs in data_dir/mi."""
     rows: list[Row] = []
-    for subject in subjects(data_dir / "mi"):
-        sessions = [session(data_dir / "mi", subject, pair) for pair in PAIRS]
-        rows += [_row(subject, method, sessions) for method in METHODS]
+    people = [data_dir / "mi" / subject for subject in subjects(data_dir / "mi")]
+    for sessions in read_each(people, sessions_of):
+        rows += [_row(sessions[0].subject, method, sessions) for method in METHODS]
     return rows
+
+
+def sessions_of(person: Path) -> list[Recording]:
+    """person: folder and name, with which the names of the runs' files begin."""
+    return [session(person.parent, person.name, pair) for pair in PAIRS]
 
 
 def subjects(folder: Path) -> list[str]:
@@ -82,21 +87,16 @@ def _row(subject: str, method: str, sessions: Sequence[Recording]) -> Row:
         model: Model = fit(training, seed=0, progress=lambda _: None)
         outcomes.append(run_offline("mi", decoder_class(model=model), [sessions[left_out]]))
     verdicts = [verdict for outcome in outcomes for verdict in outcome.run.verdicts()]
-    compute_ms = 1e3 * np.concatenate([outcome.compute_s for outcome in outcomes])
-    low, high = bootstrap(verdicts, score)
-    return Row(
+    return row_of(
+        verdicts,
+        score,
+        "trials",
         track="mi",
         data=f"EEGMMIDB {subject}",
         method=method,
         ours=ours,
         measure="bits/min",
-        score=score(verdicts),
-        low=low,
-        high=high,
-        spread="95 % bootstrap over trials",
-        n=len(verdicts),
-        mean_ms=float(compute_ms.mean()),
-        worst_ms=float(compute_ms.max()),
+        compute_s=np.concatenate([outcome.compute_s for outcome in outcomes]).tolist(),
         note="right at 2, 3, 4 s: " + ", ".join(f"{p:.2f}" for p in _shares(verdicts)),
     )
 

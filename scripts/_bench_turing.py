@@ -9,16 +9,17 @@ right answers when every method must answer at the same moment.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import mne
 import numpy as np
-from _bench_row import Row
-from _bench_stats import bootstrap
+from _bench_files import NotThisLayoutError, read_each
+from _bench_row import Row, mean, row_of
 from numpy.typing import NDArray
 
 from bci_stream.packet import Lead
 from decoders.decoder import Decoder
-from decoders.offline import OfflineRun, packet_samples_of, run_offline, track_of
+from decoders.offline import OfflineRun, run_offline, track_of
 from decoders.references_b import CanonicalCorrelation, Recited
 from decoders.turing import TuringDecoder
 from replay.recording import ArrayBlock, Recording
@@ -30,6 +31,7 @@ BEHAVIOUR_OF_TASK = {3: 1, 4: 4, 5: 5, IDLE: 1}
 TASKS = dict.fromkeys(BEHAVIOUR_OF_TASK.values(), (3, 4, 5, IDLE))
 """The track has no behaviour that allows all of these, so the codes take one that allows the task;
 the decoder is told that each allows all, and so learns nothing from them."""
+CODES = {8 * behaviour + task for task, behaviour in BEHAVIOUR_OF_TASK.items()}
 WINDOWS_S = (2.0, 3.0, 4.96)
 OURS = "turing-phase"
 
@@ -50,8 +52,8 @@ class Told:
 
 def run(data_dir: Path) -> list[Row]:
     """Rows of everybody who stands in data_dir/ssvep."""
-    people = [read_person(folder) for folder in sorted((data_dir / "ssvep").glob("*"))]
-    people = [person for person in people if person.blocks]
+    folders = [path for path in sorted((data_dir / "ssvep").glob("*")) if path.is_dir()]
+    people = list(read_each(folders, read_person))
     if not people:
         return []
     methods = {
@@ -60,7 +62,8 @@ def run(data_dir: Path) -> list[Row]:
         "FBCCA": [_correlated(person, bands=3) for person in people],
     }
     rows = [_score_row(name, told) for name, told in methods.items() if name == OURS]
-    rows += [_best_window_row(name, told) for name, told in methods.items() if name != OURS]
+    if len(people) > 1:  # a reference's threshold for rest needs other people
+        rows += [_best_window_row(name, told) for name, told in methods.items() if name != OURS]
     for window_s in WINDOWS_S:
         rows += [_accuracy_row(name, told, window_s) for name, told in methods.items()]
     return rows
@@ -81,6 +84,8 @@ def read_person(folder: Path) -> Recording:
         leads = tuple(Lead(name) for name in raw.ch_names)
         signal = np.asarray(raw.get_data().T * 1e6, dtype=np.float32)
         blocks.append(ArrayBlock(signal, _triggers(events, raw.first_samp)))
+    if not any(code in CODES for block in blocks for _, code in block.triggers):
+        raise NotThisLayoutError("no *_raw.fif with a *-eve.fif of events 1-4 beside it")
     return Recording(folder.name, rate, leads, blocks)
 
 
@@ -92,7 +97,7 @@ def _triggers(events: NDArray[np.int64], first: int) -> tuple[tuple[int, int], .
 
 def _ours(person: Recording) -> Told:
     at: dict[float, list[int]] = {window: [] for window in WINDOWS_S}
-    packet_samples = packet_samples_of(track_of("turing"), person.rate)
+    packet_samples = track_of("turing").packet_samples_at(person.rate)
 
     def watch(tasks: Sequence[int], path: NDArray[np.float64]) -> None:
         flicker = [number for number, task in enumerate(tasks) if task != IDLE]
@@ -158,51 +163,39 @@ def _rest_below(others: list[Told], window_s: float) -> float:
 
 
 def _scored(name: str, scores: list[float], told: list[Told], note: str) -> Row:
-    low, high = bootstrap(scores, _mean)
-    return Row(
-        track="turing",
-        data=f"SSVEP, {len(told)} people",
-        method=name,
-        ours=name == OURS,
+    return row_of(
+        scores,
+        mean,
+        "people",
         measure="track score, 3 frequencies + rest",
-        score=float(np.mean(scores)),
-        low=low,
-        high=high,
-        spread="95 % bootstrap over people",
         n=sum(len(one.truth) for one in told),
         note=f"{note}; a block with less than 80 % right scores 0",
-        **_times(told),
+        **_common(name, told),
     )
 
 
 def _accuracy_row(name: str, told: list[Told], window_s: float) -> Row:
-    shares = [_share_right(one, window_s) for one in told]
-    low, high = bootstrap(shares, _mean)
-    return Row(
-        track="turing",
-        data=f"SSVEP, {len(told)} people",
-        method=name,
-        ours=name == OURS,
+    return row_of(
+        [_share_right(one, window_s) for one in told],
+        mean,
+        "people",
         measure=f"right of 3 frequencies at {window_s} s",
-        score=float(np.mean(shares)),
-        low=low,
-        high=high,
-        spread="95 % bootstrap over people",
         n=sum(label != IDLE for one in told for label in one.truth),
         note="rests left out; all methods choose among the frequencies",
-        **_times(told),
+        **_common(name, told),
     )
+
+
+def _common(name: str, told: list[Told]) -> dict[str, Any]:
+    return {
+        "track": "turing",
+        "data": f"SSVEP, {len(told)} people",
+        "method": name,
+        "ours": name == OURS,
+        "compute_s": np.concatenate([one.outcome.compute_s for one in told]),
+    }
 
 
 def _share_right(told: Told, window_s: float) -> float:
     pairs = zip(told.truth, told.at[window_s], strict=True)
     return float(np.mean([said == true for true, said in pairs if true != IDLE]))
-
-
-def _mean(values: Sequence[float]) -> float:
-    return float(np.mean(values))
-
-
-def _times(told: list[Told]) -> dict[str, float]:
-    compute_s = np.concatenate([one.outcome.compute_s for one in told])
-    return {"mean_ms": 1e3 * float(compute_s.mean()), "worst_ms": 1e3 * float(compute_s.max())}

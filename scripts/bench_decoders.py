@@ -3,13 +3,15 @@
     python scripts/bench_decoders.py [--track T]... [--json FILE]
 
 Takes whatever recordings of the known layouts stand in $BCI_DATA (default ../shared/data); what is not
-there is named and skipped. Every figure of docs/decoders.md comes from here.
+there, or can't be read, is named and skipped. Each track prints as it ends. Every figure of
+docs/decoders.md comes from here.
 """
 
 import json
 import os
 import sys
-from dataclasses import asdict
+import time
+from dataclasses import asdict, fields
 from importlib import import_module
 from pathlib import Path
 
@@ -18,7 +20,8 @@ for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
 
 import click  # noqa: E402 - BLAS reads its variables when numpy is first imported
-from _bench_row import Row  # noqa: E402
+from _bench_row import HIDDEN, Row  # noqa: E402
+from _bench_verdict import Verdict, verdicts  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
@@ -41,23 +44,38 @@ def main(tracks: tuple[str, ...], json_path: Path | None) -> None:
     data_dir = Path(os.environ.get("BCI_DATA", DEFAULT_DATA))
     console = Console(width=int(os.environ.get("COLUMNS", "150")))
     rows: list[Row] = []
+    failed = False
     for track in tracks or tuple(BENCHES):
-        module, folder = BENCHES[track]
-        if not (data_dir / folder).is_dir():
-            console.print(f"{track}: skipped, there is no {data_dir / folder}; set BCI_DATA")
-            continue
-        found: list[Row] = import_module(module).run(data_dir)
-        if not found:
-            console.print(f"{track}: skipped, no recording of its layout in {data_dir / folder}")
-            continue
-        console.print(table(track, found))
-        for line in verdicts(found):
-            console.print(line)
-        rows += found
+        try:
+            rows += run_track(track, data_dir, console)
+        except Exception as error:  # noqa: BLE001 - the other tracks go on
+            failed = True
+            console.print(f"{track}: FAILED, {type(error).__name__}: {error}", markup=False)
     if json_path is not None:
-        json_path.write_text(json.dumps([asdict(row) for row in rows], indent=1))
-    if not rows:
+        found = [_plain(verdict) for verdict in verdicts(rows)]
+        whole = {"rows": [_shown(row) for row in rows], "verdicts": found}
+        json_path.write_text(json.dumps(whole, indent=1))
+    if failed or not rows:
         raise SystemExit(1)
+
+
+def run_track(track: str, data_dir: Path, console: Console) -> list[Row]:
+    """One track's rows, printed as they are known."""
+    module, folder = BENCHES[track]
+    if not (data_dir / folder).is_dir():
+        console.print(f"{track}: skipped, there is no {data_dir / folder}; set BCI_DATA")
+        return []
+    begun = time.monotonic()
+    rows: list[Row] = import_module(module).run(data_dir)
+    if not rows:
+        console.print(f"{track}: skipped, no recording of its layout in {data_dir / folder}")
+        return []
+    console.print(table(track, rows))
+    for verdict in verdicts(rows):
+        console.print(str(verdict), markup=False)
+    load = " ".join(f"{load:.1f}" for load in os.getloadavg())
+    console.print(f"{track}: took {time.monotonic() - begun:.0f} s, load {load}\n")
+    return rows
 
 
 def table(track: str, rows: list[Row]) -> Table:
@@ -76,16 +94,12 @@ def table(track: str, rows: list[Row]) -> Table:
     return shown
 
 
-def verdicts(rows: list[Row]) -> list[str]:
-    """For each of our rows and each reference on the same data and measure: which is ahead."""
-    lines = []
-    for ours in (row for row in rows if row.ours):
-        for other in rows:
-            if not other.ours and (other.data, other.measure) == (ours.data, ours.measure):
-                word = "ahead of" if ours.score > other.score else "level with"
-                word = "BEHIND" if ours.score < other.score else word
-                lines.append(f"{ours.data}: {ours.method} is {word} {other.method}")
-    return lines
+def _shown(row: Row) -> dict[str, object]:
+    return {f.name: getattr(row, f.name) for f in fields(row) if f.name not in HIDDEN}
+
+
+def _plain(verdict: Verdict) -> dict[str, object]:
+    return {**asdict(verdict), "word": verdict.word}
 
 
 if __name__ == "__main__":

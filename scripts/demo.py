@@ -8,6 +8,7 @@ import os
 import secrets
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -53,7 +54,7 @@ def main() -> None:
     begun = time.monotonic()
     stop = stop_on_signals()
     contest_file = write_contest_file()
-    models = train_all(console)
+    models = train_all(console, stop)
     entries = [
         Entry(decoder, track, (TEST[track],), arguments(decoder, models.get(track)))
         for track, ours in DECODERS.items()
@@ -86,22 +87,28 @@ def arguments(decoder: str, model: Path | None) -> tuple[str, ...]:
     return ("--decoder", decoder, *trained)
 
 
-def train_all(console: Console) -> dict[str, Path]:
+def train_all(console: Console, stop: threading.Event) -> dict[str, Path]:
     """Each in a process of its own, two at a time: training is what takes the longest."""
     models = {track: FOLDER / f"{track}.model.npz" for track in TRAINING}
-    waiting = [track for track, model in models.items() if not model.exists()]
+    waiting = list(models)
     running: dict[str, subprocess.Popen[bytes]] = {}
-    with console.status("") as status:
-        while waiting or running:
-            while waiting and len(running) < max(1, min(2, os.cpu_count() or 1)):
-                track = waiting.pop(0)
-                running[track] = start_training(track, models[track])
-            status.update(f"training on synthetic recordings: {', '.join(running)}")
-            for track, process in list(running.items()):
-                if process.poll() is not None:
-                    del running[track]
-                    finish_training(track, process.returncode, console)
-            time.sleep(0.1)
+    try:
+        with console.status("") as status:
+            while (waiting or running) and not stop.wait(0.1):
+                while waiting and len(running) < max(1, min(2, os.cpu_count() or 1)):
+                    track = waiting.pop(0)
+                    running[track] = start_training(track, models[track])
+                status.update(f"training on synthetic recordings: {', '.join(running)}")
+                for track, process in list(running.items()):
+                    if process.poll() is not None:
+                        del running[track]
+                        finish_training(track, process.returncode, console)
+    finally:
+        for process in running.values():
+            process.terminate()
+            process.wait()
+    if stop.is_set():
+        sys.exit("the demo was stopped")
     return models
 
 

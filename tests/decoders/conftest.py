@@ -1,11 +1,13 @@
 """Small made-up sessions with a known answer: quick to stream, and hard enough to need a decoder."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from bci_stream.packet import Lead
+from decoders.model import Model
 from replay.recording import ArrayBlock, Recording
 from tracks.erp import CHARACTERS, FIRST_TARGET, GROUPS
 
@@ -102,3 +104,31 @@ def erp_session() -> ErpMaker:
 @pytest.fixture(scope="session")
 def mi_session() -> MiMaker:
     return make_mi
+
+
+def spoilt(model: Model) -> Iterator[tuple[str, Model]]:
+    """A model file's content with one thing wrong, in every way: (what, model)."""
+    for name, value in model.arrays.items():
+        kept = {other: array for other, array in model.arrays.items() if other != name}
+        numbers = value.astype(np.float64)
+        wrongs = {
+            "missing": None,
+            "flat": np.append(numbers.ravel(), 0.0),
+            "empty": numbers[:0],
+            "no number": np.full_like(numbers, np.nan),
+            "text": value.astype(str),
+            "complex": value + 1j,
+        }
+        for what, wrong in wrongs.items():
+            arrays = kept if wrong is None else {**kept, name: wrong}
+            yield f"array {name} {what}", replace(model, arrays=arrays)
+    for name in model.settings:
+        left = {other: value for other, value in model.settings.items() if other != name}
+        yield f"setting {name} missing", replace(model, settings=left)
+        for wrong in (None, 3, "C3", [], [3], [None], ["X", "X"], {"a": 1}, [["C3"]]):
+            yield f"setting {name} = {wrong!r}", replace(model, settings={**left, name: wrong})
+
+
+@pytest.fixture(scope="session")
+def spoilt_models() -> Callable[[Model], Iterator[tuple[str, Model]]]:
+    return spoilt

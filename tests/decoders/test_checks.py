@@ -11,7 +11,7 @@ from decoders.mi import MiDecoder
 from decoders.mi_training import fit
 from decoders.references import CspLda, Mdm, TangentSpaceLr
 from decoders.registry import DECODERS, load
-from tracks import TRACKS
+from tracks.registry import TRACKS
 
 UNTRAINED = sorted(set(DECODERS) - {"erp-xdawn", "mi-csp", "mi-mdm", "mi-ts"})
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from bci_stream.errors import TruthError
 from bci_stream.packet import Lead, Packet, SignalInfo
+from decoders.checks import check
 from decoders.ecog import EcogDecoder, fit
 from decoders.ecog_features import FEATURES_A_LEAD, EcogFeatures, slow_features
 from decoders.kalman import Kalman
@@ -175,9 +176,17 @@ def test_power_features_follow_power_and_slow_ones_do_not() -> None:
     assert (rows[1] - rows[0])[powers] == pytest.approx(2.0, abs=0.01)
 
 
-def test_a_damaged_model_is_refused() -> None:
-    with pytest.raises(ModelError, match="names no subject"):
-        EcogDecoder(model=Model("ecog", "ecog-ridge", {}, {}))
+def test_a_model_with_anything_wrong_is_refused_at_once(model: Model, spoilt_models) -> None:
+    """None may fail later, in the middle of a run."""
+    for name, wrong in spoilt_models(model):
+        with pytest.raises(ModelError, match="Train it again"):
+            pytest.fail(f"taken: {name}, {EcogDecoder(model=wrong)}")
+
+
+@pytest.mark.parametrize("subject", ["A", "stranger"])
+def test_trained_it_keeps_the_laws(model: Model, subject: str) -> None:
+    laws = check("ecog", lambda: EcogDecoder(model=model), walk(subject, 6, 7))
+    assert [f"{law.name}: {law.detail}" for law in laws if not law.ok] == []
 
 
 def test_rows_wait_until_a_packet_completes_one() -> None:

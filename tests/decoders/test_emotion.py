@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from bci_stream.errors import TruthError
 from bci_stream.packet import Lead, Packet, SignalInfo
 from decoders.affect_features import BANDS_HZ, AffectFeatures
+from decoders.checks import check
 from decoders.emotion import NEUTRAL, EmotionDecoder
 from decoders.emotion_model import EmotionModel, standard_name
 from decoders.emotion_training import fit
@@ -102,10 +103,16 @@ def test_training_needs_all_nine_classes() -> None:
         fit([Recording("P1", 250.0, recording.leads, [cut])], seed=0, progress=lambda _: None)
 
 
-def test_a_damaged_model_is_refused() -> None:
-    arrays = {name: np.zeros(3) for name in ("mean", "sd", "bias")} | {"weights": np.zeros((9, 3))}
-    with pytest.raises(ModelError, match="weights of shape"):
-        EmotionDecoder(model=Model("emotion", "emotion-de", arrays, {"leads": ["F3", "F4"]}))
+def test_a_model_with_anything_wrong_is_refused_at_once(model: Model, spoilt_models) -> None:
+    """None may fail later, in the middle of a run."""
+    for name, wrong in spoilt_models(model):
+        with pytest.raises(ModelError, match="Train it again"):
+            pytest.fail(f"taken: {name}, {EmotionDecoder(model=wrong)}")
+
+
+def test_trained_it_keeps_the_laws(model: Model) -> None:
+    laws = check("emotion", lambda: EmotionDecoder(model=model), person(20, clip_s=4))
+    assert [f"{law.name}: {law.detail}" for law in laws if not law.ok] == []
 
 
 def test_entropy_rises_by_the_logarithm_of_the_gain() -> None:

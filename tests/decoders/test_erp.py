@@ -7,6 +7,7 @@ import pytest
 
 from bci_stream.packet import Lead, SignalInfo
 from decoders import erp_training
+from decoders.checks import check
 from decoders.erp import ErpDecoder
 from decoders.erp_reference import XdawnLda
 from decoders.flashes import FlashFeatures, choose_leads
@@ -69,6 +70,21 @@ def test_what_one_subject_showed_helps_the_next(erp_session) -> None:
     after = run_offline("erp", ErpDecoder(), [first, weak]).result["sessions"][1]["score"]
     alone = run_offline("erp", ErpDecoder(), [weak]).score
     assert after > alone
+
+
+def test_without_early_stopping_every_report_waits_for_the_last_sequence(erp_session) -> None:
+    outcome = run_offline(
+        "erp", ErpDecoder(max_sequences=3, early=False), [erp_session(text="HELLO")]
+    )
+    assert {v.answers[0].when for v in outcome.run.verdicts()} == {3}
+
+
+def test_with_others_template_it_keeps_the_laws(erp_session) -> None:
+    model = erp_training.fit([erp_session(text="AB")], seed=0, progress=quiet)
+    session = erp_session(text="CD", seed=2)
+    laws = list(check("erp", lambda: ErpDecoder(model=model), session))
+    assert [law for law in laws if not law.ok] == []
+    assert len(laws) >= 8
 
 
 def test_a_model_survives_its_file(erp_session, tmp_path: Path) -> None:

@@ -43,6 +43,20 @@ def test_a_gain_that_changed_since_training_is_recentred(mi_session, model: Mode
     assert max(shares(run_offline("mi", MiDecoder(model=model), [louder]))) >= 0.8
 
 
+def test_a_subjects_next_session_goes_on_from_its_last(mi_session, model: Model) -> None:
+    """Two recordings of one person are re-centred as one of two blocks; another person's are not."""
+    whole = mi_session(blocks=2, trials=4, seed=2, gain=3.0)
+    parts = [replace(whole, blocks=[block]) for block in whole.blocks]
+    other = replace(parts[1], subject="S2")
+
+    def said(*sessions: Recording) -> list[object]:
+        events = run_offline("mi", MiDecoder(model=model), sessions).events
+        return [event["result"] for event in events if event["kind"] == "report"]
+
+    assert said(*parts) == said(whole)
+    assert said(parts[0], other)[12:] == said(other)
+
+
 @pytest.mark.parametrize("value", [0.0, np.nan])
 def test_dead_leads_cost_little(mi_session, model: Model, value: float) -> None:
     session = mi_session(blocks=1, trials=18, seed=2)
@@ -138,3 +152,22 @@ def test_reports_are_valid_wherever_the_trigger_falls(
 def test_windows_are_as_long_as_the_rules_allow() -> None:
     windows = Windows.of(SignalInfo("mi", "S", 1000.0, (), 40))
     assert windows.ends == (2000, 3000, 3961)
+
+
+def test_a_model_with_anything_wrong_is_refused_at_once(model: Model, spoilt_models) -> None:
+    """None may fail later, in the middle of a run; `bands_hz` is there for people to read."""
+    for name, wrong in spoilt_models(model):
+        if name.startswith("setting bands_hz"):
+            continue
+        with pytest.raises(ModelError, match="Train it again"):
+            pytest.fail(f"taken: {name}, {MiDecoder(model=wrong)}")
+
+
+@pytest.mark.parametrize("reference", [CspLda, Mdm, TangentSpaceLr])
+def test_a_references_model_with_anything_wrong_is_refused_at_once(
+    mi_session, spoilt_models, reference
+) -> None:
+    trained = reference.fit([mi_session(blocks=1, seed=1)], seed=0, progress=quiet)
+    for name, wrong in spoilt_models(trained):
+        with pytest.raises(ModelError, match="Train it again"):
+            pytest.fail(f"taken: {name}, {reference(model=wrong)}")

@@ -1,5 +1,6 @@
 """A model file gives back what was saved, and anything else is refused by its name."""
 
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -60,6 +61,28 @@ def test_pickled_objects_are_never_saved_or_loaded(tmp_path: Path) -> None:
         save_model(
             Model("mi", "x", {"a": np.array([object()], dtype=object)}), tmp_path / "b.model"
         )
+
+
+def test_an_encrypted_archive_is_refused(path: Path) -> None:
+    """zipfile says this with a RuntimeError."""
+    whole = bytearray(path.read_bytes())
+    for signature, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        place = whole.find(signature)
+        while place >= 0:
+            whole[place + flags] |= 1
+            place = whole.find(signature, place + 1)
+    path.write_bytes(bytes(whole))
+    with pytest.raises(ModelError, match=r"a\.model"):
+        load_model(path)
+
+
+def test_a_header_that_promises_more_than_there_is_is_refused(tmp_path: Path) -> None:
+    huge = b"\x93NUMPY\x01\x00\x76\x00{'descr': '<f8', 'fortran_order': False, 'shape': (%d,), }"
+    member = (huge % 10**14).ljust(127) + b"\n"
+    with zipfile.ZipFile(tmp_path / "x.model", "w") as archive:
+        archive.writestr("header.npy", member)
+    with pytest.raises(ModelError, match=r"x\.model"):
+        load_model(tmp_path / "x.model")
 
 
 @pytest.mark.parametrize("content", [b"", b"hello", b"PK\x03\x04 not really a zip"])

@@ -25,7 +25,7 @@ def test_single_flashes_of_real_people_are_told_apart(bench) -> None:
     paths = sorted((DATA / "p300").glob("*.npz"))
     assert paths
     for path in paths:
-        rows = bench.flash_auc(bench.read(path))
+        rows = bench.flash_auc(bench.read_speller(path))
         ours = next(row for row in rows if row.ours)
         assert ours.low > 0.5, path.name
         assert ours.n > 100

@@ -5,8 +5,17 @@ from pathlib import Path
 import pytest
 
 from decoders.model import Model, ModelError, save_model
-from decoders.registry import DECODERS, DEFAULTS, DecoderError, default_of, find_class, load, names
-from tracks import TRACKS
+from decoders.registry import (
+    DECODERS,
+    DEFAULTS,
+    DecoderError,
+    default_of,
+    find_class,
+    load,
+    names,
+    notice_of,
+)
+from tracks.registry import TRACKS
 
 NEED_A_MODEL = {"erp-xdawn", "mi-csp", "mi-mdm", "mi-ts"}
 
@@ -22,6 +31,12 @@ def test_every_name_leads_to_a_decoder(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(set(DECODERS) - NEED_A_MODEL))
 def test_most_need_no_model(name: str) -> None:
     load(name, DECODERS[name].track, seed=3)
+
+
+@pytest.mark.parametrize("track", ["mi", "emotion", "ecog"])
+def test_a_decoder_without_its_model_says_that_it_is_a_fallback(track: str) -> None:
+    assert f"bci-decode train --track {track}" in notice_of(load(None, track))
+    assert notice_of(load(f"{track}-chance", track)) == ""
 
 
 @pytest.mark.parametrize("track", sorted(TRACKS))

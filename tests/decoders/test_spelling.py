@@ -63,6 +63,24 @@ def test_a_prior_spells_the_first_character_better() -> None:
     assert np.mean(results[True]) > np.mean(results[False]) + 0.2
 
 
+def test_a_misleading_prior_is_given_up() -> None:
+    """Others' template may have nothing to do with this person, or be in other units."""
+    rng = np.random.default_rng(4)
+    template, wrong = np.zeros(D), np.zeros(D)
+    template[:3] = np.sqrt(1.5)
+    wrong[10:] = 50.0
+    right: dict[bool, list[bool]] = {}
+    for misled in (True, False):
+        spelling = Spelling(LAYOUT, D, wrong if misled else None, 3.0)
+        meant = rng.integers(36, size=10)
+        found = [spell(spelling, int(m), template, rng) for m in meant]
+        right[misled] = [
+            int(f.probabilities.argmax()) == m for f, m in zip(found, meant, strict=True)
+        ]
+    assert np.mean(right[True][2:]) >= np.mean(right[False][2:]) - 0.2
+    assert np.mean(right[True][2:]) >= 0.7
+
+
 def test_memory_is_bounded() -> None:
     rng = np.random.default_rng(3)
     spelling = Spelling(LAYOUT, D)

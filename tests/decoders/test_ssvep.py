@@ -162,3 +162,11 @@ def test_a_window_that_has_not_begun_says_nothing() -> None:
     model.adopt(np.eye(2)[None, None])
     empty = Sample(np.zeros((1, 1, 1, 2), complex), np.ones((1, 1, 1)), np.zeros(1))
     assert model.log_odds(empty) == pytest.approx([0.0])
+
+
+def test_frequencies_near_each_other_are_measured_by_the_same_noise() -> None:
+    """Each by its own estimate, a strong response would be told apart by the estimates' errors."""
+    model = ResponseModel([15.4, 15.5, 15.7, 21.0], harmonics=1, onsets=1, n_leads=1)
+    pooled = model.pooled(np.array([1.0, 1.1, 1.2, 3.0]))
+    assert pooled == pytest.approx([1.1, 1.1, 1.1, 3.0])
+    assert len(set(pooled[:3].tolist())) == 1

@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 
 from bci_stream.errors import TruthError
 from bci_stream.packet import Lead, Packet, SignalInfo
+from decoders.checks import check
 from decoders.imagery import CLASSES, TIMES_S, ImageryEvidence, change, log_covariance
-from decoders.imagery_training import classifier_of, examples_of
+from decoders.imagery_training import Examples, _fit, classifier_of, examples_of
 from decoders.lead_groups import OCCIPITAL, SENSORIMOTOR, leads_over, plain_name
 from decoders.model import Model, ModelError
 from decoders.turing import TuringDecoder, fit
@@ -126,7 +127,8 @@ def test_a_behaviour_without_tasks_begins_no_trial() -> None:
     assert play(TuringDecoder(tasks_of_behaviour={2: (3, 4)}), x, [(9 * RATE, 1, 7)]) == []
 
 
-def test_imagery_is_learned_from_imagery_recordings() -> None:
+@pytest.fixture(scope="module")
+def model() -> Model:
     training = draw(30, seed=3, tasks=(1, 2))
     blocks = []
     for k in range(3):
@@ -134,12 +136,43 @@ def test_imagery_is_learned_from_imagery_recordings() -> None:
         coded = tuple((at, 8 * b + t) for at, b, t in part)
         blocks.append(ArrayBlock(signal(part, 140, seed=k), coded))
     recording = Recording("S01", float(RATE), LEADS, blocks)
-    model = fit([recording], seed=0, progress=lambda _: None)
+    return fit([recording], seed=0, progress=lambda _: None)
+
+
+def test_imagery_is_learned_from_imagery_recordings(model: Model) -> None:
     test = draw(6, seed=8, tasks=(1, 2))
     said = play(TuringDecoder(model=model), signal(test, 84, seed=9), test)
     right = [task == truth for (_, _, truth), (_, task) in zip(test, said, strict=True)]
     assert np.mean(right) >= 0.8
     assert classifier_of(model, "a stranger").leads == ("C3", "CZ", "C4")
+
+
+def test_a_trained_decoder_keeps_the_laws(model: Model) -> None:
+    trials = draw(2, seed=6, tasks=(1, 2, 3, 4))
+    coded = tuple((at, 8 * b + t) for at, b, t in trials)
+    block = ArrayBlock(signal(trials, 34, seed=7), coded)
+    session = Recording("S01", float(RATE), LEADS, [block])
+    laws = list(check("turing", lambda: TuringDecoder(model=model), session))
+    assert [law for law in laws if not law.ok] == []
+    assert len(laws) >= 8
+
+
+def test_who_runs_it_without_a_model_is_told(model: Model) -> None:
+    assert "Train one" in TuringDecoder().notice
+    assert TuringDecoder(model=model).notice == ""
+
+
+def test_features_that_mean_nothing_do_not_drown_the_one_that_does() -> None:
+    """More features than trials: what suits blocks left out is a few main axes."""
+    rng = np.random.default_rng(0)
+    y = np.tile([0, 1, 2], 30)
+    x = rng.normal(0, 1, (90, len(TIMES_S), 120))
+    x[:, :, 0] += 4.0 * y[:, None]
+    weights, bias = _fit(Examples(x, y, np.repeat(np.arange(6), 15)))
+    new = rng.normal(0, 1, (90, 120))
+    new[:, 0] += 4.0 * y
+    for time in range(len(TIMES_S)):
+        assert np.mean((new @ weights[time].T + bias[time]).argmax(axis=1) == y) >= 0.75
 
 
 def test_training_without_imagery_says_what_is_missing() -> None:

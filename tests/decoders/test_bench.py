@@ -1,0 +1,116 @@
+"""The benchmark takes what stands in the folder, names what it skips, and claims no more than it saw."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+SCRIPTS = Path(__file__).parents[2] / "scripts"
+sys.path.insert(0, str(SCRIPTS))
+
+import _bench_erp as bench_erp  # noqa: E402 - scripts are no package
+import _bench_files as bench_files  # noqa: E402
+import _bench_row as bench_row  # noqa: E402
+import _bench_spellers as bench_spellers  # noqa: E402
+import _bench_stats as bench_stats  # noqa: E402
+import _bench_verdict as bench_verdict  # noqa: E402
+
+ROWS_AND_COLUMNS = (
+    *("ABCDEF", "GHIJKL", "MNOPQR", "STUVWX", "YZ1234", "56789_"),
+    *("AGMSY5", "BHNTZ6", "CIOU17", "DJPV28", "EKQW39", "FLRX4_"),
+)
+
+
+def row(method: str, units: list[float], ours: bool = False) -> bench_row.Row:
+    return bench_row.row_of(
+        units,
+        bench_row.mean,
+        "people",
+        track="erp",
+        data="D",
+        method=method,
+        ours=ours,
+        measure="M",
+    )
+
+
+def test_ahead_is_said_only_where_the_paired_interval_leaves_out_0() -> None:
+    hard = np.random.default_rng(0).normal(0, 10, 30)  # what makes a person hard is shared
+    rows = [
+        row("better", (hard + 1).tolist(), ours=True),
+        row("worse", (hard - 1).tolist(), ours=True),
+        row("same", (hard + np.tile([0.5, -0.5], 15)).tolist(), ours=True),
+        row("reference", hard.tolist()),
+    ]
+    found = list(bench_verdict.verdicts(rows))
+    assert [verdict.word for verdict in found] == ["ahead of", "BEHIND", "level with"]
+    assert found[0].difference == pytest.approx(1)
+    assert "over 30 pairs" in str(found[0])
+    assert rows[0].low < rows[3].high  # their own intervals overlap: only pairs tell them apart
+
+
+def test_with_two_units_nothing_is_claimed() -> None:
+    rows = [row("ours", [1.0, 1.0], ours=True), row("reference", [0.0, 0.0])]
+    (verdict,) = bench_verdict.verdicts(rows)
+    assert verdict.word == "too little to be compared with"
+    assert "no interval, 2 pairs" in str(verdict)
+
+
+def test_a_draw_without_a_score_is_left_out() -> None:
+    low, high = bench_stats.bootstrap([1.0, float("nan")], lambda units: float(np.mean(units)))
+    assert (low, high) == (1.0, 1.0)
+
+
+def write(path: Path, recording, groups: tuple[str, ...] | None) -> None:
+    block = recording.blocks[0]
+    codes = np.zeros(block.n_samples)
+    for place, code in block.triggers:
+        codes[place] = code
+    data = np.vstack([block.read(0, block.n_samples).T, codes])
+    names = np.array([*(lead.name for lead in recording.leads), "TRIGGER"])
+    extra = {} if groups is None else {"groups": np.array(groups)}
+    np.savez(path, data=data, rate=recording.rate, ch_names=names, **extra)
+
+
+def test_it_finds_spellers_of_any_name_and_skips_what_is_none(
+    tmp_path: Path, erp_session, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "p300"
+    folder.mkdir()
+    session = erp_session(text="T3O", groups=ROWS_AND_COLUMNS, seed=4)
+    write(folder / "anybody.npz", session, ROWS_AND_COLUMNS)
+    write(folder / "unlabelled.npz", session, None)
+    (folder / "damaged.npz").write_bytes(b"PK\x03\x04 not really")
+    np.savez(folder / "other.npz", x=np.zeros(3))
+    found = list(bench_files.read_each(sorted(folder.glob("*.npz")), bench_spellers.read_speller))
+    said = capsys.readouterr().err
+    assert [speller.name for speller in found] == ["anybody"]
+    assert "skipped p300/damaged.npz" in said
+    assert "skipped p300/other.npz: it has no ch_names, data, rate" in said
+    assert "skipped p300/unlabelled.npz: " in said
+
+
+def test_every_method_spells_the_letters_of_a_run(erp_session) -> None:
+    runs = [
+        bench_spellers.Speller(
+            f"p{seed}",
+            erp_session(text="T3", groups=ROWS_AND_COLUMNS, seed=seed, sequences=5),
+            ROWS_AND_COLUMNS,
+        )
+        for seed in (4, 5)
+    ]
+    rows = bench_erp.letters(runs[0], runs[1:])
+    assert {r.method for r in rows} == {
+        "erp-umm, no label",
+        "erp-umm, prior of 1 other recording(s)",
+        "erp-umm, trained",
+        "xDAWN+LDA, trained",
+    }
+    assert {r.data for r in rows} == {"letters of p4"}
+    assert {len(r.units) for r in rows} == {2}
+
+
+def test_auc_is_the_share_of_pairs_in_order() -> None:
+    assert bench_erp._auc([(True, 2.0), (False, 1.0), (False, 3.0), (True, 4.0)]) == 0.75
+    assert np.isnan(bench_erp._auc([(True, 2.0)]))

@@ -1,0 +1,51 @@
+"""Stacking heeds what foretells left-out trials, and no more than that."""
+
+import numpy as np
+import pytest
+from scipy.optimize import check_grad
+from scipy.special import log_softmax
+
+from decoders.mi_stacking import Learner, Trials, _loss, _weights, stack
+
+LEARNERS = (Learner(0, 1.0, 0.5), Learner(1, 1.0, 0.5))
+
+
+def made(informative: float, n: int = 30, sessions: int = 1) -> Trials:
+    """Band 0 shows the class by so much, band 1 is noise; two windows."""
+    chance = np.random.default_rng(0)
+    y = np.tile([1, 2, 3], n // 3)
+    x = chance.normal(size=(2, 2, n, 6))
+    x[0, :, np.arange(n), y - 1] += informative
+    return Trials(x, y, np.arange(n) * sessions // n)
+
+
+@pytest.mark.parametrize("sessions", [1, 3])
+def test_a_band_that_shows_the_class_is_heeded_and_noise_is_not(sessions: int) -> None:
+    heeded, ignored = _weights(made(3.0, sessions=sessions), LEARNERS, [0, 1], seed=0)
+    assert heeded > 0.5 > ignored >= 0
+
+
+def test_where_nothing_shows_the_class_all_are_heeded_less() -> None:
+    assert max(_weights(made(0.0), LEARNERS, [0, 1], seed=0)) < 0.5
+
+
+def test_too_few_trials_to_leave_any_out_keep_the_start() -> None:
+    assert _weights(made(3.0, n=3), LEARNERS, [0, 1], seed=0).tolist() == [0.5, 0.5]
+
+
+def test_the_bands_sum_is_what_the_learners_say_together() -> None:
+    """Two learners of one band become one: scores are linear."""
+    trials = made(2.0)
+    twice = (Learner(0, 1.0, 0.5), Learner(0, 0.1, 0.5), Learner(1, 1.0, 0.0))
+    first, second = stack(trials, twice, [0], seed=0)
+    x = trials.x[:, 0]
+    said = (first.scores(x[0]) + second.scores(x[1])).argmax(axis=1) + 1
+    assert np.mean(said == trials.y) > 0.8
+
+
+def test_the_gradient_is_that_of_the_loss() -> None:
+    chance = np.random.default_rng(1)
+    said = log_softmax(chance.normal(size=(3, 20, 3)), axis=-1)
+    loss = _loss(said, chance.integers(3, size=20), np.array([0.5, 0.5, 0.0]))
+    at = np.array([0.3, 0.9, 0.2])
+    assert check_grad(lambda w: loss(w)[0], lambda w: loss(w)[1], at) < 1e-5
