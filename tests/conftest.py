@@ -6,10 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from bci_stream.contest.contest import Contest
 from bci_stream.wire.memory import MemoryTransport
 from bci_stream.wire.transport import Transport
+
+settings.register_profile("any machine", deadline=None)  # a law does not hang on a busy clock
+settings.load_profile("any machine")
 
 LSL_SESSION = f"test-{os.getpid()}"
 

@@ -21,7 +21,7 @@ from replay.player import Player
 from replay.program import Program, make_program
 from replay.recording import ArrayBlock, Recording
 from replay.source import Session
-from tracks import TRACKS
+from tracks.registry import TRACKS
 
 WAIT_S = 30.0
 
