@@ -28,6 +28,7 @@ from replay.recording import ArrayBlock, Recording
 from replay.source import Session
 from replay.track_facts import track_named
 from replay.uri import open_source
+from tracks.rules import Rules
 from tracks.track import Track
 from tracks.truth import read_truth
 
@@ -49,17 +50,21 @@ def prepare(
     out: Path,
     key: bytes,
     *,
+    rules: Rules | None = None,
     split: Split | None = None,
     options: SourceOptions | None = None,
     say: Say = lambda _: None,
 ) -> list[Path]:
-    """Make a contest's sets from labelled recordings; returns the files, in order."""
-    rules, split = track_named(track), split or Split()
+    """Make a contest's sets from labelled recordings; returns the files, in order.
+
+    rules: what the contest changes of the track's.
+    """
+    judged, split = track_named(track).under(rules or {}), split or Split()
     if not key:
         raise SourceError("a contest's key may not be empty: make one with `bci-judge init`")
     source_options = dataclasses.replace(options or SourceOptions(), track=track)
     trained = _training_persons(uris, source_options, key, split)
-    writer = _SetWriter(rules, out, key)
+    writer = _SetWriter(judged, out, key)
     for session in _sessions(uris, source_options):
         for note in getattr(session, "notes", ()):
             say(note)

@@ -11,6 +11,7 @@ from bci_stream.errors import RuleError, SourceError
 from bci_stream.packet import Lead
 from replay.source import Session, Source
 from tracks.registry import TRACKS
+from tracks.rules import Rules
 from tracks.track import Track
 from tracks.truth import read_truth
 
@@ -54,9 +55,12 @@ class Program:
         return None if None in lengths else sum(n for n in lengths if n is not None)
 
 
-def make_program(source: Source, track_name: str | None) -> Program:
-    """Read a source against a track; a SourceError or TruthError says what does not fit."""
-    track = TRACKS[track_name] if track_name else None
+def make_program(source: Source, track_name: str | None, rules: Rules | None = None) -> Program:
+    """Read a source against a track; a SourceError or TruthError says what does not fit.
+
+    rules: what the contest changes of the track's.
+    """
+    track = TRACKS[track_name].under(rules or {}) if track_name else None
     sessions = tuple(source.sessions())
     if not sessions:
         raise SourceError(f"{source.uri}: there is no recording in it")

@@ -69,11 +69,13 @@ def prepare_command(
         raise click.UsageError("split by blocks or by persons: give one of the two")
     split = Split("block", train_blocks) if train_blocks else Split()
     split = Split("person", train_persons) if train_persons else split
+    contest = open_contest(contest_path, room)
     made = prepare(
         track,
         recordings,
         out,
-        open_contest(contest_path, room).keys.contest_key(),
+        contest.keys.contest_key(),
+        rules=contest.rules(track),
         split=split,
         options=SourceOptions().with_params({"events": events} if events else {}),
         say=say,

@@ -85,7 +85,8 @@ class Service:
         self._write("stopped" if self._stop.is_set() else "finished")
 
     def _play(self, source: Source) -> None:
-        program = make_program(source, self._track or source.track)
+        track = self._track or source.track
+        program = make_program(source, track, self._contest.rules(track or ""))
         for session in program.sessions:
             for note in getattr(session, "notes", ()):
                 self._say(f"{session.subject}: {note}")

@@ -43,16 +43,17 @@ SLOW = ("laws", "run", "itr")
 NEAR = {
     "angles": "ecog",
     "clips": "emotion docs",
-    "codes": "trials masks truth",
+    "codes": "trials masks truth decided",
     "events": "trials run",
     "exact": "mi run",
     "itr": "mi erp itr",
     "registry": "masks run",
-    "seconds": "emotion",
-    "track": "run",
-    "trials": "trials mi turing erp",
+    "rules": "decided run",
+    "seconds": "emotion decided",
+    "track": "run decided",
+    "trials": "trials decided mi turing erp",
     "verdict": "verdict turing erp emotion run",
-    **{stem: f"{stem} truth masks reading" for stem in ("ecog", "emotion", "erp", "mi", "turing")},
+    **{stem: f"{stem} decided truth masks reading" for stem in ("ecog", "emotion", "erp", "mi", "turing")},
 }
 """Which tests of tests/tracks are tried first; a file that is not here has one of its own name."""
 

@@ -1,7 +1,8 @@
 """A trigger code marks a moment of the recording; these are common to all tracks.
 
-From table 1 of the motor imagery and Turing documents (seeds 000 and 001). Decided: they hold in
-all tracks. Any other code is reserved: passed through, without effect.
+From table 1 of the motor imagery and Turing documents (seeds 000 and 001); emotion's (002) has them
+too. Decided: they hold in all tracks (`block_codes` of ecog and erp, whose documents are silent). Any
+other code is reserved: passed through, without effect.
 """
 
 SESSION_START = 250
@@ -15,15 +16,19 @@ TRIAL_END = 241
 class BlockCounter:
     """Which block a trigger belongs to: block k begins at the k-th 242, counted from 0.
 
-    Triggers before any 242 are block 0's.
+    Triggers before any 242 are block 0's; so are all where a contest gives 242 and 243 no meaning.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, block_codes: bool = True) -> None:
+        self._block_codes = block_codes
         self._begun = 0
 
     def see(self, code: int) -> None:
-        if code == BLOCK_START:
-            self._begun += 1
+        self._begun += self._block_codes and code == BLOCK_START
+
+    def bounds(self, code: int) -> bool:
+        """Whether a block begins or ends with a code."""
+        return self._block_codes and code in (BLOCK_START, BLOCK_END)
 
     @property
     def current(self) -> int:

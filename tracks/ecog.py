@@ -4,9 +4,8 @@ The decoder first names 24 channels for each subject; after each packet of 40 ms
 reports the angles of that packet: eight rows of eight joints, at 200 Hz.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
@@ -30,7 +29,8 @@ from tracks.events import Event, count, items, triggers
 from tracks.exact import exact
 from tracks.leads import ECOG_32, chosen_leads
 from tracks.masks import CodeMask, Triggers
-from tracks.track import VOID_REASONS, Track
+from tracks.rules import VOID_REASONS, Rules
+from tracks.track import Track
 from tracks.truth import Angles, TruthEvent, TruthReader
 from tracks.verdict import Answer, OpenTrial, Refusals, Verdict, by_block, mean
 
@@ -38,12 +38,20 @@ CHANNELS_SENT = 24
 """Section 3.2 (2): as many leads as a decoder may choose."""
 
 DEFAULTS = {
+    "packet_s": 0.04,
+    "short_report_held": True,
+    "long_report_cut": True,
+    "missing_report_held": True,
     "initial_angle": 0.0,
     "constant_corr": 0.0,
     "constant_nrmse": 1.0,
+    "block_codes": True,
     "void_reasons": VOID_REASONS,
 }
-"""Decided: what is held before the first report, and what a constant trace scores."""
+"""Decided: how long a packet is; that fewer rows than a packet has are held to its end, rows too many
+dropped (else such a report is refused), and the last value held over a packet without a report (else
+`initial_angle`, which stands before the first one too); what a constant trace scores; that 242 and
+243 bound blocks."""
 
 NRMSE_WEIGHT, CORR_WEIGHT = 50, 50
 """Section 3.3 (3)."""
@@ -57,14 +65,18 @@ def check_channels(numbers: Sequence[object]) -> tuple[int, ...]:
 class EcogReferee:
     """Section 3.2 (what is reported) and 3.3 (how it is scored)."""
 
-    def __init__(self, subject: str, rate: Fraction, rules: Mapping[str, Any]) -> None:
+    def __init__(self, subject: str, rate: Fraction, rules: Rules) -> None:
         self.subject = subject
         self.rate = rate
         self.refusals = Refusals(subject)
         self.asks = False
         self._constant_corr = float(exact(rules["constant_corr"], "constant_corr"))
         self._constant_nrmse = float(exact(rules["constant_nrmse"], "constant_nrmse"))
-        self._last = np.full(len(JOINTS), float(exact(rules["initial_angle"], "initial_angle")))
+        self._short_held = bool(rules["short_report_held"])
+        self._long_cut = bool(rules["long_report_cut"])
+        self._missing_held = bool(rules["missing_report_held"])
+        initial = float(exact(rules["initial_angle"], "initial_angle"))
+        self._initial = self._last = np.full(len(JOINTS), initial)
         self._truth = Trace()
         self._predicted = Trace()
         self._trials: list[tuple[int, int, int]] = []  # block, first row, row after the last
@@ -72,7 +84,7 @@ class EcogReferee:
         self._moments = Moments()  # of the rows since the last verdict
         self._measured = 0
         self._final = 0  # rows before it can change no more
-        self._blocks = BlockCounter()
+        self._blocks = BlockCounter(rules["block_codes"])
         self._received = 0
         self._packets = 0
         self._rows_of_packet = 0
@@ -93,7 +105,8 @@ class EcogReferee:
         first = row_at(self._received, self.rate)
         self._received += count(event, "n")
         self._rows_of_packet = row_at(self._received, self.rate) - first
-        self._predicted.hold(self._last, self._rows_of_packet)
+        unreported = self._last if self._missing_held else self._initial
+        self._predicted.hold(unreported, self._rows_of_packet)
         self._packets += 1
         self._reported = False
         self.asks = self._rows_of_packet > 0
@@ -108,6 +121,9 @@ class EcogReferee:
         elif self._reported:
             taken = "the packet has its report: the first one counts"
             self.refusals.add(self._packets, result, taken if self._packets else "no packet")
+        elif not self._fits(len(rows)):
+            wanted = f"{len(rows)} rows; this packet has {self._rows_of_packet}"
+            self.refusals.add(self._packets, result, wanted)
         else:
             self._take(rows)
         return []
@@ -139,6 +155,12 @@ class EcogReferee:
             return None
         used_s = float(self._received / self.rate)
         return OpenTrial(self._blocks.current, self._given, used_s, self._packets)
+
+    def _fits(self, rows: int) -> bool:
+        """Whether so many rows are taken as a report of the packet."""
+        if rows < self._rows_of_packet:
+            return self._short_held
+        return rows == self._rows_of_packet or self._long_cut
 
     def _take(self, rows: Rows) -> None:
         """Too few rows are held to the packet's end, rows too many dropped."""
@@ -198,7 +220,10 @@ class EcogReferee:
         self, block: int, trial: int, label: str, rows: int, found: Comparison, held: int = 0
     ) -> Verdict:
         text = f"NRMSE {found.nrmse:.3f}, CORR {found.corr:.3f}"
-        text += f"; {held} of {rows} rows without a report: the last value held" if held else ""
+        value = (
+            "the last value held" if self._missing_held else f"{self._initial[0]:g} in their place"
+        )
+        text += f"; {held} of {rows} rows without a report: {value}" if held else ""
         answer = Answer(None, None, rows / ANGLE_RATE, "s", None, text)
         share = trial_score(found.nrmse, found.corr)
         return Verdict(
@@ -211,12 +236,12 @@ def trial_score(nrmse: float, corr: float) -> float:
     return NRMSE_WEIGHT * (1 - nrmse) + CORR_WEIGHT * corr
 
 
-def score(verdicts: Sequence[Verdict]) -> float:
+def score(verdicts: Sequence[Verdict], _: Rules = DEFAULTS) -> float:
     """A block is the mean of its trials, a session the mean of its blocks."""
     return mean([mean([v.share or 0.0 for v in block]) for block in by_block(verdicts)])
 
 
-def explain(verdicts: Sequence[Verdict]) -> list[str]:
+def explain(verdicts: Sequence[Verdict], _: Rules = DEFAULTS) -> list[str]:
     return [
         f"block {block[0].block}: {mean([v.share or 0.0 for v in block]):.4f}, "
         f"the mean of {len(block)} trial{'s' * (len(block) > 1)}"
@@ -229,8 +254,8 @@ class EcogTruth(TruthReader):
 
     label_codes = "(but joint angles)"
 
-    def __init__(self, rate: Fraction, angles: Angles = None) -> None:
-        super().__init__(rate, angles)
+    def __init__(self, rate: Fraction, rules: Rules, angles: Angles = None) -> None:
+        super().__init__(rate, rules, angles)
         if angles is None:
             raise TruthError("ecog needs the joint angles of the recording; it has none")
         self._rows = as_rows(angles)
@@ -289,12 +314,12 @@ TRACK = Track(
     used_unit="",
     classes={},
     choose_leads=CHANNELS_SENT,
-    defaults=DEFAULTS,
+    rules=DEFAULTS,
     read=_no_class,
     make_mask=CodeMask,
     make_truth=EcogTruth,
     make_referee=EcogReferee,
-    score=score,
-    running=score,
-    explain=explain,
+    score_by=score,
+    running_by=score,
+    explain_by=explain,
 )

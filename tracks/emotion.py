@@ -5,10 +5,9 @@ clip: 28 of them in 7 blocks (section 2.1).
 """
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 from tracks.clips import CLIPS as CLIPS
 from tracks.clips import Clip, clips_in
@@ -18,8 +17,9 @@ from tracks.exact import exact
 from tracks.leads import EMOTION_SECOND_BATCH
 from tracks.masks import CodeMask
 from tracks.reading import read_int
+from tracks.rules import VOID_REASONS, Rules
 from tracks.seconds import Second, SecondGrid
-from tracks.track import VOID_REASONS, Track
+from tracks.track import Track
 from tracks.truth import Angles, TruthEvent, TruthReader
 from tracks.verdict import Answer, OpenTrial, Refusals, Verdict, brief, mean, scored
 
@@ -44,8 +44,15 @@ SECONDS_NAMED = 4
 MARGIN_S = 1
 """Section 3.1.3: the first and the last second of a clip do not count."""
 
-DEFAULTS: dict[str, Any] = {"decision_limit_s": None, "void_reasons": VOID_REASONS}
-"""`decision_limit_s` (3.1.5): a decision that took longer is skipped; off, and 0.5 in the final."""
+DEFAULTS = {
+    "decision_limit_s": None,
+    "grid_after_packet": True,
+    "end_packet_counts": True,
+    "restart_ends_block": True,
+    "void_reasons": VOID_REASONS,
+}
+"""`decision_limit_s` (3.1.5): a decision that took longer is skipped; off, and 0.5 in the final. The
+others were decided, and say what the grid of seconds is: `tracks.seconds`."""
 
 
 def read(result: object) -> int | None:
@@ -66,13 +73,13 @@ class Decision:
 class EmotionReferee:
     """Section 3.1.3 (a decision a second), 3.1.5 (its limit), 3.3 (the share of right seconds)."""
 
-    def __init__(self, subject: str, rate: Fraction, rules: Mapping[str, Any]) -> None:
+    def __init__(self, subject: str, rate: Fraction, rules: Rules) -> None:
         self.subject = subject
         self.refusals = Refusals(subject)
         self.asks = False
         limit = rules["decision_limit_s"]
         self._limit_s = None if limit is None else float(exact(limit, "decision_limit_s"))
-        self._grid = SecondGrid(rate)
+        self._grid = SecondGrid(rate, rules)
         self._decisions: dict[Second, Decision] = {}
         self._clips: list[Clip] = []
         self._open: list[Clip] = []  # those whose verdict has not fallen
@@ -203,12 +210,12 @@ def _which(seconds: list[int]) -> str:
     return f"second{'s' * (len(seconds) > 1)} {', '.join(map(str, seconds))}"
 
 
-def score(verdicts: Sequence[Verdict]) -> float:
+def score(verdicts: Sequence[Verdict], _: Rules = DEFAULTS) -> float:
     """Section 3.3: the mean over a subject's clips of the share of right seconds."""
     return mean([verdict.share or 0.0 for verdict in scored(verdicts)])
 
 
-def explain(verdicts: Sequence[Verdict]) -> list[str]:
+def explain(verdicts: Sequence[Verdict], _: Rules = DEFAULTS) -> list[str]:
     return [f"the mean of {len(scored(verdicts))} clips"]
 
 
@@ -224,8 +231,8 @@ class EmotionTruth(TruthReader):
 
     label_codes = "240 after a clip's number 1-28"
 
-    def __init__(self, rate: Fraction, angles: Angles = None) -> None:
-        super().__init__(rate, angles)
+    def __init__(self, rate: Fraction, rules: Rules, angles: Angles = None) -> None:
+        super().__init__(rate, rules, angles)
         self._seen: dict[int, str] = {}
         self._announced: tuple[int, int] | None = None  # position, clip
         self._playing: tuple[int, int] | None = None
@@ -283,12 +290,12 @@ TRACK = Track(
     unit="share of seconds",
     used_unit="",
     classes=CLASSES,
-    defaults=DEFAULTS,
+    rules=DEFAULTS,
     read=read,
     make_mask=EmotionMask,
     make_truth=EmotionTruth,
     make_referee=EmotionReferee,
-    score=score,
-    running=score,
-    explain=explain,
+    score_by=score,
+    running_by=score,
+    explain_by=explain,
 )

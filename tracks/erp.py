@@ -4,9 +4,9 @@ A trial (section 1): 1 s cue, 5 sequences of 12 flashes of 150 ms, 850 ms betwee
 begins at 101-136, of which the wire shows 101 only.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
+from math import log2
 
 from tracks.codes import TRIAL_END
 from tracks.exact import exact
@@ -14,7 +14,8 @@ from tracks.itr import itr_bits_per_min
 from tracks.leads import NEUSEN_64, NEUSEN_64_KINDS
 from tracks.masks import CodeMask
 from tracks.reading import read_number, strip
-from tracks.track import VOID_REASONS, Track
+from tracks.rules import VOID_REASONS, Rules
+from tracks.track import Track
 from tracks.trials import Label, Report, Trial, TrialReferee
 from tracks.truth import Angles, TruthEvent, TruthReader
 from tracks.verdict import Answer, Verdict, mean, scored
@@ -23,7 +24,6 @@ CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ123456789_"
 """Decided: 101-136 in this order."""
 
 CLASSES = dict(enumerate(CHARACTERS, start=1))
-NUMBERS = {character: number for number, character in CLASSES.items()}
 
 GROUPS = {
     1: "ABCDEF2",
@@ -51,20 +51,32 @@ SEQUENCES = 5
 FLASHES_THAT_COUNT = 3
 """Section 4.7: with so many of its flashes received, a sequence is used."""
 
-DEFAULTS = {"sequence_s": 1.8, "missing_trial_s": 9.0, "void_reasons": VOID_REASONS}
-"""Decided: `sequence_s`, T_s of section 4.6, is 12 flashes of 150 ms. 4.8: missing or late, 9 s."""
+DEFAULTS = {
+    "characters": CHARACTERS,
+    "numbers_read": True,
+    "sequence_s": 1.8,
+    "missing_trial_s": 9.0,
+    "half_scores_zero": True,
+    "block_codes": True,
+    "void_reasons": VOID_REASONS,
+}
+"""Decided: `characters` are 101-136, in order; with `numbers_read` a report may be 1-36 or 101-136;
+`sequence_s`, T_s of section 4.6, is 12 flashes of 150 ms; missing or late is 9 s (4.8); where no more
+than half are right, the score is 0 (4.6 sets P to 0, which the formula would still pay); 242 and 243
+bound blocks."""
 
 LEAST_SHARE_RIGHT = 0.5
-"""Section 4.6: with no more than this right, the score is 0 (decided: not only P is)."""
+"""Section 4.6: more than this must be right."""
 
 
-def read(result: object) -> int | None:
-    """A character, in any case, or (decided) 1-36 or 101-136."""
+def read(result: object, characters: str = CHARACTERS, numbers_read: bool = True) -> int | None:
+    """The place of a character, from 1: of a one-character string, in any case, or of a number."""
     if isinstance(result, str):
         text = strip(result)
         if len(text) == 1:
-            return NUMBERS.get(text.upper()) if text.isascii() else None
-    number = read_number(result)
+            place = characters.find(text.upper()) if text.isascii() else -1
+            return place + 1 or None
+    number = read_number(result) if numbers_read else None
     if number is not None and number in TARGETS:
         return number - FIRST_TARGET + 1
     return number if number in CLASSES else None
@@ -73,15 +85,16 @@ def read(result: object) -> int | None:
 class ErpReferee(TrialReferee):
     """Section 3.1-2 (when a report is in time), 4.7 (sequences used), 4.8 (many, missing, late)."""
 
-    classes = CLASSES
-
-    def __init__(self, subject: str, rate: Fraction, rules: Mapping[str, Any]) -> None:
-        super().__init__(subject, rate)
+    def __init__(self, subject: str, rate: Fraction, rules: Rules) -> None:
+        super().__init__(subject, rate, rules)
+        self._characters = str(rules["characters"])
+        self._numbers_read = bool(rules["numbers_read"])
+        self.classes = dict(enumerate(self._characters, start=1))
         self._sequence_s = float(exact(rules["sequence_s"], "sequence_s"))
         self._missing_s = float(exact(rules["missing_trial_s"], "missing_trial_s"))
 
     def read(self, result: object) -> int | None:
-        return read(result)
+        return read(result, self._characters, self._numbers_read)
 
     def begins(self, code: int) -> bool:
         return code in TARGETS
@@ -110,7 +123,7 @@ class ErpReferee(TrialReferee):
 
     def answer(self, report: Report, right: bool | None, reason: str) -> Answer:
         said = self.read(report.result)
-        name = None if said is None else CLASSES[said]
+        name = None if said is None else self.classes[said]
         return Answer(report.result, name, used_sequences(report), "sequences", right, reason)
 
 
@@ -119,21 +132,25 @@ def used_sequences(report: Report) -> int:
     return min(max(report.sequences, 1), SEQUENCES)
 
 
-def score(verdicts: Sequence[Verdict]) -> float:
-    """Section 4.6: ITR over the mean trial time; 0 where P <= 0.5."""
+def score(verdicts: Sequence[Verdict], rules: Rules = DEFAULTS) -> float:
+    """Section 4.6: ITR over the mean trial time; where P <= 0.5 0, or what the formula pays for 0."""
     trials = scored(verdicts)
     right = sum(verdict.right[0] for verdict in trials)
-    if right <= LEAST_SHARE_RIGHT * len(trials):
+    if right > LEAST_SHARE_RIGHT * len(trials):
+        return itr_bits_per_min(right, len(trials), len(CLASSES), _mean_s(trials))
+    if rules["half_scores_zero"] or not trials:
         return 0.0
-    return itr_bits_per_min(right, len(trials), len(CLASSES), _mean_s(trials))
+    return 60.0 / _mean_s(trials) * log2(len(CLASSES) / (len(CLASSES) - 1))
 
 
-def explain(verdicts: Sequence[Verdict]) -> list[str]:
+def explain(verdicts: Sequence[Verdict], rules: Rules = DEFAULTS) -> list[str]:
     trials = scored(verdicts)
     right = sum(verdict.right[0] for verdict in trials)
-    if right <= LEAST_SHARE_RIGHT * len(trials):
-        return [f"{right} of {len(trials)} right: more than half must be, so 0"]
-    return [f"{right} of {len(trials)} right, {_mean_s(trials):.4f} s a trial in the mean"]
+    begin = f"{right} of {len(trials)} right"
+    if right > LEAST_SHARE_RIGHT * len(trials):
+        return [f"{begin}, {_mean_s(trials):.4f} s a trial in the mean"]
+    so = "so 0" if rules["half_scores_zero"] else "so P is set to 0"
+    return [f"{begin}: more than half must be, {so}"]
 
 
 def _mean_s(trials: Sequence[Verdict]) -> float:
@@ -152,8 +169,9 @@ class ErpTruth(TruthReader):
 
     label_codes = "101-136 (a trial's start)"
 
-    def __init__(self, rate: Fraction, angles: Angles = None) -> None:
-        super().__init__(rate, angles)
+    def __init__(self, rate: Fraction, rules: Rules, angles: Angles = None) -> None:
+        super().__init__(rate, rules, angles)
+        self._characters = str(rules["characters"])
         self._start: int | None = None
 
     def code(self, position: int, code: int) -> list[TruthEvent]:
@@ -162,7 +180,7 @@ class ErpTruth(TruthReader):
                 expected = f"241 after the trial's start at {self._start}"
                 raise self.error(position, f"{code} within a trial", expected)
             self._start = position
-            return [self.label(CLASSES[code - FIRST_TARGET + 1])]
+            return [self.label(self._characters[code - FIRST_TARGET])]
         if code == TRIAL_END:
             if self._start is None:
                 raise self.error(position, "241 without a trial", "101-136 before it")
@@ -186,12 +204,12 @@ TRACK = Track(
     unit="bits/min",
     used_unit="sequences",
     classes=CLASSES,
-    defaults=DEFAULTS,
+    rules=DEFAULTS,
     read=read,
     make_mask=ErpMask,
     make_truth=ErpTruth,
     make_referee=ErpReferee,
-    score=score,
-    running=score,
-    explain=explain,
+    score_by=score,
+    running_by=score,
+    explain_by=explain,
 )

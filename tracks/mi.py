@@ -3,9 +3,8 @@
 A trial (section 1): 2 s cue, 4 s imagery, 2 s rest; cue and rest are zeroed. It begins at 200.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
 
 from tracks.codes import BLOCK_END, BLOCK_START, SESSION_END, SESSION_START, TRIAL_END
 from tracks.exact import exact
@@ -13,7 +12,8 @@ from tracks.itr import itr_bits_per_min
 from tracks.leads import NEUSEN_64, NEUSEN_64_KINDS
 from tracks.masks import Samples, Triggers, recode, zeroed_outside
 from tracks.reading import read_number, strip
-from tracks.track import VOID_REASONS, Track
+from tracks.rules import VOID_REASONS, Rules
+from tracks.track import Track
 from tracks.trials import Label, Report, Trial, TrialReferee
 from tracks.truth import Angles, TruthEvent, TruthReader
 from tracks.verdict import Answer, Verdict, mean, scored
@@ -55,8 +55,8 @@ class MiReferee(TrialReferee):
     answers_wanted = len(LIMITS_S)
     next_trigger_ends_trial = True  # by then the previous trial is over: a report counts for none
 
-    def __init__(self, subject: str, rate: Fraction, rules: Mapping[str, Any]) -> None:
-        super().__init__(subject, rate)
+    def __init__(self, subject: str, rate: Fraction, rules: Rules) -> None:
+        super().__init__(subject, rate, rules)
         self._tolerance_s = exact(rules["window_tolerance_s"], "window_tolerance_s")
         self._class_names = bool(rules["class_names"])
 
@@ -98,7 +98,7 @@ class MiReferee(TrialReferee):
         return ""
 
 
-def score(verdicts: Sequence[Verdict]) -> float:
+def score(verdicts: Sequence[Verdict], _: Rules = DEFAULTS) -> float:
     """Section 3.6: the mean over k of ITR_k, P_k over all k-th reports of the session."""
     trials = scored(verdicts)
     if not trials:
@@ -106,7 +106,7 @@ def score(verdicts: Sequence[Verdict]) -> float:
     return mean([_itr_k(trials, k, limit_s) for k, limit_s in enumerate(LIMITS_S)])
 
 
-def explain(verdicts: Sequence[Verdict]) -> list[str]:
+def explain(verdicts: Sequence[Verdict], _: Rules = DEFAULTS) -> list[str]:
     trials = scored(verdicts)
     return [
         f"report {k + 1}, T = {limit_s} s: {sum(verdict.right[k] for verdict in trials)} of "
@@ -158,8 +158,8 @@ class MiTruth(TruthReader):
 
     label_codes = "11, 21 or 31 (a first segment)"
 
-    def __init__(self, rate: Fraction, angles: Angles = None) -> None:
-        super().__init__(rate, angles)
+    def __init__(self, rate: Fraction, rules: Rules, angles: Angles = None) -> None:
+        super().__init__(rate, rules, angles)
         self._open: tuple[int, int, int] | None = None  # position, class, segment
 
     def code(self, position: int, code: int) -> list[TruthEvent]:
@@ -199,12 +199,12 @@ TRACK = Track(
     unit="bits/min",
     used_unit="s",
     classes=CLASSES,
-    defaults=DEFAULTS,
+    rules=DEFAULTS,
     read=read,
     make_mask=MiMask,
     make_truth=MiTruth,
     make_referee=MiReferee,
-    score=score,
-    running=score,
-    explain=explain,
+    score_by=score,
+    running_by=score,
+    explain_by=explain,
 )

@@ -81,8 +81,6 @@ class Run:
         self.has_truth = False
         self.sessions: list[SessionState] = []
         self._tally = Tally()
-        self._changes: dict[str, Any] = {}
-        self._rules: dict[str, Any] = {}
         self._kinds: dict[str, Callable[[Event], list[Verdict]]] = {
             "run": self._run,
             "session": self._session,
@@ -112,7 +110,7 @@ class Run:
     @property
     def void(self) -> bool:
         """Whether the run ended in a way that scores nothing."""
-        return self.end_reason is not None and self.end_reason in self._rules["void_reasons"]
+        return self.track is not None and self.end_reason in self.track.rules["void_reasons"]
 
     def verdicts(self) -> list[Verdict]:
         """All of them, as if the run ended here."""
@@ -173,16 +171,14 @@ class Run:
         changes = event.get("rules") or {}
         if not isinstance(changes, dict):
             raise RuleError(f"`rules` must be an object; got {changes!r}")
-        self.track = TRACKS[name]
+        self.track = TRACKS[name].under(changes)
         self.team = str(event.get("team", ""))
-        self._changes = changes
-        self._rules = self.track.rules(changes)
         return []
 
     def _session(self, event: Event) -> list[Verdict]:
         track = self._known_track()
         subject = event_field(event, "subject")
-        referee = track.referee(str(subject), event_field(event, "rate"), self._changes)
+        referee = track.referee(str(subject), event_field(event, "rate"))
         given = self._close()
         self.sessions.append(SessionState(subject, referee))
         return given

@@ -1,21 +1,19 @@
 """A track: the facts of one discipline, and what makes its mask, truth, referee and score."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from tracks.errors import RuleError
 from tracks.events import Event
 from tracks.exact import exact, exact_rate
 from tracks.masks import Mask
+from tracks.rules import Rules, changed
 from tracks.truth import Angles, TruthReader
 from tracks.verdict import OpenTrial, Refusals, Verdict
 
-Score: TypeAlias = Callable[[Sequence[Verdict]], float]
-
-VOID_REASONS = ("timeout", "disqualified")
-"""Decided: a run that ended so scores 0, every session too; the contest file's `void_reasons`."""
+Score: TypeAlias = Callable[[Sequence[Verdict], Rules], float]
 
 
 class Referee(Protocol):
@@ -41,15 +39,15 @@ class Referee(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Track:
-    """One discipline. A registry of all five is `tracks.TRACKS`.
+    """One discipline, under the rules in force. A registry of all five is `tracks.registry.TRACKS`.
 
     rate: of the rule document; a recording may have another. lead_kinds: of leads that are not EEG.
     unit: of the score. used_unit: of the data that a report used, where the track counts them.
     classes: number -> name.
     choose_leads: how many leads a decoder must choose before any data, or None for all.
-    defaults: the decided rules that a contest file can change, by name.
-    read: the class that a result names, or None. running: the score while a session still runs.
-    explain: how a session's score comes about, in lines for a human.
+    rules: the decided ones, which a contest file can change, by name.
+    read: the class that a result names, or None. score_by, running_by: the score of a session that
+    is over, and while it still runs. explain_by: how it comes about, in lines for a human.
     """
 
     name: str
@@ -60,16 +58,20 @@ class Track:
     unit: str
     used_unit: str
     classes: Mapping[int, str]
-    defaults: Mapping[str, Any]
+    rules: Rules
     read: Callable[[object], int | None]
     make_mask: Callable[[Fraction], Mask]
-    make_truth: Callable[[Fraction, Angles], TruthReader]
-    make_referee: Callable[[str, Fraction, Mapping[str, Any]], Referee]
-    score: Score
-    running: Score
-    explain: Callable[[Sequence[Verdict]], list[str]]
+    make_truth: Callable[[Fraction, Rules, Angles], TruthReader]
+    make_referee: Callable[[str, Fraction, Rules], Referee]
+    score_by: Score
+    running_by: Score
+    explain_by: Callable[[Sequence[Verdict], Rules], list[str]]
     lead_kinds: Mapping[str, str]
     choose_leads: int | None = None
+
+    def under(self, changes: Rules) -> "Track":
+        """The same track in a contest that changes some of its rules."""
+        return replace(self, rules=changed(self.rules, changes))
 
     def mask(self, rate: float) -> Mask:
         """A new mask, for one session."""
@@ -77,38 +79,26 @@ class Track:
 
     def truth(self, rate: float, angles: Angles = None) -> TruthReader:
         """A new reader of labels, for one session; ecog: with its joint angles."""
-        return self.make_truth(exact_rate(rate), angles)
+        return self.make_truth(exact_rate(rate), self.rules, angles)
 
-    def referee(self, subject: str, rate: float, rules: Mapping[str, Any]) -> Referee:
-        """A new referee, for one session; rules: what the contest changes (`self.rules`)."""
-        return self.make_referee(subject, exact_rate(rate), self.rules(rules))
+    def referee(self, subject: str, rate: float) -> Referee:
+        """A new referee, for one session."""
+        return self.make_referee(subject, exact_rate(rate), self.rules)
 
-    def rules(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """The rules in force: the defaults, and what a contest changes of them.
+    def score(self, verdicts: Sequence[Verdict]) -> float:
+        return self.score_by(verdicts, self.rules)
 
-        Names that this track does not know are passed over; null is the default.
-        """
-        rules = dict(self.defaults)
-        for name, value in changes.items():
-            if name in rules and value is not None:
-                rules[name] = _checked(name, value, self.defaults[name])
-        return rules
+    def running(self, verdicts: Sequence[Verdict]) -> float:
+        return self.running_by(verdicts, self.rules)
+
+    def explain(self, verdicts: Sequence[Verdict]) -> list[str]:
+        return self.explain_by(verdicts, self.rules)
 
     def packet_samples_at(self, rate: float) -> int:
         """How many samples a packet has at another rate: as long in time, at least one."""
-        return max(1, round(self.packet_samples * exact_rate(rate) / self.rate))
-
-
-def _checked(name: str, value: Any, default: Any) -> Any:
-    if default is None and value == "off":  # as `bci-judge init` spells it, TOML having no null
-        return None
-    if isinstance(default, bool):
-        if not isinstance(value, bool):
-            raise RuleError(f"{name} must be true or false, got {value!r}")
-        return value
-    if name == "void_reasons":
-        if not isinstance(value, list | tuple) or not all(isinstance(v, str) for v in value):
-            raise RuleError(f"void_reasons must be a list of words, got {value!r}")
-        return tuple(value)
-    exact(value, name)
-    return value
+        packet_s = exact(
+            self.rules.get("packet_s", Fraction(self.packet_samples, self.rate)), "packet_s"
+        )
+        if packet_s <= 0:
+            raise RuleError(f"packet_s must be above 0 s, got {float(packet_s):g}")
+        return max(1, round(packet_s * exact_rate(rate)))

@@ -14,6 +14,7 @@ from tracks.codes import TRIAL_END, BlockCounter
 from tracks.errors import RuleError
 from tracks.events import Event, count, items, triggers
 from tracks.events import field as event_field
+from tracks.rules import Rules
 from tracks.verdict import Answer, OpenTrial, Refusals, Verdict, brief
 
 MOST_REPORTS = 100
@@ -63,16 +64,17 @@ class Label:
 class TrialReferee(ABC):
     """Events of a session in, verdicts out; a track says what begins a trial and how it counts."""
 
-    classes: ClassVar[Mapping[int, str]]
+    classes: Mapping[int, str]
     answers_wanted: ClassVar[int] = 1
     next_trigger_ends_trial: ClassVar[bool] = False
     asks = False
 
-    def __init__(self, subject: str, rate: Fraction) -> None:
+    def __init__(self, subject: str, rate: Fraction, rules: Rules) -> None:
         self.subject = subject
         self.rate = rate
         self.refusals = Refusals(subject)
-        self._blocks = BlockCounter()
+        self._blocks = BlockCounter(rules.get("block_codes", True))
+        self._end_closes = bool(rules.get("end_closes_trial", False))
         self._trials: dict[int, list[Trial]] = {}
         self._labels: dict[int, list[Label]] = {}
         self._given: set[tuple[int, int]] = set()
@@ -129,6 +131,8 @@ class TrialReferee(ABC):
         if len(trial.reports) == MOST_REPORTS:
             return self._refuse(result, "far too many reports in one trial")
         after = None if trial.end_packet is None else self._packets - trial.end_packet
+        if after and self._end_closes:
+            return self._refuse(result, "after the packet that carries the trial's end (241)")
         used = self._received - trial.origin
         trial.reports.append(Report(result, used, after, trial.sequences))
         return self._retire(trial) if self._complete(trial) else []

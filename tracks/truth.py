@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from numpy.typing import NDArray
 
-from tracks.codes import BLOCK_END, BLOCK_START, TRIAL_END, BlockCounter
+from tracks.codes import TRIAL_END, BlockCounter
 from tracks.errors import TruthError
 from tracks.masks import Triggers
+from tracks.rules import Rules
 
 if TYPE_CHECKING:
     from tracks.track import Track
@@ -27,10 +28,10 @@ class TruthReader(ABC):
 
     label_codes: str  # what begins a labelled trial, in words
 
-    def __init__(self, rate: Fraction, angles: Angles = None) -> None:
+    def __init__(self, rate: Fraction, rules: Rules, angles: Angles = None) -> None:
         self.rate = rate
         self.angles = angles  # ecog's labels; the other tracks' are in the triggers
-        self.blocks = BlockCounter()
+        self.blocks = BlockCounter(rules.get("block_codes", True))
         self._piece = 0  # the recording's own block, which an error names
         self._found = False
 
@@ -52,7 +53,7 @@ class TruthReader(ABC):
             if not 0 <= offset < n:
                 expected = f"triggers within its {n} samples"
                 raise self.error(start + offset, f"trigger {code} outside its piece", expected)
-            if code in (BLOCK_START, BLOCK_END):
+            if self.blocks.bounds(code):
                 self.block_over()
             self.blocks.see(code)
             events += self.code(start + int(offset), int(code))

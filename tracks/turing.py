@@ -3,16 +3,16 @@
 A trial (section 4): 3 s cue, 5 s task, 5 s action of the robots. It begins at the task's trigger.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
 
 from tracks.codes import TRIAL_END, TRIAL_START
 from tracks.exact import exact
 from tracks.leads import NEUSEN_64, NEUSEN_64_KINDS
 from tracks.masks import CodeMask
 from tracks.reading import read_number
-from tracks.track import VOID_REASONS, Track
+from tracks.rules import VOID_REASONS, Rules
+from tracks.track import Track
 from tracks.trials import Label, Report, Trial, TrialReferee
 from tracks.truth import Angles, TruthEvent, TruthReader
 from tracks.verdict import Verdict, by_block, mean
@@ -49,9 +49,15 @@ CUE_S, TASK_S, ACTION_S = 3, 5, 5
 LIMIT_S = 5
 """Section 8.2: the used data of a report, at most (`limit_inclusive`) or below."""
 
-DEFAULTS = {"limit_inclusive": False, "missing_trial_s": 5.0, "void_reasons": VOID_REASONS}
+DEFAULTS = {
+    "limit_inclusive": False,
+    "missing_trial_s": 5.0,
+    "end_closes_trial": False,
+    "void_reasons": VOID_REASONS,
+}
 """Decided: a report with 5 s is late (8.2 says "below 5 s", 9.9.2 "more than 5 s"); an unreported or
-missing trial is charged with `missing_trial_s`."""
+missing trial is charged with `missing_trial_s`; "the next trigger", up to which a report is a
+trial's (8.1), is the next trial's, unless `end_closes_trial`: then 241 is one, too."""
 
 SCORE_FACTOR = 200
 """K, section 9.7.2."""
@@ -73,8 +79,8 @@ class TuringReferee(TrialReferee):
 
     classes = CLASSES
 
-    def __init__(self, subject: str, rate: Fraction, rules: Mapping[str, Any]) -> None:
-        super().__init__(subject, rate)
+    def __init__(self, subject: str, rate: Fraction, rules: Rules) -> None:
+        super().__init__(subject, rate, rules)
         self._missing_s = float(exact(rules["missing_trial_s"], "missing_trial_s"))
         self._inclusive = bool(rules["limit_inclusive"])
 
@@ -102,7 +108,7 @@ class TuringReferee(TrialReferee):
         return f"report at {self.seconds(report.used):.2f} s: {most}"
 
 
-def score(verdicts: Sequence[Verdict]) -> float:
+def score(verdicts: Sequence[Verdict], _: Rules = DEFAULTS) -> float:
     """Section 9.7: the mean over blocks of 200 * N / L, N = ceil(0.8 * trials)."""
     return mean([block_score(block) for block in by_block(verdicts)])
 
@@ -119,7 +125,7 @@ def block_score(block: Sequence[Verdict]) -> float:
     return 0.0
 
 
-def explain(verdicts: Sequence[Verdict]) -> list[str]:
+def explain(verdicts: Sequence[Verdict], _: Rules = DEFAULTS) -> list[str]:
     return [_explain_block(block) for block in by_block(verdicts)]
 
 
@@ -139,7 +145,7 @@ def needed(trials: int) -> int:
     return -(-4 * trials // 5)
 
 
-def running(verdicts: Sequence[Verdict]) -> float:
+def running(verdicts: Sequence[Verdict], _: Rules = DEFAULTS) -> float:
     """While a block runs: 200 * correct / L so far; the blocks before it as they ended."""
     blocks = by_block(verdicts)
     if not blocks:
@@ -168,8 +174,8 @@ class TuringTruth(TruthReader):
 
     label_codes = "8-79 (a task)"
 
-    def __init__(self, rate: Fraction, angles: Angles = None) -> None:
-        super().__init__(rate, angles)
+    def __init__(self, rate: Fraction, rules: Rules, angles: Angles = None) -> None:
+        super().__init__(rate, rules, angles)
         self._start: int | None = None  # of the trial that is open
         self._task: int | None = None
         self._marked = False  # whether the recording has 240 at all
@@ -227,12 +233,12 @@ TRACK = Track(
     unit="points",
     used_unit="s",
     classes=CLASSES,
-    defaults=DEFAULTS,
+    rules=DEFAULTS,
     read=read,
     make_mask=TuringMask,
     make_truth=TuringTruth,
     make_referee=TuringReferee,
-    score=score,
-    running=running,
-    explain=explain,
+    score_by=score,
+    running_by=running,
+    explain_by=explain,
 )

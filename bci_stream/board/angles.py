@@ -15,7 +15,8 @@ class AngleTraces:
     """Follows a run with a referee of its own; the rows of open trials stay hidden."""
 
     def __init__(self, subject: str, rate: float, rules: Mapping[str, Any]) -> None:
-        self._referee = EcogReferee(subject, exact_rate(rate), TRACKS["ecog"].rules(rules))
+        in_force = TRACKS["ecog"].under(rules).rules
+        self._referee = EcogReferee(subject, exact_rate(rate), in_force)
         self._take = {
             "truth": self._referee.truth,
             "packet": self._referee.packet,

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from bci_stream.contest.keys import Keys
-from bci_stream.errors import ContestError
+from bci_stream.errors import ContestError, RuleError
 from bci_stream.home import home
 from bci_stream.wire.names import checked_name
 from tracks.registry import TRACKS
@@ -148,8 +148,12 @@ def _check_plan(track: str, plan: TrackPlan, path: Path) -> None:
             f"contest file {path}: no track {track!r}; there are {', '.join(TRACKS)}"
         )
     for rule in plan.rules:
-        if rule not in TRACKS[track].defaults:
-            known = ", ".join(TRACKS[track].defaults) or "none"
+        if rule not in TRACKS[track].rules:
+            known = ", ".join(TRACKS[track].rules)
             raise ContestError(
                 f"contest file {path}: {track} has no rule {rule!r}; it has: {known}"
             )
+    try:
+        TRACKS[track].under(plan.rules)
+    except RuleError as error:
+        raise ContestError(f"contest file {path}, rules of {track}: {error}") from error

@@ -42,7 +42,7 @@ def write_contest(folder: Path, name: str, track: str, teams: Sequence[str]) -> 
         track=track,
         teams=", ".join(f'"{team}"' for team in teams),
         rules="\n".join(
-            f"# {rule} = {_toml(value)}" for rule, value in TRACKS[track].defaults.items()
+            f"# {rule} = {_toml(value)}" for rule, value in TRACKS[track].rules.items()
         ),
         limits="\n".join(
             f"{field} = {_toml(getattr(Limits(), field))}" for field in Limits.__struct_fields__

@@ -35,7 +35,7 @@ def test_example_of_turing():
 
 
 def test_example_of_emotion():
-    grid = SecondGrid(rate=250)
+    grid = SecondGrid(250, emotion.DEFAULTS)
     grid.packet(50, 50, [(1, 242)])
     assert list(grid.inside(0, 500, 2000, emotion.MARGIN_S)) == [3, 4, 5]
     assert f"right: {2 / 3:.4f}" in PAGE
@@ -53,7 +53,7 @@ def test_example_of_erp():
 
 @pytest.mark.parametrize("track", TRACKS.values(), ids=lambda t: t.name)
 def test_every_rule_that_a_contest_can_change_is_documented(track):
-    for name in track.defaults:
+    for name in track.rules:
         assert f"`{name}`" in PAGE
 
 

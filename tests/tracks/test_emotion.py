@@ -241,11 +241,11 @@ def test_facts_of_the_document():
     names = "anger disgust fear sadness neutral amusement inspiration joy tenderness"
     assert " ".join(track.classes.values()) == names
     assert (emotion.BLOCKS, emotion.CLIPS_A_BLOCK, emotion.CLIP_NUMBER_LEAD_S) == (7, 4, 0.1)
-    assert track.defaults["decision_limit_s"] is None
+    assert track.rules["decision_limit_s"] is None
 
 
 def test_two_242_in_a_packet_begin_two_blocks():
-    grid = SecondGrid(rate=250)
+    grid = SecondGrid(250, emotion.DEFAULTS)
     grid.packet(0, 50, [(1, 242), (3, 242)])
     assert grid.block == 1
     assert grid.began(0)

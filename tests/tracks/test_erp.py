@@ -174,7 +174,7 @@ def test_facts_of_the_document():
     assert "".join(track.classes.values()) == "ABCDEFGHIJKLMNOPQRSTUVWXYZ123456789_"
     assert (erp.CUE_S, erp.FLASH_S, erp.GAP_S, erp.SEQUENCES) == (1.0, 0.15, 0.85, 5)
     assert (len(erp.FLASHES), erp.FLASHES_THAT_COUNT, erp.SEQUENCE_END) == (12, 3, 200)
-    assert track.defaults["sequence_s"] == pytest.approx(12 * erp.FLASH_S)
+    assert track.rules["sequence_s"] == pytest.approx(12 * erp.FLASH_S)
 
 
 def test_groups_are_those_of_the_document():

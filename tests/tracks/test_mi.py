@@ -177,7 +177,7 @@ def test_facts_of_the_document():
     assert track.unit == "bits/min"
     assert (mi.CUE_S, mi.IMAGERY_S, mi.REST_S) == (2, 4, 2)
     assert mi.LIMITS_S == (2, 3, 4)
-    assert track.defaults["window_tolerance_s"] == 0
+    assert track.rules["window_tolerance_s"] == 0
 
 
 @pytest.mark.parametrize(("class_names", "right"), [(True, True), (False, False)])

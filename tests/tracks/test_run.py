@@ -177,8 +177,8 @@ def test_before_any_session_the_standing_is_empty():
 
 def test_rules_of_a_track_are_its_defaults_and_what_a_contest_changes():
     track = TRACKS["erp"]
-    assert track.rules({"sequence_s": 2, "x": 1}) == {**track.defaults, "sequence_s": 2}
-    assert track.defaults["void_reasons"] == ("timeout", "disqualified")
+    assert track.under({"sequence_s": 2, "x": 1}).rules == {**track.rules, "sequence_s": 2}
+    assert track.rules["void_reasons"] == ("timeout", "disqualified")
 
 
 @pytest.mark.parametrize(
