@@ -47,6 +47,7 @@ NEAR = {
     "events": "trials run",
     "exact": "mi run",
     "itr": "mi erp itr",
+    "prediction": "ecog decided",
     "registry": "masks run",
     "rules": "decided run",
     "seconds": "emotion decided",

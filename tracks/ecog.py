@@ -7,19 +7,14 @@ reports the angles of that packet: eight rows of eight joints, at 200 Hz.
 from collections.abc import Sequence
 from fractions import Fraction
 
-import numpy as np
-
 from tracks.angles import (
-    ANGLE_LIMIT,
     ANGLE_RATE,
-    JOINTS,
     Comparison,
     Moments,
     Rows,
     Trace,
     as_rows,
     compare,
-    read_rows,
     row_at,
 )
 from tracks.clips import range_in
@@ -29,6 +24,7 @@ from tracks.events import Event, count, items, triggers
 from tracks.exact import exact
 from tracks.leads import ECOG_32, chosen_leads
 from tracks.masks import CodeMask, Triggers
+from tracks.prediction import Prediction
 from tracks.rules import VOID_REASONS, Rules
 from tracks.track import Track
 from tracks.truth import Angles, TruthEvent, TruthReader
@@ -72,23 +68,15 @@ class EcogReferee:
         self.asks = False
         self._constant_corr = float(exact(rules["constant_corr"], "constant_corr"))
         self._constant_nrmse = float(exact(rules["constant_nrmse"], "constant_nrmse"))
-        self._short_held = bool(rules["short_report_held"])
-        self._long_cut = bool(rules["long_report_cut"])
-        self._missing_held = bool(rules["missing_report_held"])
-        initial = float(exact(rules["initial_angle"], "initial_angle"))
-        self._initial = self._last = np.full(len(JOINTS), initial)
         self._truth = Trace()
-        self._predicted = Trace()
+        self._predicted = Prediction(rate, rules)
         self._trials: list[tuple[int, int, int]] = []  # block, first row, row after the last
         self._given = 0
         self._moments = Moments()  # of the rows since the last verdict
         self._measured = 0
         self._final = 0  # rows before it can change no more
         self._blocks = BlockCounter(rules["block_codes"])
-        self._received = 0
         self._packets = 0
-        self._rows_of_packet = 0
-        self._reported = True  # there is no packet yet that a report could be of
 
     def truth(self, event: Event) -> list[Verdict]:
         if "angles" in event:
@@ -102,34 +90,19 @@ class EcogReferee:
         given = self._settle()
         for _, code in triggers(event):
             self._blocks.see(code)
-        first = row_at(self._received, self.rate)
-        self._received += count(event, "n")
-        self._rows_of_packet = row_at(self._received, self.rate) - first
-        unreported = self._last if self._missing_held else self._initial
-        self._predicted.hold(unreported, self._rows_of_packet)
+        self.asks = self._predicted.packet(count(event, "n")) > 0
         self._packets += 1
-        self._reported = False
-        self.asks = self._rows_of_packet > 0
         return given
 
     def report(self, event: Event) -> list[Verdict]:
         result = event.get("result")
-        rows = read_rows(result)
-        if rows is None:
-            wanted = f"not rows of {len(JOINTS)} numbers within +-{ANGLE_LIMIT:g}"
-            self.refusals.add(self._packets, result, wanted)
-        elif self._reported:
-            taken = "the packet has its report: the first one counts"
-            self.refusals.add(self._packets, result, taken if self._packets else "no packet")
-        elif not self._fits(len(rows)):
-            wanted = f"{len(rows)} rows; this packet has {self._rows_of_packet}"
-            self.refusals.add(self._packets, result, wanted)
-        else:
-            self._take(rows)
+        refused = self._predicted.report(result)
+        if refused:
+            self.refusals.add(self._packets, result, refused)
         return []
 
     def verdicts(self) -> list[Verdict]:
-        predicted = self._filled()
+        predicted = self._predicted.filled(len(self._truth))
         return [self._judge(number, predicted) for number in range(len(self._ranges()))]
 
     def provisional(self) -> list[Verdict]:
@@ -153,32 +126,11 @@ class EcogReferee:
     def open_trial(self) -> OpenTrial | None:
         if not self._packets:
             return None
-        used_s = float(self._received / self.rate)
-        return OpenTrial(self._blocks.current, self._given, used_s, self._packets)
-
-    def _fits(self, rows: int) -> bool:
-        """Whether so many rows are taken as a report of the packet."""
-        if rows < self._rows_of_packet:
-            return self._short_held
-        return rows == self._rows_of_packet or self._long_cut
-
-    def _take(self, rows: Rows) -> None:
-        """Too few rows are held to the packet's end, rows too many dropped."""
-        self._reported = True
-        n = self._rows_of_packet
-        if n:
-            held = np.minimum(np.arange(n), len(rows) - 1)
-            self._predicted.replace_last(rows[held], given=min(n, len(rows)))
-            self._last = rows[held[-1]]
+        return OpenTrial(self._blocks.current, self._given, self._predicted.seconds, self._packets)
 
     def _ranges(self) -> list[tuple[int, int, int]]:
         """The trials; without any, all rows are one trial of block 0."""
         return self._trials or [(0, 0, len(self._truth))]
-
-    def _filled(self) -> Rows:
-        """What was predicted, the last value held over rows that were never received."""
-        missing = max(0, len(self._truth) - len(self._predicted))
-        return np.concatenate([self._predicted.rows, np.tile(self._last, (missing, 1))])
 
     def _settle(self) -> list[Verdict]:
         """Verdicts of the trials whose rows are all there, in order."""
@@ -213,17 +165,13 @@ class EcogReferee:
             self._constant_corr,
         )
         label = f"rows {start}-{start + len(truth) - 1}"
-        held = self._predicted.held_in(max(0, start), max(0, start) + len(truth))
-        return self._verdict(block, in_block, label, len(truth), found, held)
+        unreported = self._predicted.unreported(max(0, start), max(0, start) + len(truth))
+        return self._verdict(block, in_block, label, len(truth), found, unreported)
 
     def _verdict(
-        self, block: int, trial: int, label: str, rows: int, found: Comparison, held: int = 0
+        self, block: int, trial: int, label: str, rows: int, found: Comparison, more: str = ""
     ) -> Verdict:
-        text = f"NRMSE {found.nrmse:.3f}, CORR {found.corr:.3f}"
-        value = (
-            "the last value held" if self._missing_held else f"{self._initial[0]:g} in their place"
-        )
-        text += f"; {held} of {rows} rows without a report: {value}" if held else ""
+        text = f"NRMSE {found.nrmse:.3f}, CORR {found.corr:.3f}" + (f"; {more}" if more else "")
         answer = Answer(None, None, rows / ANGLE_RATE, "s", None, text)
         share = trial_score(found.nrmse, found.corr)
         return Verdict(

@@ -18,7 +18,8 @@ def truth_rows(n=16):
 
 def predicted(log):
     """The prediction of the log's first session, row by row."""
-    return log.run().sessions[0].referee._filled()
+    referee = log.run().sessions[0].referee
+    return referee._predicted.filled(len(referee._truth))
 
 
 def row(value):
