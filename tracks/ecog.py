@@ -200,7 +200,7 @@ def explain(verdicts: Sequence[Verdict], _: Rules = DEFAULTS) -> list[str]:
 class EcogTruth(TruthReader):
     """The rows of angles that each piece holds, and the trials, from 240 to 241, in rows."""
 
-    label_codes = "(but joint angles)"
+    labels = "row of joint angles"
 
     def __init__(self, rate: Fraction, rules: Rules, angles: Angles = None) -> None:
         super().__init__(rate, rules, angles)
@@ -209,8 +209,7 @@ class EcogTruth(TruthReader):
         self._rows = as_rows(angles)
         self._received = 0
         self._shift = 0  # from a position in the block to one in the session
-        self._start: int | None = None
-        self._start_row = 0
+        self._start: tuple[int, int] | None = None  # position and row
 
     def step(self, block: int, start: int, n: int, triggers: Triggers) -> list[TruthEvent]:
         self._shift = self._received - start
@@ -228,21 +227,21 @@ class EcogTruth(TruthReader):
         if code == TRIAL_START:
             if self._start is not None:
                 raise self.error(position, "240 within a trial", "241 before it")
-            self._start, self._start_row = position, row
+            self._start = position, row
         elif code == TRIAL_END:
             return [self._end(position, row)]
         return []
 
     def block_over(self) -> None:
         if self._start is not None:
-            raise self.error(self._start, "240 without 241", "241 before the block ends")
+            raise self.error(self._start[0], "240 without 241", "241 before the block ends")
 
     def _end(self, position: int, row: int) -> TruthEvent:
         if self._start is None:
             raise self.error(position, "241 without 240", "240 before it")
         if row > len(self._rows):
             raise self.error(position, f"angles end at row {len(self._rows)}", f"{row} rows")
-        trial = {"block": self.blocks.current, "start": self._start_row, "end": row}
+        trial = {"block": self.blocks.current, "start": self._start[1], "end": row}
         self._start = None
         return {"kind": "truth", "trials": [trial]}
 

@@ -229,7 +229,7 @@ class EmotionMask(CodeMask):
 class EmotionTruth(TruthReader):
     """Section 2.2.1: the clip's number, 240 where it begins, 241 where it ends; each clip once."""
 
-    label_codes = "240 after a clip's number 1-28"
+    labels = "trigger 240 after a clip's number 1-28"
 
     def __init__(self, rate: Fraction, rules: Rules, angles: Angles = None) -> None:
         super().__init__(rate, rules, angles)

@@ -167,7 +167,7 @@ class ErpMask(CodeMask):
 class ErpTruth(TruthReader):
     """Table 2: 101-136, flashes and 200, then 241."""
 
-    label_codes = "101-136 (a trial's start)"
+    labels = "trigger 101-136 (a trial's start)"
 
     def __init__(self, rate: Fraction, rules: Rules, angles: Angles = None) -> None:
         super().__init__(rate, rules, angles)

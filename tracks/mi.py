@@ -156,7 +156,7 @@ class MiTruth(TruthReader):
     itself), but not contradict.
     """
 
-    label_codes = "11, 21 or 31 (a first segment)"
+    labels = "trigger 11, 21 or 31 (a first segment)"
 
     def __init__(self, rate: Fraction, rules: Rules, angles: Angles = None) -> None:
         super().__init__(rate, rules, angles)

@@ -26,7 +26,7 @@ TruthEvent: TypeAlias = dict[str, Any]
 class TruthReader(ABC):
     """One session's labelled triggers in, truth lines out."""
 
-    label_codes: str  # what begins a labelled trial, in words
+    labels: str  # what a label is, in words
 
     def __init__(self, rate: Fraction, rules: Rules, angles: Angles = None) -> None:
         self.rate = rate
@@ -69,7 +69,7 @@ class TruthReader(ABC):
         self.block_over()
         if not self._found:
             raise TruthError(
-                f"the recording holds no label: no trigger {self.label_codes} in it. "
+                f"the recording holds no label: no {self.labels} in it. "
                 "Is it a test recording, or one of another track?"
             )
         return []

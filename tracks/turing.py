@@ -172,7 +172,7 @@ class TuringMask(CodeMask):
 class TuringTruth(TruthReader):
     """Section 6: 240, the task's trigger, 241. Training data (section 10) has the same triggers."""
 
-    label_codes = "8-79 (a task)"
+    labels = "trigger 8-79 (a task)"
 
     def __init__(self, rate: Fraction, rules: Rules, angles: Angles = None) -> None:
         super().__init__(rate, rules, angles)

@@ -5,6 +5,7 @@ import pytest
 from tracks import emotion
 from tracks.clips import CLIPS
 from tracks.errors import RuleError
+from tracks.run import Run
 from tracks.seconds import SecondGrid
 
 S = 250  # samples a second
@@ -52,6 +53,16 @@ def test_the_grid_begins_where_the_packet_with_242_ends(new_log):
 def test_a_second_counts_iff_wholly_inside_less_a_second_at_each_end(new_log, start, end, n):
     truth = {"block": 0, "start": start, "end": end, "label": 0}
     assert len(right(seconds(new_log("emotion").truth(clips=[truth]), 0, 0, 0))) == n
+
+
+def test_a_verdict_falls_when_its_clips_last_second_can_take_no_more(new_log):
+    # The clips' seconds are 1, and 4 to 6: no more can be said of them once 2, and 7, are complete.
+    log = new_log("emotion").truth(clips=[clip(0.2, 3.2), clip(3.2, 8.2)])
+    run, packets, fallen = Run(), 0, []
+    for event in seconds(log, *[0] * 9).events:
+        packets += event["kind"] == "packet"
+        fallen += [(verdict.trial, packets) for verdict in run.feed(event)]
+    assert fallen == [(0, 1 + 3 * 5), (1, 1 + 8 * 5)]
 
 
 def test_seconds_before_the_grid_do_not_exist(new_log):

@@ -173,10 +173,29 @@ def test_erp_names_what_breaks_the_format(triggers, got, expected):
         read("erp", triggers)
 
 
-@pytest.mark.parametrize("track", ["mi", "turing", "emotion", "erp"])
-def test_a_recording_without_a_label_is_refused(track):
-    with pytest.raises(TruthError, match="holds no label"):
-        read(track, ((0, 250), (1, 242), (99, 243)))
+@pytest.mark.parametrize(
+    ("track", "labels"),
+    [
+        ("mi", "trigger 11, 21 or 31 (a first segment)"),
+        ("turing", "trigger 8-79 (a task)"),
+        ("emotion", "trigger 240 after a clip's number 1-28"),
+        ("erp", "trigger 101-136 (a trial's start)"),
+        ("ecog", "row of joint angles"),
+    ],
+)
+def test_a_recording_without_a_label_is_refused(track, labels):
+    angles = np.zeros((0, 8)) if track == "ecog" else None
+    with pytest.raises(TruthError) as caught:
+        read_truth(
+            TRACKS[track],
+            TRACKS[track].rate,
+            [(100, ((0, 250), (1, 242), (99, 243)))],
+            angles,
+        )
+    assert str(caught.value) == (
+        f"the recording holds no label: no {labels} in it. "
+        "Is it a test recording, or one of another track?"
+    )
 
 
 @pytest.mark.parametrize(("offset", "sample"), [(-1, 199), (10, 210)])
@@ -204,6 +223,16 @@ def test_ecog_gives_each_piece_its_rows():
     reader = TRACKS["ecog"].truth(1000, np.arange(160.0).reshape(20, 8))
     counts = [len(reader.step(0, s, 17, ())[0]["angles"]) for s in (0, 17, 34)]
     assert counts == [3, 3, 4]
+
+
+def test_ecog_finds_a_trials_rows_wherever_the_pieces_are_cut():
+    reader = TRACKS["ecog"].truth(1000, np.arange(480.0).reshape(60, 8))
+    events = reader.step(0, 0, 100, ())
+    events += reader.step(1, 0, 50, ((0, 242),))
+    events += reader.step(1, 50, 50, ((10, 240),))
+    events += reader.step(1, 100, 50, ((30, 241),))
+    trials = [event["trials"] for event in events if "trials" in event]
+    assert trials == [[{"block": 0, "start": (100 + 60) // 5, "end": (100 + 130) // 5}]]
 
 
 def test_ecog_leaves_rows_out_that_no_sample_goes_with():
