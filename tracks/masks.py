@@ -44,8 +44,8 @@ def recode(triggers: Triggers, codes: Mapping[int, int]) -> Triggers:
 
 
 def zeroed_outside(samples: Samples, windows: Sequence[tuple[int, int]]) -> Samples:
-    """The samples within the windows (start, stop), which do not overlap; zeros elsewhere."""
-    if sum(max(0, stop - start) for start, stop in windows) == len(samples):
+    """The samples within the windows (start <= stop), which do not overlap; zeros elsewhere."""
+    if sum(stop - start for start, stop in windows) == len(samples):
         return samples
     shown: Samples = np.zeros(samples.shape, dtype=samples.dtype)
     for start, stop in windows:

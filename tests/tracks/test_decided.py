@@ -98,7 +98,7 @@ def test_emotion_the_grid_may_begin_at_the_242_itself(new_log, after_packet, sha
 @pytest.mark.parametrize(("counts", "score"), [(True, 1.0), (False, 0.0)])
 def test_emotion_the_packet_with_243_may_be_no_part_of_its_block(new_log, counts, score):
     log = emotion_log(new_log, (50 - 250, 300 + 250), end_packet_counts=counts)
-    log.packet(242).packets(4).packet(243).report(1)
+    log.packet(242).packets(4).packet(7, 243).report(1)
     assert log.end().score() == score
 
 

@@ -187,6 +187,7 @@ def test_mi_gives_the_same_array_within_imagery():
     mask.step(np.ones((1, 2), dtype=np.float32), ((0, 11),))
     samples = np.ones((9, 2), dtype=np.float32)
     assert mask.step(samples, ())[0] is samples
+    assert mask.step(samples, ((2, 202), (5, 7)))[0] is samples
 
 
 @pytest.mark.parametrize(("code", "shown"), [(9, 8), (79, 72), (127, 120), (80, 80), (128, 128)])
