@@ -20,7 +20,7 @@ class LogWriter:
         n: int | None = None,
     ) -> None:
         self.rate = rate or TRACKS[track].rate
-        self.n = n or TRACKS[track].packet_samples
+        self.n = TRACKS[track].packet_samples if n is None else n
         self.position = 0
         run = {"kind": "run", "v": 1, "track": track, "team": "t", "rules": rules or {}}
         self.events: list[dict[str, Any]] = [run]

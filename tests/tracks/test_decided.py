@@ -95,11 +95,19 @@ def test_emotion_the_grid_may_begin_at_the_242_itself(new_log, after_packet, sha
     assert (verdict.share, verdict.scored) == (share, not after_packet)
 
 
+@pytest.mark.parametrize("codes", [(243,), (7, 243)])
 @pytest.mark.parametrize(("counts", "score"), [(True, 1.0), (False, 0.0)])
-def test_emotion_the_packet_with_243_may_be_no_part_of_its_block(new_log, counts, score):
+def test_emotion_the_packet_with_243_may_be_no_part_of_its_block(new_log, counts, score, codes):
     log = emotion_log(new_log, (50 - 250, 300 + 250), end_packet_counts=counts)
-    log.packet(242).packets(4).packet(7, 243).report(1)
+    log.packet(242).packets(4).packet(*codes).report(1)
     assert log.end().score() == score
+
+
+@pytest.mark.parametrize("codes", [(), (7,)])
+def test_emotion_the_packets_before_it_are_part_of_it_all_the_same(new_log, codes):
+    log = emotion_log(new_log, (50 - 250, 300 + 250), end_packet_counts=False)
+    log.packet(242).packets(4).packet(*codes).report(1).packet(243)
+    assert log.end().score() == 1
 
 
 @pytest.mark.parametrize(("ends", "score"), [(True, 0.0), (False, 1.0)])

@@ -190,7 +190,9 @@ def test_mi_gives_the_same_array_within_imagery():
     assert mask.step(samples, ((2, 202), (5, 7)))[0] is samples
 
 
-@pytest.mark.parametrize(("code", "shown"), [(9, 8), (79, 72), (127, 120), (80, 80), (128, 128)])
+@pytest.mark.parametrize(
+    ("code", "shown"), [(9, 8), (79, 72), (127, 120), (80, 80), (128, 128), (-1, -1)]
+)
 def test_turing_clears_the_task_of_every_code_below_128(code, shown):
     assert TRACKS["turing"].mask(250).step(np.empty((1, 1)), ((0, code),))[1] == ((0, shown),)
 

@@ -206,3 +206,13 @@ def test_the_score_is_explained_block_by_block(new_log):
         "block 1: 0 of 1 right, 1 needed: 0",
         "block 2: 1 of 1 right, 1 needed and reached with 0.40 s: 200 * 1 / L = 500.0000",
     ]
+
+
+def test_a_block_that_took_no_time_scores_nothing(new_log):
+    """Packets without a sample are no data: there is nothing to divide by."""
+    log = new_log("turing", n=0).truth(blocks=[[1]])
+    trial(log, 1, 1)
+    run = log.run()
+    assert run.verdicts()[0].charged_s == 0
+    assert (turing.score(run.verdicts()), turing.running(run.verdicts())) == (0, 0)
+    assert turing.explain(run.verdicts()) == ["block 0: 1 of 1 right, 1 needed: 0"]
