@@ -246,7 +246,7 @@ def test_ecog_leaves_rows_out_that_no_sample_goes_with():
     [
         (((0, 241),), "241 without 240; expected 240"),
         (((0, 240), (5, 240)), "240 within a trial; expected 241"),
-        (((0, 240),), "240 without 241; expected 241"),
+        (((50, 240),), r"sample 50 \(0.050 s\): 240 without 241; expected 241"),
         (((0, 240), (900, 241)), "angles end at row 20; expected 180 rows"),
     ],
 )
