@@ -54,7 +54,10 @@ NEAR = {
     "track": "run decided",
     "trials": "trials decided mi turing erp",
     "verdict": "verdict turing erp emotion run",
-    **{stem: f"{stem} decided truth masks reading" for stem in ("ecog", "emotion", "erp", "mi", "turing")},
+    **{
+        stem: f"{stem} decided truth masks reading"
+        for stem in ("ecog", "emotion", "erp", "mi", "turing")
+    },
 }
 """Which tests of tests/tracks are tried first; a file that is not here has one of its own name."""
 

@@ -1,7 +1,6 @@
 """A check is a dry run of a submission on a made-up subject: what would count, and what not."""
 
 import re
-import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,9 +9,9 @@ from pathlib import Path
 from bci_stream.contest.contest import Limits as ContestLimits
 from bci_stream.packet import Packet
 from decoders.host.errors import SubmissionError
-from decoders.host.limits import limits_of
+from decoders.host.open import open_submission
 from decoders.host.printable import printable
-from decoders.host.sandbox import Strength, at_least
+from decoders.host.sandbox import Strength
 from decoders.host.submission import SubmissionDecoder
 from decoders.offline import introduce, track_of, truth_line, wire_packets
 from replay.source import Session
@@ -82,25 +81,20 @@ def check_submission(
     strength: Strength | None = None,
 ) -> Report:
     """Dry-run the submission, and tell in words what would count and what not."""
-    granted = granted or ContestLimits()
-    with tempfile.TemporaryDirectory(prefix="bci-check-") as folder:
-        log = Path(folder) / "submission.log"
-        decoder = SubmissionDecoder(
-            package,
-            track,
-            interface=interface,
-            python=python,
-            positions=positions,
-            limits=limits_of(granted),
-            strength=at_least(granted.strength, strength),
-            log=log,
-        )
-        try:
-            dry = _dry_run(decoder, track)
-        finally:
-            decoder.close()
-        written = log.read_text(errors="replace") if log.exists() else ""
-    lines = [decoder.title, *_told(dry, track), *_log_lines(dry, written)]
+    decoder = open_submission(
+        package,
+        track,
+        interface=interface,
+        python=python,
+        positions=positions,
+        granted=granted,
+        strength=strength,
+    )
+    try:
+        dry = _dry_run(decoder, track)
+    finally:
+        decoder.close()
+    lines = [decoder.title, *_told(dry, track), *_log_lines(dry, decoder.log)]
     text = "\n".join(map(printable, lines))
     return Report(dry.failure is None and _something_counts(dry), text)
 
@@ -235,10 +229,11 @@ def _something_counts(dry: DryRun) -> bool:
     return any(map(_counts, _answers(dry.run)))
 
 
-def _log_lines(dry: DryRun, written: str) -> Iterator[str]:
+def _log_lines(dry: DryRun, log: Path) -> Iterator[str]:
+    written = log.read_text(errors="replace") if log.exists() else ""
     lines = written.rstrip().splitlines()
     if not lines:
         return
     shown = lines[-25:] if dry.failure else lines[-5:]
-    yield f"the last {len(shown)} of {len(lines)} lines that it printed:"
+    yield f"the last {len(shown)} of {len(lines)} lines that it printed (its log is {log}):"
     yield from (f"  {line}" for line in shown)

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bci_stream.packet import FloatArray
+import msgspec
+
 from decoders.host.errors import EnvironmentFailed, SubmissionCrashed, SubmissionError
 from decoders.host.family import Family
 from decoders.host.limits import Limits
@@ -19,6 +20,7 @@ from decoders.host.pipe import Message, Pipe, PipeClosed
 from decoders.host.prepared import Prepared
 from decoders.host.printable import printable
 from decoders.host.sandbox import FILTER_FD, Sandbox
+from decoders.host.shim import SETTINGS
 from decoders.host.warden import Warden
 
 SHIM = Path(__file__).with_name("shim.py")
@@ -54,6 +56,7 @@ class Child:
         self.log = log
         cell = sandbox.cell(prepared, SHIM, limits)
         ours, theirs = socket.socketpair()
+        theirs.setblocking(True)  # whatever this process's default is
         with theirs, _readable(cell.filter or b"") as program:
             numbers = {FILTER_FD: str(program)}
             command = [numbers.get(word, word) for word in cell.command]
@@ -71,13 +74,11 @@ class Child:
         place = {"package": cell.package, "work": cell.work, "user": cell.user}
         rlimits = {**limits.rlimits(), "NPROC": cell.threads}
         told = {**settings, **place, "rlimits": rlimits, "report_bytes": limits.report_bytes}
-        self.send(told, time.monotonic() + limits.start_s)
+        self.send(SETTINGS, msgspec.json.encode(told), time.monotonic() + limits.start_s)
 
-    def send(
-        self, header: Mapping[str, Any], deadline: float, samples: FloatArray | None = None
-    ) -> None:
+    def send(self, kind: bytes, body: bytes, deadline: float) -> None:
         try:
-            self._pipe.send(dict(header), deadline, samples)
+            self._pipe.send(kind, body, deadline)
         except PipeClosed:
             raise self._fate() from None
 

@@ -9,6 +9,7 @@ wheels are installed: an sdist would run a stranger's code here.
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -57,6 +58,11 @@ def default_cache() -> Path:
 
 def find_interpreter(version: str) -> Path:
     """The interpreter of that version (`3.8`), from the path, pyenv or uv."""
+    if not re.fullmatch(r"3\.([89]|[1-9]\d+)(\.\d+)?", version):
+        raise EnvironmentFailed(
+            f"the submission wants Python {version}; this host runs 3.8 and later: choose one of "
+            "them with --python 3.8, if it runs there too"
+        )
     if version == f"{sys.version_info.major}.{sys.version_info.minor}":
         return Path(sys.base_prefix) / "bin" / f"python{version}"
     for look in (_on_path, _of_pyenv, _of_uv):

@@ -1,5 +1,6 @@
 """A package is what a team hands in: a folder, a .zip or a .tar.gz, laid out safely for one run."""
 
+import codecs
 import lzma
 import os
 import shutil
@@ -155,7 +156,7 @@ def _is_litter(name: str) -> bool:
 def _root(into: Path) -> Path:
     """Step into wrapping folders; a bare Algorithm folder's inside is put back where it belongs."""
     root = into
-    while (inner := _only_folder(root)) is not None and inner.name not in FRAMEWORK_FOLDERS:
+    while (inner := _only_folder(root)) is not None and _is_wrapping(inner):
         root = inner
     if any((root / name).is_dir() for name in FRAMEWORK_FOLDERS):
         return root
@@ -165,6 +166,11 @@ def _root(into: Path) -> Path:
     wrapped.mkdir(parents=True)
     shutil.move(staging, wrapped / "Algorithm")
     return wrapped
+
+
+def _is_wrapping(folder: Path) -> bool:
+    """G4's own framework lies in Algorithm/Algorithm/, beside its main.py."""
+    return folder.name not in FRAMEWORK_FOLDERS or (folder / folder.name).is_dir()
 
 
 def _only_folder(root: Path) -> Path | None:
@@ -185,4 +191,7 @@ def read_small(path: Path) -> str:
             f"{path.name} has {path.stat().st_size} bytes; a file of settings may have "
             f"{MOST_TEXT_BYTES}"
         )
-    return path.read_bytes().decode("utf-8-sig", "replace")
+    text = path.read_bytes()
+    # PowerShell's `pip freeze >` writes such files.
+    wide = text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    return text.decode("utf-16" if wide else "utf-8-sig", "replace")

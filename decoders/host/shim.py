@@ -25,15 +25,18 @@ import threading
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
-from time import perf_counter
+from itertools import dropwhile
 from typing import Any
 
-PREFIX = struct.Struct("<II")
-"""Before each message: the lengths in bytes of its JSON header and of the samples after it."""
+HEAD = struct.Struct("<Ic")
+"""Before each message: the length of what follows, and which kind it is (`pipe.py` has the list)."""
 
+PACKET_HEAD = struct.Struct("<qIIBB6x")
+"""Before a packet's samples: position, samples, channels (none in G4's last packet), finish, due."""
 
-_ASK = b'{"kind":"ask"}'
-ASK = PREFIX.pack(len(_ASK), 0) + _ASK
+SETTINGS, START, CHOOSE, PACKET = b"s", b"b", b"c", b"p"
+ASK, REPORT, CHANNELS, DONE, ERROR = b"a", b"r", b"n", b"d", b"e"
+ASKING = HEAD.pack(0, ASK)
 
 
 class HostGone(SystemExit):
@@ -44,102 +47,44 @@ class NoMoreData(Exception):
     """get_data() was called again after the packet with the finish flag."""
 
 
-class Spin:
-    """Whether a wait begins without sleeping; both ends of the pipe have one.
-
-    To wake up on another core may take longer than all the rest (20-50 us, measured), so an answer that
-    comes at once is looked for again and again, while there is a core to do it on. Where it did not
-    come, the next waits sleep at once: 1 of them, then 2, 4, ... Where the system took the core away
-    from us, others need it: then many do, since to spin would cost them, and us our turn.
-    """
-
-    SPIN_S = 100e-6
-    MOST_REST = 64
-    REST_OF_THE_BUSY = 256
-
-    def __init__(self) -> None:
-        self._rest = 0
-        self._next_rest = self._after_this = 1
-        self._taken_away = core_taken_away()
-
-    def until(self, now: float) -> float:
-        """A wait begins: the moment until which it need not sleep; 0 where it does at once."""
-        if self._rest:
-            self._rest -= 1
-            return 0.0
-        before, self._taken_away = self._taken_away, core_taken_away()
-        if self._taken_away != before:
-            self._rest = self.REST_OF_THE_BUSY
-            return 0.0
-        self._after_this, self._next_rest = self._next_rest, 1  # as if it were not in vain
-        return now + self.SPIN_S
-
-    def in_vain(self) -> None:
-        self._rest = self._after_this
-        self._next_rest = min(2 * self._after_this, self.MOST_REST)
-
-
-def core_taken_away() -> int:
-    """How often another process was put in this one's place while it would have gone on."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
-
-
 class Pipe:
     """Messages to and from the host; reports may come from any thread."""
 
     def __init__(self, number: int, report_bytes: int = 0) -> None:
         os.set_inheritable(number, False)
         self._socket = socket.socket(fileno=number)
+        self._reader = os.fdopen(number, "rb", 1 << 16, closefd=False)  # a packet is one read
         self._lock = threading.Lock()
-        self._buffer = bytearray(1 << 16)
-        self._have = 0
-        self._spin = Spin()
         self.report_bytes = report_bytes
 
-    def send(self, kind: str, value: Any = None) -> None:
-        text = json.dumps({"kind": kind, "value": value}).encode()
-        if kind == "report" and len(text) > self.report_bytes:
-            text = json.dumps({"kind": kind, "value": f"<report of {len(text)} bytes>"}).encode()
-        with self._lock:
-            self._socket.sendall(PREFIX.pack(len(text), 0) + text)
-
     def ask(self) -> None:
-        with self._lock:
-            self._socket.sendall(ASK)
+        self._say(ASKING)
 
-    def receive(self) -> tuple[dict[str, Any], bytearray]:
-        self._fill(PREFIX.size)
-        header_bytes, sample_bytes = PREFIX.unpack_from(self._buffer)
-        body = PREFIX.size + header_bytes
-        end = body + sample_bytes
-        self._fill(end)
-        header = json.loads(str(self._buffer[PREFIX.size : body], "utf-8"))
-        samples = self._buffer[body:end]
-        self._buffer[: self._have - end] = self._buffer[end : self._have]
-        self._have -= end
-        return header, samples
+    def send(self, kind: bytes, value: Any = None) -> None:
+        text = b"" if value is None else json.dumps(value).encode()
+        if kind == REPORT and len(text) > self.report_bytes:
+            text = json.dumps(f"<report of {len(text)} bytes>").encode()
+        self._say(HEAD.pack(len(text), kind) + text)
 
-    def _fill(self, count: int) -> None:
-        """Read until so many bytes are there, into the same memory each time: it is faster."""
-        if count > len(self._buffer):
-            self._buffer += bytes(count - len(self._buffer))
-        while self._have < count:
-            got = self._read(memoryview(self._buffer)[self._have :])
-            if not got:
-                raise HostGone
-            self._have += got
+    def _say(self, message: bytes) -> None:
+        try:
+            with self._lock:
+                self._socket.sendall(message)
+        except OSError:
+            raise HostGone from None
 
-    def _read(self, into: memoryview) -> int:
-        """What is there: looked for without sleeping first, unless that was in vain lately."""
-        until = self._spin.until(perf_counter())
-        while perf_counter() < until:
-            try:
-                return self._socket.recv_into(into, 0, socket.MSG_DONTWAIT)
-            except BlockingIOError:
-                continue
-        if until:
-            self._spin.in_vain()
-        return self._socket.recv_into(into)
+    def receive(self) -> tuple[bytes, bytes]:
+        length, kind = HEAD.unpack(self._exactly(HEAD.size))
+        return kind, self._exactly(length)
+
+    def _exactly(self, count: int) -> bytes:
+        try:
+            got = self._reader.read(count)
+        except OSError:
+            raise HostGone from None
+        if len(got) < count:
+            raise HostGone
+        return got
 
 
 # --- results, as JSON can carry them ---------------------------------------------------------
@@ -192,50 +137,49 @@ class Feed:
         self.pipe = pipe
         self.settings = settings
         self.finished = False
-        self.choose: Callable[[dict[str, Any]], Any] | None = None
+        self.choose: Callable[..., Any] | None = None
         self._info: dict[str, Any] | None = None
 
-    def next(self) -> tuple[dict[str, Any], Any]:
-        """The next packet: its header, and its samples as rows of leads, TRIGGER the last."""
+    def next(self) -> tuple[Any, int | None, bool]:
+        """The next packet as rows of leads, TRIGGER the last; its position; whether a result is due."""
         if self.finished:
             raise NoMoreData(
                 "no more data: the last packet had its finish flag set; end run() then"
             )
         self.pipe.ask()
         while True:
-            header, samples = self.pipe.receive()
-            if header["kind"] == "packet":
-                self.finished = header["finish"]
-                return header, rows_of(samples, header["n"], header["channels"])
-            self._take(header)
+            kind, body = self.pipe.receive()
+            if kind == PACKET:
+                position, n, channels, finish, due = PACKET_HEAD.unpack_from(body)
+                self.finished = bool(finish)
+                if not channels:
+                    return None, None, False
+                return rows_of(body, n, channels), position, bool(due)
+            self._take(kind, body)
 
     def report(self, report: Any) -> None:
-        self.pipe.send("report", plain(result_of(report)))
+        self.pipe.send(REPORT, plain(result_of(report)))
 
     def info(self) -> dict[str, Any]:
         """What is known of the subject whose data come now."""
         while self._info is None:
-            self._take(self.pipe.receive()[0])
+            self._take(*self.pipe.receive())
         return self._info
 
-    def _take(self, header: dict[str, Any]) -> None:
-        if header["kind"] == "start":
-            self._info = header
-        elif header["kind"] == "choose" and self.choose is not None:
-            self.pipe.send("channels", plain(self.choose(header)))
+    def _take(self, kind: bytes, body: bytes) -> None:
+        if kind == START:
+            self._info = json.loads(body)
+        elif kind == CHOOSE and self.choose is not None:
+            self.pipe.send(CHANNELS, plain(self.choose(**json.loads(body))))
 
 
-def rows_of(samples: bytearray, n: int | None, channels: int) -> Any:
-    """(channels, n) float64; lists where there is no numpy; None in the extra packet at the end."""
-    if n is None:
-        return None
+def rows_of(packet: bytes, n: int, channels: int) -> Any:
+    """(channels, n) float64 of what follows the packet's head; lists where there is no numpy."""
     numpy = sys.modules.get("numpy")
     if numpy is not None:
-        return numpy.frombuffer(samples, "<f4").reshape(n, channels).T.astype("float64", order="C")
-    values = array.array("f")
-    values.frombytes(bytes(samples))
-    if sys.byteorder == "big":
-        values.byteswap()
+        samples = numpy.ndarray((n, channels), "f4", packet, PACKET_HEAD.size)
+        return samples.T.astype("f8", order="C")
+    values = array.array("f", packet[PACKET_HEAD.size :])
     return [list(values[channel::channels]) for channel in range(channels)]
 
 
@@ -272,8 +216,8 @@ class ProblemInterface:
         self._feed = feed
 
     def get_data(self) -> DataModel:
-        header, data = self._feed.next()
-        return DataModel(data, header["position"], header["number"], header["finish"])
+        data, position, _ = self._feed.next()
+        return DataModel(data, position, self._feed.info()["number"], self._feed.finished)
 
     def report(self, report_model: Any) -> None:
         self._feed.report(report_model)
@@ -355,10 +299,9 @@ class SourceInterface:
         await asyncio.sleep(
             0
         )  # their other tasks go first: what they report belongs before this packet
-        header, data = self._feed.next()
-        return AlgorithmContinuousDataObject(
-            header["position"], data, header["subject"], header["finish"]
-        )
+        data, position, _ = self._feed.next()
+        subject = self._feed.info()["subject"]
+        return AlgorithmContinuousDataObject(position, data, subject, self._feed.finished)
 
 
 class ProxyInterface:
@@ -367,14 +310,14 @@ class ProxyInterface:
     def __init__(self, feed: Feed) -> None:
         self._feed = feed
 
-    def get_source(self, label: str = "eeg_1") -> SourceInterface:
-        return SourceInterface(self._feed, label)
+    def get_source(self, source_label: str = "eeg_1") -> SourceInterface:
+        return SourceInterface(self._feed, source_label)
 
     def get_challenge_config(self) -> dict[str, Any]:
         return dict(self._feed.settings["challenge"])
 
-    def report(self, result: Any) -> Any:
-        self._feed.report(result)  # at once, so that a forgotten `await` loses nothing
+    def report(self, algorithm_result_object: Any) -> Any:
+        self._feed.report(algorithm_result_object)  # at once: a forgotten `await` loses nothing
         return _nothing()
 
 
@@ -413,6 +356,9 @@ FRAMEWORK: dict[str, dict[str, Any]] = {
     },
     "Algorithm.method.interface.ProxyInterface": {"ProxyInterface": ProxyInterface},
     "Algorithm.method.interface.SourceInterface": {"SourceInterface": SourceInterface},
+    "Algorithm.method.interface.SourceReceiverReaderInterface": {
+        "SourceReceiverReaderInterface": SourceInterface
+    },
     "Algorithm.method.model.AlgorithmObject": {
         "AlgorithmContinuousDataObject": AlgorithmContinuousDataObject,
         "AlgorithmDataObject": AlgorithmContinuousDataObject,
@@ -490,49 +436,17 @@ async def _until_done(running: Any) -> None:
     await running
 
 
-class Seconds:
-    """emotion: a second of a block is complete after each 5 packets from 242 to 243."""
-
-    def __init__(self) -> None:
-        self._packets: int | None = None
-        self._session = self._position = 0
-
-    def take(self, session: int, start: int, n: int, codes: list[int]) -> bool:
-        if session != self._session or start < self._position:
-            self._packets = None  # another block or subject, though no 243 came
-        self._session, self._position = session, start + n
-        complete = False
-        if self._packets is not None:
-            self._packets += 1
-            complete = self._packets % 5 == 0
-        for code in codes:
-            if code == 242:
-                self._packets, complete = 0, False
-            elif code == 243:
-                self._packets = None
-        return complete
-
-
-def drive_my_algorithm(algorithm: Any, feed: Feed) -> None:
-    """emotion: we hand over each packet, and ask after each second."""
-    seconds = Seconds()
+def drive_fed(algorithm: Any, feed: Feed) -> None:
+    """emotion and ecog: we hand over each packet, and ask for a result where one is due."""
+    feed.choose = lambda subject, count: algorithm.choose_channels(subject, count)
     while not feed.finished:
-        header, data = feed.next()
+        data, _, due = feed.next()
         algorithm.get_data(data)
-        if seconds.take(header["session"], header["start"], header["n"], header["codes"]):
+        if due:
             feed.report(algorithm.algorithm())
 
 
-def drive_ecog(algorithm: Any, feed: Feed) -> None:
-    """ecog: channels first, then we hand over each packet, and ask for its angles."""
-    feed.choose = lambda asked: algorithm.choose_channels(asked["subject"], asked["count"])
-    while not feed.finished:
-        _, data = feed.next()
-        algorithm.get_data(data)
-        feed.report(algorithm.algorithm())
-
-
-DRIVERS = {"my_algorithm": drive_my_algorithm, "ecog": drive_ecog}
+DRIVERS = {"my_algorithm": drive_fed, "ecog": drive_fed}
 
 
 def load_class(settings: dict[str, Any]) -> Any:
@@ -607,20 +521,22 @@ def settle(settings: dict[str, Any]) -> None:
     sys.argv = [settings["module"]]
 
 
-def their_traceback(error: BaseException) -> str:
-    """The traceback without our frames: the fault is shown where they can mend it."""
+def their_traceback(error: BaseException, work: str) -> str:
+    """The traceback from their first line on, without ours: the fault is where they can mend it."""
     told: traceback.TracebackException | None
     whole = told = traceback.TracebackException.from_exception(error)
     while told is not None:
-        theirs = [frame for frame in told.stack if frame.filename != __file__]
-        told.stack = traceback.StackSummary.from_list(theirs)
+        ways = (__file__, "importlib")  # what leads from one of their files to another
+        frames = [each for each in told.stack if not any(way in each.filename for way in ways)]
+        theirs = list(dropwhile(lambda each: not each.filename.startswith(work), frames))
+        told.stack = traceback.StackSummary.from_list(theirs or frames)
         told = told.__cause__ or told.__context__
     return "".join(whole.format())
 
 
 def main() -> None:
     pipe = Pipe(int(sys.argv[1]))
-    settings = pipe.receive()[0]
+    settings = json.loads(pipe.receive()[1])
     pipe.report_bytes = settings["report_bytes"]
     feed = Feed(pipe, settings)
     try:
@@ -632,11 +548,11 @@ def main() -> None:
         return
     except BaseException as error:  # noqa: BLE001  the process boundary: whatever it was, the host is told
         if not (isinstance(error, SystemExit) and feed.finished):
-            text = their_traceback(error)
+            text = their_traceback(error, settings["work"])
             sys.stderr.write(text)
-            pipe.send("error", text.strip().splitlines()[-1][:500])
+            pipe.send(ERROR, text.strip().splitlines()[-1][:500])
             raise SystemExit(1) from None
-    pipe.send("done")
+    pipe.send(DONE)
 
 
 if __name__ == "__main__":

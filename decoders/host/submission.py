@@ -10,10 +10,10 @@ import re
 import threading
 import time
 from collections.abc import Sequence
+from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
-import numpy as np
+import msgspec
 
 from bci_stream.packet import Packet, SignalInfo
 from decoders.host.child import GRACE_S, Child
@@ -27,9 +27,13 @@ from decoders.host.errors import (
 )
 from decoders.host.interface import INTERFACES
 from decoders.host.limits import Limits
+from decoders.host.pipe import NO_DATA, packet_body
 from decoders.host.prepared import Prepared, prepare
 from decoders.host.printable import printable
 from decoders.host.sandbox import Strength, choose_sandbox
+from decoders.host.shim import CHOOSE, PACKET, START
+from tracks.emotion import DEFAULTS
+from tracks.seconds import SecondGrid
 
 POSITIONS = ("block", "continuous")
 
@@ -67,12 +71,17 @@ class SubmissionDecoder:
         self._stop = stop
         self._track = track
         self._facts = INTERFACES[self.prepared.entry.interface]
+        step_s, end_s = self.limits.step_s, self.limits.end_s
+        self._allowed = {  # written once, not with each packet
+            False: (step_s, f"ask for the next packet within {step_s:g} s"),
+            True: (end_s, f"end after the finish flag within {end_s:g} s"),
+        }
         self._continuous = (positions or self._facts.positions) == "continuous"
         self._child: Child | None = None
         self._asked = self._done = False
         self._early: list[object] = []
         self._sessions = 0
-        self._subject_number = 0
+        self._seconds: SecondGrid | None = None
         self._position = 0
 
     @property
@@ -83,8 +92,10 @@ class SubmissionDecoder:
     def choose(self, info: SignalInfo, count: int) -> Sequence[int]:
         """ecog: ask it for its channels, before any data."""
         child = self._ready()
-        deadline, awaited = self._deadline(self.limits.start_s, "name its channels")
-        child.send({"kind": "choose", "subject": info.subject, "count": count}, deadline)
+        limit_s = self.limits.start_s
+        deadline, awaited = self._deadline(limit_s, f"name its channels within {limit_s:g} s")
+        asked = msgspec.json.encode({"subject": info.subject, "count": count})
+        child.send(CHOOSE, asked, deadline)
         message = child.receive(deadline, awaited)
         if message.kind != "channels":
             raise SubmissionDisqualified(
@@ -95,15 +106,17 @@ class SubmissionDecoder:
     def start(self, info: SignalInfo) -> None:
         """Tell it of the subject; the first one starts it, and waits until it asks for data."""
         self._sessions += 1
-        self._subject_number = _number_of(info.subject, self._sessions)
-        header = {
-            "kind": "start",
+        if self.prepared.entry.interface == "my_algorithm":
+            self._seconds = SecondGrid(Fraction(info.rate), DEFAULTS)
+        told = {
+            "subject": info.subject,
+            "number": _number_of(info.subject, self._sessions),
             "rate": float(info.rate),
             "labels": info.lead_names,
             "data_type": "ECOG" if self._track == "ecog" else "EEG",
         }
         child = self._child or self._launch()
-        child.send(header, time.monotonic() + self.limits.step_s)
+        child.send(START, msgspec.json.encode(told), time.monotonic() + self.limits.step_s)
         self._ready()
 
     def step(self, packet: Packet) -> Sequence[object]:
@@ -113,9 +126,9 @@ class SubmissionDecoder:
         try:
             if packet.n or not self._facts.extra_finish:
                 flag = packet.finish and not self._facts.extra_finish
-                self._give(packet, flag, results)
+                self._give(self._body_of(packet, flag), flag, results)
             if packet.finish and self._facts.extra_finish:
-                self._give_end(packet, results)
+                self._give(NO_DATA, True, results)
         except SubmissionError as error:
             error.results = results
             raise
@@ -132,35 +145,20 @@ class SubmissionDecoder:
 
     # --- one packet --------------------------------------------------------------------------
 
-    def _give(self, packet: Packet, finish: bool, results: list[object]) -> None:
-        header = {
-            **self._place_of(packet),
-            "n": packet.n,
-            "channels": packet.samples.shape[1],
-            "start": packet.start,
-            "codes": [code for _, code in packet.triggers],
-            "position": self._position if self._continuous else packet.start,
-            "finish": finish,
-        }
-        self._hand_over(header, np.ascontiguousarray(packet.samples, dtype="<f4"), results)
+    def _body_of(self, packet: Packet, finish: bool) -> bytes:
+        position = self._position if self._continuous else packet.start
+        return packet_body(packet.samples, position, finish, self._is_due(packet))
 
-    def _give_end(self, packet: Packet, results: list[object]) -> None:
-        """G4's last packet: no data, nothing but the finish flag."""
-        header = {**self._place_of(packet), "n": None, "channels": 0, "start": None, "codes": []}
-        self._hand_over({**header, "position": None, "finish": True}, None, results)
+    def _is_due(self, packet: Packet) -> bool:
+        """my_algorithm is asked for a result after each second, ecog after each packet."""
+        seconds = self._seconds
+        return seconds is None or seconds.packet(packet.start, packet.n, list(packet.triggers))
 
-    def _place_of(self, packet: Packet) -> dict[str, Any]:
-        subject = {"subject": packet.subject, "number": self._subject_number}
-        return {"kind": "packet", "session": self._sessions, **subject}
-
-    def _hand_over(self, header: dict[str, Any], samples: Any, results: list[object]) -> None:
+    def _give(self, body: bytes, last: bool, results: list[object]) -> None:
         child = self._ready()
-        last = header["finish"]
-        limit_s = self.limits.end_s if last else self.limits.step_s
-        awaited = "end after the finish flag" if last else "ask for the next packet"
-        deadline, awaited = self._deadline(limit_s, awaited)
+        deadline, awaited = self._deadline(*self._allowed[last])
         self._asked = False
-        child.send(header, deadline, samples)
+        child.send(PACKET, body, deadline)
         self._collect(child, results, deadline, awaited, last)
 
     def _collect(
@@ -188,6 +186,10 @@ class SubmissionDecoder:
                     "the submission's run() returned before the finish flag was set; it must read "
                     "until then"
                 )
+            elif message.kind == "channels":
+                raise SubmissionDisqualified(
+                    "the submission wrote into the pipe to its host: it named channels unasked"
+                )
 
     # --- its process -------------------------------------------------------------------------
 
@@ -207,7 +209,6 @@ class SubmissionDecoder:
     def _launch(self) -> Child:
         entry = self.prepared.entry
         settings = {
-            "kind": "settings",
             "interface": entry.interface,
             "module": entry.module,
             "class": entry.class_name,
@@ -219,17 +220,14 @@ class SubmissionDecoder:
         return self._child
 
     def _deadline(self, limit_s: float, awaited: str) -> tuple[float, str]:
-        """When it must be back, and that in words."""
+        """When it must be back, and what it has to do until then."""
         left_s = None if self.limits.compute_s is None else self.limits.compute_s - self.compute_s
         if left_s is None or left_s > limit_s:
-            return time.monotonic() + limit_s, f"{awaited} within {limit_s:g} s"
+            return time.monotonic() + limit_s, awaited
+        granted = f"the {self.limits.compute_s:g} s of computing that this run grants"
         if left_s <= 0:
-            raise SubmissionTimeout(
-                f"the submission used up the {self.limits.compute_s:g} s of computing that this "
-                "run grants"
-            )
-        allowed = f"{self.limits.compute_s:g} s of computing that this run grants"
-        return time.monotonic() + left_s, f"{awaited} within the {allowed}"
+            raise SubmissionTimeout(f"the submission used up {granted}")
+        return time.monotonic() + left_s, f"come back within {granted}"
 
 
 def _number_of(subject: str, place: int) -> int:

@@ -22,7 +22,9 @@ MAGIC_NUMBERS = {
 }
 """What a compiled file begins with, and the Python that can read it."""
 
-_VERSION = re.compile(r"(?:python|py)?[-_:v ]*(3)\.?(\d{1,2})(?!\d)", re.IGNORECASE)
+_VERSION = re.compile(r"(?<![\d.])(3)\.?(\d{1,2})(?!\d)")
+_IMAGE_VERSION = re.compile(r"(?:python|py)[-_:v ]*(3)\.?(\d{1,2})(?!\d)", re.IGNORECASE)
+"""In an image's name other things have versions, too: pytorch:2.3.1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +90,11 @@ def _of_image(root: Path) -> str | None:
     except (ValueError, RecursionError) as error:
         raise PackageError(f"the submission's config file can't be read: {error}") from error
     image = config.get("unitImage") if isinstance(config, dict) else None
-    return _version_in(image) if isinstance(image, str) and "py" in image.lower() else None
+    return _version_in(image, _IMAGE_VERSION) if isinstance(image, str) else None
 
 
-def _version_in(text: str) -> str | None:
-    found = _VERSION.search(text)
+def _version_in(text: str, pattern: re.Pattern[str] = _VERSION) -> str | None:
+    found = pattern.search(text)
     return f"{found[1]}.{found[2]}" if found else None
 
 

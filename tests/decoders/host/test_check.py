@@ -1,5 +1,6 @@
 """A dry run says in words what would count, what not, and why."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,9 @@ def test_a_crash_shows_their_traceback(write: Write) -> None:
     assert "it would end as crashed: the submission failed: ZeroDivisionError" in text
     assert "line 12, in run" in text
     assert "shim.py" not in text
+    log = re.search(r"its log is (\S+\.log)\):", text)
+    assert log is not None
+    assert "ZeroDivisionError" in Path(log[1]).read_text()
 
 
 def test_the_command_line_tells_it_and_exits_with_1_where_nothing_counts(write: Write) -> None:

@@ -61,6 +61,12 @@ def test_an_interpreter_that_is_not_here_is_said_so(monkeypatch: pytest.MonkeyPa
         find_interpreter("3.99")
 
 
+@pytest.mark.parametrize("version", ["2.7", "3.7", "3.6.15", "3", "../bin"])
+def test_a_python_that_the_shim_does_not_run_on_is_refused_in_words(version: str) -> None:
+    with pytest.raises(EnvironmentFailed, match=r"this host runs 3\.8 and later"):
+        find_interpreter(version)
+
+
 def test_the_cache_is_the_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert default_cache() == tmp_path / "bci-stream" / "environments"

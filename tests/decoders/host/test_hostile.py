@@ -441,6 +441,10 @@ def test_one_that_reports_without_end_is_disqualified(write: Write, submitted: O
         'b"\\xff" * 64',
         'b"\\x02\\x00\\x00\\x00\\x00\\x00\\x00\\x00{}"',
         'b"\\x10\\x00\\x00\\x00\\x00\\x00\\x00\\x00" + b"[" * 16',
+        'b"\\x10\\x00\\x00\\x00r" + b"[" * 16',
+        'b"\\xff\\xff\\xff\\x7fr"',
+        'b"\\x02\\x00\\x00\\x00n[]"',
+        'b"\\x00\\x00\\x00\\x00p"',
     ],
 )
 def test_one_that_writes_into_the_pipe_itself_is_disqualified(

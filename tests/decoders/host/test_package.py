@@ -66,6 +66,14 @@ def test_a_folder_around_the_submission_is_stepped_into(pack: Pack, tmp_path: Pa
     assert tree(lay_out(pack(tmp_path, wrapped), tmp_path / "into")) == FILES
 
 
+def test_a_framework_s_own_folder_around_its_package_of_the_same_name_is_stepped_into(
+    tmp_path: Path,
+) -> None:
+    files = {"main.py": b"", "Algorithm/config/AlgorithmConfig.yml": b"", "Algorithm/A.py": b"1"}
+    wrapped = {f"Algorithm/{name}": content for name, content in files.items()}
+    assert tree(lay_out(as_tar(tmp_path, wrapped), tmp_path / "into")) == files
+
+
 def test_a_bare_algorithm_folder_is_put_back_where_it_belongs(tmp_path: Path) -> None:
     bare = {"config/AlgorithmConfig.yml": b"", "method/impl/Mine.py": b"1"}
     root = lay_out(as_folder(tmp_path, bare), tmp_path / "into")

@@ -3,8 +3,10 @@
 import contextlib
 import json
 import socket
+import struct
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -45,23 +47,33 @@ def test_what_a_submission_says_arrives_as_it_was(value: object) -> None:
     ours, theirs = socket.socketpair()
     with ours:
         child = shim.Pipe(theirs.detach(), 1 << 20)
-        child.send("report", value)
+        child.send(shim.REPORT, value)
         heard = host.Pipe(ours, 1 << 20).receive(soon(), "report")
         child._socket.close()
     assert (heard.kind, heard.value) == ("report", value)
 
 
-@given(n=st.integers(0, 60), channels=st.integers(1, 70), start=st.integers(0, 2**40))
-def test_samples_arrive_bit_by_bit_as_rows_of_leads(n: int, channels: int, start: int) -> None:
+@given(
+    n=st.integers(0, 60),
+    channels=st.integers(1, 70),
+    start=st.integers(0, 2**40),
+    finish=st.booleans(),
+    due=st.booleans(),
+)
+def test_samples_arrive_bit_by_bit_as_rows_of_leads(
+    n: int, channels: int, start: int, finish: bool, due: bool
+) -> None:
     samples = np.random.default_rng(start % 97).normal(size=(n, channels)).astype(np.float32)
     ours, theirs = socket.socketpair()
     with ours:
         child = shim.Pipe(theirs.detach())
-        host.Pipe(ours, 10).send({"kind": "packet", "start": start}, soon(), samples)
-        header, payload = child.receive()
+        body = host.packet_body(samples, start, finish, due)
+        host.Pipe(ours, 10).send(shim.PACKET, body, soon())
+        kind, packet = child.receive()
         child._socket.close()
-    rows = shim.rows_of(payload, n, channels)
-    assert header == {"kind": "packet", "start": start}
+    rows = shim.rows_of(packet, n, channels)
+    assert kind == shim.PACKET
+    assert shim.PACKET_HEAD.unpack_from(packet) == (start, n, channels, finish, due)
     assert rows.shape == (channels, n)
     assert rows.dtype == np.float64
     assert np.array_equal(rows, samples.T)
@@ -75,21 +87,23 @@ def receive_all(pipe: host.Pipe) -> None:
         pipe.receive(soon(), "ask")
 
 
-def framed(text: bytes, samples: int = 0) -> bytes:
-    return host.PREFIX.pack(len(text), samples) + text
+def framed(body: bytes, kind: bytes = shim.REPORT) -> bytes:
+    return shim.HEAD.pack(len(body), kind) + body
 
 
 @pytest.mark.parametrize(
     "raw",
     [
-        framed(b"{}"),
-        framed(b'{"kind": "packet"}'),
-        framed(b"[1]"),
-        framed(b"\xff\xfe"),
-        framed(b'{"kind": "report", "value": NaN}'),
-        framed(b'{"kind": "report", "value": ' + b"[" * 3000 + b"}"),
-        framed(b'{"kind": "ask"}', samples=4) + b"xxxx",
-        framed(json.dumps({"kind": "report", "value": "x" * 9000}).encode()),
+        framed(b"{}", shim.PACKET),
+        framed(b"", shim.SETTINGS),
+        framed(b"1", b"\0"),
+        framed(b"{"),
+        framed(b'"\xff\xfe"'),
+        framed(b"NaN"),
+        framed(b"[" * 3000),
+        framed(b"x", shim.ASK),
+        framed(json.dumps("x" * 9000).encode()),
+        shim.HEAD.pack(2**32 - 1, shim.REPORT),
         b"\xff" * 8,
     ],
 )
@@ -116,60 +130,51 @@ def test_every_wait_has_an_end(ends: Ends) -> None:
     with pytest.raises(SubmissionTimeout, match="did not ask for data"):
         ends[0].receive(time.monotonic() + 0.01, "ask for data")
     with pytest.raises(SubmissionTimeout, match="did not read"):
-        ends[0].send({}, time.monotonic() + 0.01, np.zeros((1000, 1000), np.float32))
+        ends[0].send(shim.PACKET, bytes(4_000_000), time.monotonic() + 0.01)
 
 
-class Counting:
-    """A socket that counts how often it is looked at."""
-
-    def __init__(self, inner: socket.socket) -> None:
-        self._inner, self.looks = inner, 0
-
-    def recv(self, most: int) -> bytes:
-        self.looks += 1
-        return self._inner.recv(most)
-
-
-def test_it_looks_again_without_sleeping_only_where_that_was_not_in_vain(
-    ends: Ends, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pipe, child, _ = ends
-    monkeypatch.setattr(shim, "core_taken_away", lambda: 0)
-    monkeypatch.setattr(pipe, "_in", (pipe._in[0], shim.Spin()))
-    monkeypatch.setattr(pipe, "_sleep", lambda *_: child.ask())  # it answers while we sleep
-    looks = []
-    for _ in range(12):
-        counting = Counting(pipe._socket)
-        with monkeypatch.context() as patch:
-            patch.setattr(pipe, "_socket", counting)
-            assert pipe.receive(soon(), "ask").kind == "ask"
-        looks.append(counting.looks)
-    # A sleep, then one look; but 1, 2, 4 waits apart it is tried whether that has changed.
-    assert [wait for wait, count in enumerate(looks) if count > 1] == [0, 2, 5, 10]
+def test_the_system_wakes_the_host_at_its_deadline_and_not_at_its_next_look(ends: Ends) -> None:
+    longest = []
+    for deadline in (time.monotonic() + 0.01, soon()):
+        ends[1].ask()
+        ends[0].receive(deadline, "ask")
+        timeval = ends[0]._socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, 16)
+        seconds, microseconds = struct.unpack("ll", timeval)
+        longest.append(seconds + microseconds / 1e6)
+    assert 0 < longest[0] < 0.05
+    assert longest[1] == pytest.approx(host.STOP_LOOK_S, abs=0.02)  # the system counts in ticks
 
 
-def test_on_a_machine_that_others_need_it_sleeps_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    times = iter(range(1000))
-    monkeypatch.setattr(shim, "core_taken_away", lambda: next(times))
-    spin = shim.Spin()
-    assert [spin.until(1.0) for _ in range(600)] == [0.0] * 600
-    monkeypatch.setattr(shim, "core_taken_away", lambda: 5000)
-    assert [bool(spin.until(1.0)) for _ in range(600)].count(True) > 50
+def test_a_time_out_that_this_process_gives_its_sockets_does_not_end_a_wait() -> None:
+    socket.setdefaulttimeout(0.001)
+    try:
+        ours, theirs = socket.socketpair()
+    finally:
+        socket.setdefaulttimeout(None)
+    with ours, theirs, pytest.raises(SubmissionTimeout):
+        host.Pipe(ours, 10).receive(time.monotonic() + 0.05, "ask")
 
 
-def test_one_answer_in_time_makes_good_for_many_that_were_late(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(shim, "core_taken_away", lambda: 0)
-    spin = shim.Spin()
-    for _ in range(200):
-        if spin.until(1.0):
-            spin.in_vain()
-    resting = 0
-    while not spin.until(1.0):
-        resting += 1
-    assert 0 < resting <= shim.Spin.MOST_REST
-    assert spin.until(2.0) == 2.0 + shim.Spin.SPIN_S
+def test_half_a_message_is_waited_for_no_longer_than_a_whole_one(ends: Ends) -> None:
+    ends[2].sendall(framed(b'"half"')[:-3])
+    with pytest.raises(SubmissionTimeout, match="did not ask for data"):
+        ends[0].receive(time.monotonic() + 0.01, "ask for data")
+
+
+def test_what_is_larger_than_the_system_holds_crosses_in_pieces(ends: Ends) -> None:
+    samples = np.arange(500_000, dtype=np.float32).reshape(-1, 5)
+    with ThreadPoolExecutor(1) as other:
+        heard = other.submit(ends[1].receive)
+        ends[0].send(shim.PACKET, host.packet_body(samples, 0, False, False), soon())
+        _, packet = heard.result(10)
+    assert np.array_equal(shim.rows_of(packet, *samples.shape), samples.T)
+
+
+@pytest.mark.parametrize("kind", [">f4", "f8", "i2"])
+def test_samples_of_another_type_cross_as_their_values(kind: str) -> None:
+    samples = np.arange(12).reshape(4, 3).astype(kind)
+    packet = host.packet_body(samples, 0, False, False)  # type: ignore[arg-type]
+    assert np.array_equal(shim.rows_of(packet, 4, 3), samples.T)
 
 
 def test_what_is_there_already_is_taken_at_the_first_look(ends: Ends) -> None:
@@ -183,7 +188,7 @@ def test_a_flood_of_messages_that_nobody_waits_for_ends_at_the_deadline(ends: En
     ends[2].setblocking(False)
     with contextlib.suppress(BlockingIOError):
         while True:
-            ends[2].sendall(host.PREFIX.pack(14, 0) + b'{"kind":"ask"}')
+            ends[2].sendall(framed(b"", shim.ASK))
     deadline = time.monotonic() - 1
     with pytest.raises(SubmissionTimeout):
         receive_until(ends[0], deadline)
@@ -194,10 +199,18 @@ def receive_until(pipe: host.Pipe, deadline: float) -> None:
         pipe.receive(deadline, "ask")
 
 
+def test_a_submission_ends_without_a_word_when_its_host_has_gone(ends: Ends) -> None:
+    ends[1].ask()  # never read: the system then resets the pipe
+    ends[0].close()
+    for act in (ends[1].receive, ends[1].receive, ends[1].ask):
+        with pytest.raises(shim.HostGone):
+            act()
+
+
 def test_a_closed_end_is_noticed_both_ways(ends: Ends) -> None:
     ends[1]._socket.close()
     ends[2].close()
     with pytest.raises(host.PipeClosed):
         ends[0].receive(soon(), "ask")
     with pytest.raises(host.PipeClosed):
-        ends[0].send({"kind": "start"}, soon())
+        ends[0].send(shim.START, b"{}", soon())

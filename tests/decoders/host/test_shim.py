@@ -1,40 +1,12 @@
 """The shim's own laws, told apart from any process."""
 
 import sys
-from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from decoders.host import shim
-from tracks.seconds import SecondGrid
-
-PACKETS = st.lists(
-    st.tuples(
-        st.sampled_from(["on", "on", "on", "on", "back", "session"]),
-        st.integers(1, 60),
-        st.lists(st.sampled_from([242, 243, 250, 7]), max_size=3),
-    ),
-    max_size=80,
-)
-
-
-@given(packets=PACKETS)
-def test_my_algorithm_is_asked_exactly_when_the_referee_expects_a_decision(
-    packets: list[tuple[str, int, list[int]]],
-) -> None:
-    seconds, grid = shim.Seconds(), SecondGrid(Fraction(250))
-    start, session = 0, 1
-    for step, n, codes in packets:
-        if step == "session":
-            start, session, grid = 0, session + 1, SecondGrid(Fraction(250))
-        elif step == "back":
-            start = 0
-        expected = grid.packet(start, n, [(0, code) for code in codes])
-        assert seconds.take(session, start, n, codes) == expected
-        start += n
+from decoders.host.pipe import packet_body
 
 
 class Loop:
@@ -83,10 +55,9 @@ def test_a_report_is_its_result_whoever_made_the_object() -> None:
 
 
 def test_without_numpy_rows_are_lists_of_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    samples = np.arange(6, dtype=np.float32).reshape(3, 2)
+    packet = packet_body(np.arange(6, dtype=np.float32).reshape(3, 2), 0, False, False)
     monkeypatch.delitem(sys.modules, "numpy")
-    assert shim.rows_of(samples.tobytes(), 3, 2) == [[0.0, 2.0, 4.0], [1.0, 3.0, 5.0]]
-    assert shim.rows_of(b"", None, 0) is None
+    assert shim.rows_of(packet, 3, 2) == [[0.0, 2.0, 4.0], [1.0, 3.0, 5.0]]
 
 
 def test_the_framework_is_found_under_every_root_that_real_submissions_import() -> None:

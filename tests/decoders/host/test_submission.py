@@ -1,7 +1,9 @@
 """Contestants' code runs unmodified, under every spelling of the interfaces it was written to."""
 
 import py_compile
+import re
 import sys
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -110,6 +112,9 @@ def test_every_generation_that_pulls_gets_the_packets_in_order_with_its_own_spel
 G4 = """
     import asyncio
     from Algorithm.method.interface.AlgorithmInterface import AlgorithmInterface
+    from Algorithm.method.interface.SourceReceiverReaderInterface import (
+        SourceReceiverReaderInterface,
+    )
     from Algorithm.method.model.AlgorithmObject import (
         AlgorithmContinuousDataObject, AlgorithmDataObject, AlgorithmDeviceObject,
         AlgorithmResultObject,
@@ -126,6 +131,8 @@ G4 = """
             source = self._proxy.get_source('eeg_1')
             assert source.get_source_label() == "eeg_1"
             assert self._proxy.get_source().get_source_label() == "eeg_1"
+            assert self._proxy.get_source(source_label="x").get_source_label() == "x"
+            assert isinstance(source, SourceReceiverReaderInterface)
             device = await source.get_device()
             assert isinstance(device, AlgorithmDeviceObject)
             assert device.other_information == device.other_config_map == {}
@@ -202,6 +209,20 @@ def test_my_algorithm_is_asked_after_each_five_packets_between_the_block_marks(
     assert run(decoder, fed) == [[7] if k == 6 else [12] if k == 11 else [] for k in range(14)]
 
 
+def test_my_algorithm_is_not_asked_in_a_block_that_ended_with_its_subject(
+    write: Write, submitted: Open
+) -> None:
+    decoder = submitted(write({"Algorithm/MyAlgorithm.py": MY_ALGORITHM}), "emotion")
+    reported: list[object] = []
+    for subject, triggers in (("S1", ((0, 242),)), ("S2", ())):
+        decoder.start(info(subject, 4, "emotion"))
+        for place, packet in enumerate(packets(8, subject=subject)):
+            seen = triggers if place == 0 else ()
+            given = Packet(packet.samples, seen, packet.start, 0, subject, finish=False)
+            reported += decoder.step(given)
+    assert reported == [6]
+
+
 ECOG = """
     class EcogAlgorithm:
         def choose_channels(self, subject, count):
@@ -266,7 +287,7 @@ def test_results_cross_as_the_values_they_are_and_nothing_else_can_look_like_one
     assert reported[:12] == [2, "2", 2, 2.0, [2], 2, [1, 2], True, True, None, None, None]
     assert reported[12] == "<Odd: 3>"
     assert str(reported[13]).startswith("<int: 1000")
-    assert reported[14] == "<report of 1000031 bytes>"
+    assert reported[14] == "<report of 1000002 bytes>"
     assert [type(value) for value in reported[:4]] == [int, str, int, float]
 
 
@@ -333,6 +354,40 @@ def test_the_log_shows_their_traceback_and_none_of_ours(write: Write, submitted:
     log = decoder.log.read_text()
     assert "in helper" in log
     assert "shim.py" not in log
+
+
+FAILS_FAR = """
+    import json
+
+    try:
+        json.loads("{")
+    except ValueError as error:
+        raise RuntimeError("no model") from error
+"""
+
+
+def test_a_traceback_begins_at_their_first_line_even_where_an_import_failed(
+    write: Write, submitted: Open
+) -> None:
+    helped = "from Algorithm.impl import helper\n" + textwrap.dedent(FAILS)
+    files = {
+        "Algorithm/impl/AlgorithmImplement.py": helped,
+        "Algorithm/impl/helper.py": FAILS_FAR,
+    }
+    decoder = submitted(write(files))
+    with pytest.raises(SubmissionCrashed, match="RuntimeError: no model"):
+        run(decoder, packets(2))
+    decoder.close()
+    places = re.findall(r'File "(\S+)", line \d+, in (\S+)', decoder.log.read_text())
+    names = [(Path(file).name, function) for file, function in places]
+    assert names == [
+        ("helper.py", "<module>"),
+        ("__init__.py", "loads"),
+        ("decoder.py", "decode"),
+        ("decoder.py", "raw_decode"),
+        ("AlgorithmImplement.py", "<module>"),
+        ("helper.py", "<module>"),
+    ]
 
 
 FILES = """

@@ -27,6 +27,8 @@ def test_a_submission_without_wishes_has_none(write: Write) -> None:
         ),
         ("config.json", '{"unitImage": "python:3.12-slim", "command": "x"}', "3.12"),
         ("config.json", '{"unitImage": "team/py39", "command": "x"}', "3.9"),
+        ("config.json", '{"unitImage": "pytorch1.13-py38"}', "3.8"),
+        ("config.json", '{"unitImage": "pytorch/pytorch:2.3.1-cuda12.1"}', None),
         ("config.json", '{"unitImage": "ubuntu:22.04"}', None),
         ("config.json", "[]", None),
     ],
@@ -64,6 +66,12 @@ def test_compiled_files_of_several_or_unknown_pythons_are_refused(tmp_path: Path
     (tmp_path / "A.pyc").write_bytes(b"\1\1")
     with pytest.raises(PackageError, match=r"A\.pyc .*magic number 257"):
         wishes_of(tmp_path)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_requirements_are_read_as_pip_itself_reads_them(encoding: str, tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("numpy==1.23.5\nmne\n", encoding=encoding)
+    assert wishes_of(tmp_path).requirements == ("numpy==1.23.5", "mne")
 
 
 def test_requirements_are_names_and_versions() -> None:
