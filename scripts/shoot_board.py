@@ -3,13 +3,17 @@
 python scripts/shoot_board.py            (needs playwright, pillow and Debian's chromium)
 """
 
+import json
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from PIL import Image
 from playwright.sync_api import Browser, sync_playwright
 from rehearse_board import cast, play
 
 from bci_stream.board.feed import Board
+from bci_stream.board.rehearsal import Rehearsal
+from bci_stream.board.report_cmd import write_report
 from bci_stream.board.standing import Qualifying
 from bci_stream.board.web import WebBoard
 from tracks.registry import TRACKS
@@ -30,7 +34,7 @@ SHOTS = {
 
 
 def shoot(browser: Browser, url: str, name: str) -> None:
-    """One picture, in few colours, so that it is small."""
+    """One picture of the page, in few colours, so that it is small."""
     width, height, scheme, where = SHOTS[name]
     page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
     page.goto(url + where)
@@ -39,8 +43,28 @@ def shoot(browser: Browser, url: str, name: str) -> None:
     path = FOLDER / f"{name}.png"
     page.screenshot(path=path)
     page.close()
-    colours = Image.open(path).convert("RGB").quantize(128, dither=Image.Dither.NONE)
-    colours.save(path, optimize=True)
+    thin(path, 128)
+
+
+def shoot_report(browser: Browser) -> None:
+    with TemporaryDirectory() as folder:
+        logs: list[Path] = []
+        for team, skill in {"Alpha Waves": 0.92, "Riemann's Children": 0.78, "静息态": 0.6}.items():
+            logs.append(Path(folder) / f"{len(logs)}.jsonl")
+            events = Rehearsal("mi", team, skill, subjects=2, trials=20).events()
+            logs[-1].write_text("".join(f"{json.dumps(event)}\n" for event in events))
+        out = Path(folder) / "report.html"
+        write_report(logs, out, ["synthetic:mi?set=test&subjects=1&blocks=1"])
+        page = browser.new_page(viewport={"width": 1200, "height": 900})
+        page.goto(out.as_uri())
+        page.screenshot(path=FOLDER / "board-report.png", full_page=True)
+        page.close()
+    thin(FOLDER / "board-report.png", 256)
+
+
+def thin(path: Path, colours: int) -> None:
+    picture = Image.open(path).convert("RGB")
+    picture.quantize(colours, dither=Image.Dither.NONE).save(path, optimize=True)
 
 
 def main() -> None:
@@ -52,6 +76,7 @@ def main() -> None:
         browser = driver.chromium.launch(executable_path="/usr/bin/chromium", args=list(FLAGS))
         for name in SHOTS:
             shoot(browser, page.url, name)
+        shoot_report(browser)
         browser.close()
     page.stop()
 

@@ -43,7 +43,7 @@ def build_app(board: Board, broadcast: Broadcast, store: str = "") -> web.Applic
     app.router.add_get("/api/v1/leaderboard.csv", partial(_leaderboard_csv, board))
     app.router.add_get("/api/v1/teams/{track}/{team}", partial(_team, board))
     app.router.add_get("/api/v1/runs", partial(_runs, store))
-    app.router.add_get("/api/v1/events", partial(_events, board, broadcast))
+    app.router.add_get("/api/v1/events", partial(_events, broadcast), allow_head=False)
     app.router.add_static("/static/", STATIC)
     return app
 
@@ -115,5 +115,5 @@ def _read_runs(store: str, contest: str | None, track: str | None) -> list[dict[
         opened.close()
 
 
-async def _events(board: Board, broadcast: Broadcast, request: web.Request) -> web.StreamResponse:
-    return await stream(request, board, broadcast)
+async def _events(broadcast: Broadcast, request: web.Request) -> web.StreamResponse:
+    return await stream(request, broadcast)

@@ -52,8 +52,7 @@ class Board:
         self._updates: deque[Message] = deque(maxlen=UPDATES_KEPT)
         self._views: dict[Key, View] = {}
         self._shown: dict[Key, tuple[int, Row]] = {}
-        self._unranked: dict[Key, Row] = {}
-        self._rows: list[Row] = []
+        self._rows: dict[Key, Row] = {}
         self._stale = False
         self._verdicts: dict[str, deque[dict[str, Any]]] = {}
         self._monitors: dict[str, Monitor] = {}
@@ -134,7 +133,7 @@ class Board:
         """The ranked rows, of one track or of all."""
         with self._lock:
             self._rank()
-            return [row for row in self._rows if track is None or row.track == track]
+            return [row for row in self._rows.values() if track is None or row.track == track]
 
     def detail(self, team: str, track: str) -> dict[str, Any] | None:
         """What a team's own page shows; None for a team that is not here."""
@@ -143,8 +142,7 @@ class Board:
             if view is None:
                 return None
             self._rank()
-            row = next(row for row in self._rows if (row.track, row.team) == (track, team))
-            return {"row": asdict(row), **view.detail()}
+            return {"row": asdict(self._rows[track, team]), **view.detail()}
 
     # Gathering; the lock is held
 
@@ -172,14 +170,15 @@ class Board:
 
     def _waits_for(self, key: Key, settled: Settled) -> list[Key]:
         """The teams on the same track that may still be asked what this one was."""
-        pace = self._views[key].pace
+        lockstep = self._views[key].pace == "lockstep"
+        # A hundred trials may close at once: what is rarely so is asked for first.
         return [
             other
             for other, view in self._views.items()
-            if other[0] == key[0]
+            if (lockstep or view.pace == "lockstep" or (settled.ahead and view.pace))
+            and other[0] == key[0]
             and other != key
             and view.status in IN_PLAY
-            and ("lockstep" in (pace, view.pace) or (settled.ahead and view.pace))
         ]
 
     def _show(self, key: Key, settled: Settled) -> None:
@@ -239,9 +238,10 @@ class Board:
     def _rank(self) -> None:
         """Ranks anew where a row changed; only that row is asked for anew."""
         if self._changed:
-            self._unranked |= {key: self._row(key) for key in self._changed}
+            rows = self._rows | {key: self._row(key) for key in self._changed}
             self._changed.clear()
-            self._rows = rank(self._unranked.values(), self._qualifying)
+            ranked = rank(rows.values(), self._qualifying)
+            self._rows = {(row.track, row.team): row for row in ranked}
             self._stale = True
 
     def _row(self, key: Key) -> Row:
@@ -257,7 +257,7 @@ class Board:
             return []
         self._stale = False
         changed = []
-        for _, rows in groupby(self._rows, key=lambda row: row.track):
+        for _, rows in groupby(self._rows.values(), key=lambda row: row.track):
             for order, row in enumerate(rows):
                 key, now = (row.track, row.team), (order, row)
                 before = self._shown.get(key)
@@ -278,9 +278,9 @@ class Board:
 
     def _best_running(self) -> set[Key]:
         best: dict[str, list[Key]] = {}
-        for row in self._rows:
+        for key, row in self._rows.items():
             if row.status in ("running", "lagging"):
-                best.setdefault(row.track, []).append((row.track, row.team))
+                best.setdefault(row.track, []).append(key)
         return {key for keys in best.values() for key in keys[:LANES_SHOWN]}
 
     def _new_signal(self) -> dict[str, Any]:

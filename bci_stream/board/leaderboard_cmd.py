@@ -35,6 +35,7 @@ def print_leaderboard(
     try:
         if logs is not None:
             _rebuild(store, logs, contest or logs.resolve().name)
+        _check_contest(store, where, contest)
         PRINTERS[form](store.leaderboard(contest, track, qualifying))
     finally:
         store.close()
@@ -42,12 +43,26 @@ def print_leaderboard(
 
 def _rebuild(store: Store, folder: Path, contest: str) -> None:
     if not folder.is_dir():
-        raise LogError(f"{folder} is no folder; give the one that holds the run logs (*.jsonl)")
+        raise LogError(
+            f"there is no folder {folder}: nothing has run yet, or the run logs (*.jsonl) are elsewhere "
+            "(--logs FOLDER)"
+        )
     paths = sorted([*folder.rglob("*.jsonl"), *folder.rglob("*.jsonl.gz")])
     if not paths:
         raise LogError(f"{folder} holds no run log (*.jsonl)")
     for problem in store.rebuild(paths, contest).problems:
         print(f"left out: {problem}", file=sys.stderr)
+
+
+def _check_contest(store: Store, where: str, contest: str | None) -> None:
+    """A store of other contests is not an empty one."""
+    held = {run.contest for run in store.runs()}
+    if contest is not None and held and contest not in held:
+        names = ", ".join(repr(name) for name in sorted(held))
+        raise StoreError(
+            f"the store {where} holds no run of contest {contest!r}; it holds {names}: "
+            "choose with --contest"
+        )
 
 
 def _print_table(rows: Sequence[Row]) -> None:

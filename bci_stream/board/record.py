@@ -14,8 +14,9 @@ REASONS_SHOWN: Final = 5
 
 def brief(value: object, longest: int = LONGEST) -> str:
     """A value that a team sent, as one short printable line."""
-    text = value if isinstance(value, str) else repr(value)
-    text = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text[:1000])
+    text = (value if isinstance(value, str) else repr(value))[:1000]
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 

@@ -1,21 +1,29 @@
-"""A stream of server-sent events: what one open page is told, from where it left off."""
+"""Server-sent events: what the open pages are told, each from where it left off.
+
+One loop writes an update to all pages, straight to their connections: a thousand pages cost a thousand
+writes of the same bytes, and no task has to wake up. A page that reads too slowly is passed over while
+its connection is full, and goes on from its last message when it has read on.
+"""
 
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from aiohttp import web
 
 from bci_stream.board.feed import Board
 from bci_stream.board.message import GZIP_HEAD, Message, squeeze
 
-HEADERS = {
+HEADERS: Final = {
     "Content-Type": "text/event-stream",
     "Cache-Control": "no-store",
     "X-Accel-Buffering": "no",
 }
-RETRY_MS = 1000
-ALIVE = b"event: alive\ndata: {}\n\n"
+RETRY: Final = b"retry: 1000\n\n"
+ALIVE: Final = b"event: alive\ndata: {}\n\n"
+MOST_WAITING_BYTES: Final = 1 << 16
+"""A page whose connection holds more than this back is told nothing new."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,74 +34,85 @@ class Batch:
     messages: Sequence[Message]
 
 
-class Broadcast:
-    """Wakes every open page when there is something new, and ends them all at once."""
-
-    def __init__(self) -> None:
-        self._bell = asyncio.Event()
-        self.batch = Batch("", ())
-        self.closed = False
-
-    def ring(self, batch: Batch) -> None:
-        self.batch = batch
-        # Waiters are woken by set() itself; the flag is dropped at once for the next round.
-        self._bell.set()
-        self._bell.clear()
-
-    def close(self) -> None:
-        self.closed = True
-        self.ring(Batch("", ()))
-
-    async def next(self, last: Batch) -> Batch:
-        """The batch after `last`; at once where one came while the page was being written to."""
-        if self.batch is last and not self.closed:
-            await self._bell.wait()
-        return self.batch
-
-
 class Page:
     """An open page, written to in the form that its browser takes."""
 
-    def __init__(self, response: web.StreamResponse, *, takes_gzip: bool) -> None:
-        self._response = response
+    def __init__(
+        self, link: asyncio.WriteTransport, cursor: str, *, takes_gzip: bool, takes_chunks: bool
+    ) -> None:
+        self.cursor = cursor
+        self._link = link
         self._takes_gzip = takes_gzip
+        self._takes_chunks = takes_chunks
 
-    async def tell(self, message: Message) -> None:
-        await self._response.write(message.squeezed if self._takes_gzip else message.encoded)
+    def tell(self, messages: Sequence[Message]) -> None:
+        """As many as its connection takes; the cursor says which one was the last."""
+        for message in messages:
+            if self._link.get_write_buffer_size() > MOST_WAITING_BYTES:
+                return
+            self._write(message.squeezed if self._takes_gzip else message.encoded)
+            self.cursor = message.id
 
-    async def say(self, text: bytes) -> None:
-        await self._response.write(squeeze(text) if self._takes_gzip else text)
+    def say(self, text: bytes) -> None:
+        self._write(squeeze(text) if self._takes_gzip else text)
+
+    def _write(self, data: bytes) -> None:
+        self._link.write(b"%x\r\n%b\r\n" % (len(data), data) if self._takes_chunks else data)
 
 
-async def stream(request: web.Request, board: Board, broadcast: Broadcast) -> web.StreamResponse:
+class Broadcast:
+    """All open pages: told together, ended together."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+        self._pages: set[Page] = set()
+        self._ended = asyncio.Event()
+
+    async def follow(self, page: Page) -> None:
+        """Keep the page told until all are ended; cancelled when the page leaves."""
+        page.tell(pending(self._board, page.cursor))
+        self._pages.add(page)
+        try:
+            await self._ended.wait()
+        finally:
+            self._pages.discard(page)
+
+    def ring(self, batch: Batch) -> None:
+        """Tell all pages what is new, and those that missed something before it that, too."""
+        for page in self._pages:
+            up_to_date = page.cursor == batch.after
+            page.tell(batch.messages if up_to_date else pending(self._board, page.cursor))
+
+    def reassure(self) -> None:
+        """There is no news, but the judge is alive."""
+        for page in self._pages:
+            page.say(ALIVE)
+
+    def close(self) -> None:
+        self._ended.set()
+
+
+async def stream(request: web.Request, broadcast: Broadcast) -> web.StreamResponse:
     """Answer a page until it leaves: first what it missed, then what happens."""
     response = web.StreamResponse(headers=HEADERS)
     takes_gzip = "gzip" in request.headers.get("Accept-Encoding", "").lower()
     if takes_gzip:
         response.headers["Content-Encoding"] = "gzip"
     await response.prepare(request)
-    page = Page(response, takes_gzip=takes_gzip)
     try:
-        if takes_gzip:
-            await response.write(GZIP_HEAD)
-        await page.say(f"retry: {RETRY_MS}\n\n".encode())
-        await _follow(page, request.headers.get("Last-Event-ID", ""), board, broadcast)
+        await response.write(GZIP_HEAD + squeeze(RETRY) if takes_gzip else RETRY)
     except ConnectionError:
-        pass  # the page was closed: nothing is owed to it
+        return response  # the page was closed: nothing is owed to it
+    assert request.transport is not None, "aiohttp wrote to it just now"
+    page = Page(
+        request.transport,
+        request.headers.get("Last-Event-ID", ""),
+        takes_gzip=takes_gzip,
+        # aiohttp chunks what it sends to all but HTTP/1.0 clients (nginx speaks it by default).
+        takes_chunks=response.headers.get("Transfer-Encoding") == "chunked",
+    )
+    await broadcast.follow(page)
     return response
-
-
-async def _follow(page: Page, cursor: str, board: Board, broadcast: Broadcast) -> None:
-    batch = broadcast.batch
-    messages: Sequence[Message] = pending(board, cursor)
-    while not broadcast.closed:
-        for message in messages:
-            await page.tell(message)
-            cursor = message.id
-        batch = await broadcast.next(batch)
-        messages = batch.messages if batch.after == cursor else pending(board, cursor)
-        if not messages and not broadcast.closed:
-            await page.say(ALIVE)
 
 
 def pending(board: Board, cursor: str) -> Sequence[Message]:

@@ -93,9 +93,16 @@ def _rank_track(rows: Sequence[Row], line: Qualifying) -> list[Row]:
         tied = bool(placed) and _merit(row) == _merit(placed[-1])
         place = placed[-1].rank if tied else index + 1
         assert place is not None
-        placed.append(replace(row, rank=place, qualifies=_qualifies(line, place, row)))
-    rest = [replace(row, rank=None, qualifies=False if line.drawn else None) for row in unranked]
+        placed.append(_placed(row, place, _qualifies(line, place, row)))
+    rest = [_placed(row, None, False if line.drawn else None) for row in unranked]
     return placed + rest
+
+
+def _placed(row: Row, place: int | None, qualifies: bool | None) -> Row:
+    """The row itself where it stands already there: of a hundred teams few move at a time."""
+    if (row.rank, row.qualifies) == (place, qualifies):
+        return row
+    return replace(row, rank=place, qualifies=qualifies)
 
 
 def _merit(row: Row) -> tuple[float, float, float]:

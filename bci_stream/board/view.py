@@ -98,6 +98,10 @@ class View:
         self._shown_angles = settled.angles or self._shown_angles
         if settled.result is not None:
             self.ends(settled.result)
+        if self.status == "running":
+            self.reason = (
+                ""  # a remark on the source ("resumed") is news until the next trial closes
+            )
         self._add_point(settled.t)
         return records
 

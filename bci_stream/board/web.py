@@ -68,9 +68,12 @@ class WebBoard:
             self._ready.set()
 
     async def _serve(self) -> None:
-        broadcast = Broadcast()
+        broadcast = Broadcast(self.board)
         runner = web.AppRunner(
-            build_app(self.board, broadcast, self.store), access_log=None, shutdown_timeout=1
+            build_app(self.board, broadcast, self.store),
+            access_log=None,
+            shutdown_timeout=1,
+            handler_cancellation=True,  # this is how a page that was closed is heard of
         )
         await runner.setup()
         try:
@@ -104,10 +107,13 @@ class WebBoard:
         while not stopping.is_set():
             self.board.tick()
             news = pending(self.board, told)
-            quiet_s += self.period_s
-            if news or quiet_s >= ALIVE_S:
-                broadcast.ring(Batch(told, news))
-                told, quiet_s = news[-1].id if news else told, 0.0
+            # Rung without news, too: pages that read slowly may have room for what they missed.
+            broadcast.ring(Batch(told, news))
+            told = news[-1].id if news else told
+            quiet_s = 0.0 if news else quiet_s + self.period_s
+            if quiet_s >= ALIVE_S:
+                broadcast.reassure()
+                quiet_s = 0.0
             try:
                 await asyncio.wait_for(stopping.wait(), self.period_s)
             except TimeoutError:

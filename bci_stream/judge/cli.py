@@ -125,7 +125,7 @@ def leaderboard(
     print_leaderboard(
         store or str(contest.folder / "contest.sqlite"),
         logs=logs or (None if store else contest.runs),
-        contest=contest.name,
+        contest=contest.name if contest_path or not store else None,  # a store says whose it is
         track=track,
         form=form,
         qualifying=Qualifying(contest.qualify.top, contest.qualify.least_score),

@@ -48,14 +48,22 @@ def judge_live(
                 shown.callback(page.stop)
                 shown.enter_context(SignalView(transport, contest.name, board))
                 say(f"leaderboard: {page.url}")
+            say(
+                f"waiting for replays of contest {contest.name!r}, and {_awaited(contest, team_count)}"
+            )
             if sys.stdout.isatty():
                 shown.enter_context(TerminalBoard(board))
-            else:
-                say(f"waiting for replays and teams of contest {contest.name!r}")
             runs = judge.judge(lambda j: not stay and j.all_over(), wait_s)
             _last_word(judge, board, say)
             for run in runs:
                 store.put(fold_log(run.path, contest.name))
+
+
+def _awaited(contest: Contest, team_count: int) -> str:
+    """Who must be ready before the go; without it an organiser could wait for a team that nobody awaits."""
+    if contest.teams:
+        return f"all teams of its file: {', '.join(sorted(contest.teams))}"
+    return f"{team_count} {'team' if team_count == 1 else 'teams'} (--teams)"
 
 
 def _judge(

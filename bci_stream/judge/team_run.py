@@ -58,13 +58,13 @@ class TeamRun:
         self._session = -1
         self._truth_written = 0
         self._finish_seen = False
-        self._asked_at = begun
+        self._listened_from = 0.0
+        self._asked_at: float | None = begun  # None: nobody knows
         self._asked = False
         self._turn_began: float | None = None
         self._resumed_at: float | None = None
         self._leaving: tuple[str, str, float] | None = None
         self.compute_s = 0.0
-        self.elapsed_s: list[float] = []
         if past:
             self._remember(past)
         else:
@@ -76,6 +76,9 @@ class TeamRun:
         if isinstance(self._order, LockstepOrder):
             self._resumed_at = self._begun
             self.compute_s = _computed_s(past)
+        else:
+            self._listened_from = self._begun  # of a report before it nobody knows when it came
+        self._asked_at = None
         for event in past:
             self._shown.append((event, self.run.feed(event)))
             if event["kind"] == "session":
@@ -133,7 +136,8 @@ class TeamRun:
             self.end("timeout", self._limit_said(now), now)
         elif self._leaving is not None and self._has_left(now):
             self.end(*self._leaving)
-        self._publish()
+        if self._shown:
+            self._publish()
 
     def _has_left(self, now: float) -> bool:
         assert self._leaving is not None
@@ -184,6 +188,8 @@ class TeamRun:
         return self._limits.compute_factor * data_s + self._limits.compute_extra_s
 
     def _over_limit(self, now: float) -> bool:
+        if self._turn_began is None and self._resumed_at is None:
+            return False  # real time has no turns
         if self._silent_s(now) > self._limits.silence_s:
             return True
         limit_s = self.limit_s()
@@ -233,13 +239,14 @@ class TeamRun:
         # Emotion asks for a decision each second, and its limit counts from there; the other tracks
         # have no such moment, so there the last packet is what a report's latency is measured from.
         if self.run.asks or not self._asked:
-            self._asked_at = at
+            self._asked_at = at if at >= self._listened_from else None
             self._asked = self.run.asks
 
     def _report(self, result: object, at: float) -> None:
-        elapsed_s = round(max(0.0, at - self._asked_at), 6)
-        self.elapsed_s.append(elapsed_s)
-        self._write({"kind": "report", "result": result, "elapsed_s": elapsed_s}, at)
+        event = {"kind": "report", "result": result}
+        if self._asked_at is not None:
+            event["elapsed_s"] = round(max(0.0, at - self._asked_at), 6)
+        self._write(event, at)
 
     def _begin_session(self, session: int, at: float) -> None:
         self._write_truth(None, at)

@@ -48,7 +48,7 @@ def test_a_log_that_cannot_be_read_is_named_and_the_rest_is_shown(
 def test_a_folder_without_logs_is_refused(tmp_path: Path) -> None:
     with pytest.raises(LogError, match="holds no run log"):
         print_leaderboard(str(tmp_path / "store.sqlite"), logs=tmp_path)
-    with pytest.raises(LogError, match="is no folder"):
+    with pytest.raises(LogError, match="nothing has run yet"):
         print_leaderboard(str(tmp_path / "store.sqlite"), logs=tmp_path / "nowhere")
 
 
@@ -56,3 +56,10 @@ def test_a_store_that_is_not_there_is_named_and_not_made(tmp_path: Path) -> None
     with pytest.raises(StoreError, match=r"no store .*none\.sqlite.*--logs"):
         print_leaderboard(str(tmp_path / "x" / "none.sqlite"))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_store_of_another_contest_says_which_it_holds(folder: Path) -> None:
+    where = str(folder / "store.sqlite")
+    print_leaderboard(where, logs=folder, contest="finals")
+    with pytest.raises(StoreError, match=r"no run of contest 'mine'; it holds 'finals'.*--contest"):
+        print_leaderboard(where, contest="mine")

@@ -1,33 +1,24 @@
-"""Events to a page: no update is lost, whenever the page is ready for the next one."""
+"""Events to a page: no update is lost, however slowly the page reads; nothing waits for it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import cast
 
 from bci_stream.board.feed import Board
-from bci_stream.board.sse import ALIVE, Batch, Broadcast, Page, _follow
-
-T = TypeVar("T")
-PATIENCE_S = 20
+from bci_stream.board.sse import ALIVE, MOST_WAITING_BYTES, Batch, Broadcast, Page
 
 
-def run(make: Callable[[], Awaitable[T]]) -> T:
-    async def within() -> T:
-        return await asyncio.wait_for(make(), PATIENCE_S)
+class FakeLink:
+    """A connection whose far side reads when it is told to."""
 
-    return asyncio.run(within())
-
-
-class FakePage:
-    """Takes what is written to it, and does something at each write."""
-
-    def __init__(self, at_write: Callable[[int], None] = lambda _: None) -> None:
+    def __init__(self) -> None:
         self.written: list[bytes] = []
-        self._at_write = at_write
+        self.waiting_bytes = 0
 
-    async def write(self, data: bytes) -> None:
+    def write(self, data: bytes) -> None:
         self.written.append(data)
-        self._at_write(len(self.written))
+
+    def get_write_buffer_size(self) -> int:
+        return self.waiting_bytes
 
     @property
     def ids(self) -> list[int]:
@@ -35,76 +26,117 @@ class FakePage:
         return [int(line.rpartition(b"-")[2]) for line in lines]
 
 
-def lag(board: Board, seconds: int) -> None:
-    board.team("a", "mi", "lagging", lag_s=float(seconds))
-    board.tick()
+class Hall:
+    """A board, and one open page that has its snapshot."""
+
+    def __init__(self) -> None:
+        self.board = Board()
+        self.broadcast = Broadcast(self.board)
+        self.link = FakeLink()
+        self.page = Page(
+            cast("asyncio.WriteTransport", self.link), "", takes_gzip=False, takes_chunks=False
+        )
+        self.lag(0)
+
+    async def __aenter__(self) -> "Hall":
+        self._following = asyncio.create_task(self.broadcast.follow(self.page))
+        await asyncio.sleep(0)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.broadcast.close()
+        await self._following
+
+    def lag(self, seconds: int) -> None:
+        self.board.team("a", "mi", "lagging", lag_s=float(seconds))
+        self.board.tick()
+
+    def ring(self, seconds: int) -> None:
+        """One round with one update."""
+        before = self.board.snapshot().id
+        self.lag(seconds)
+        self.broadcast.ring(Batch(before, self.board.after(before) or ()))
 
 
-def follow(board: Board, broadcast: Broadcast, page: Any) -> Awaitable[None]:
-    return _follow(Page(page, takes_gzip=False), "", board, broadcast)
+def test_a_page_is_told_a_snapshot_and_then_every_round() -> None:
+    async def steps() -> list[int]:
+        async with Hall() as hall:
+            for seconds in (1, 2, 3):
+                hall.ring(seconds)
+        return hall.link.ids
+
+    assert asyncio.run(steps()) == [1, 2, 3, 4]
 
 
-def test_a_batch_that_came_while_the_page_was_written_to_is_not_waited_for() -> None:
-    async def steps() -> Batch:
-        broadcast = Broadcast()
-        last = broadcast.batch
-        broadcast.ring(Batch("x-1", ()))
-        return await broadcast.next(last)
+def test_a_page_that_is_up_to_date_gets_the_round_as_it_was_encoded() -> None:
+    async def steps() -> bool:
+        async with Hall() as hall:
+            hall.ring(1)
+            (update,) = hall.board.after(f"{hall.page.cursor.partition('-')[0]}-1") or ()
+        return hall.link.written[-1] is update.encoded
 
-    assert run(steps).after == "x-1"
+    assert asyncio.run(steps())
 
 
 def test_a_page_that_missed_a_round_is_told_of_it_in_the_next_one() -> None:
     async def steps() -> list[int]:
-        board, broadcast = Board(), Broadcast()
-        lag(board, 0)
+        async with Hall() as hall:
+            hall.lag(1)
+            hall.lag(2)
+            hall.ring(3)
+        return hall.link.ids
 
-        def at_write(count: int) -> None:
-            if count == 1:  # while the snapshot is written two updates are made, one round is rung
-                lag(board, 1)
-                lag(board, 2)
-                broadcast.ring(Batch("of-other-pages", board.after(board.snapshot().id) or ()))
-            if count == 3:
-                broadcast.close()
-
-        page = FakePage(at_write)
-        await follow(board, broadcast, page)
-        return page.ids
-
-    assert run(steps) == [1, 2, 3]
+    assert asyncio.run(steps()) == [1, 2, 3, 4]
 
 
-def test_a_page_that_is_up_to_date_gets_the_round_as_it_was_encoded() -> None:
+def test_a_page_that_does_not_read_is_told_no_more_and_then_all_of_it() -> None:
+    async def steps() -> tuple[list[int], list[int]]:
+        async with Hall() as hall:
+            hall.link.waiting_bytes = MOST_WAITING_BYTES + 1
+            for seconds in range(1, 6):
+                hall.ring(seconds)
+            before = hall.link.ids
+            hall.link.waiting_bytes = 0
+            hall.ring(6)
+        return before, hall.link.ids
+
+    before, after = asyncio.run(steps())
+    assert before == [1]
+    assert after == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_a_round_without_news_tells_a_page_what_it_missed_and_else_nothing() -> None:
     async def steps() -> list[int]:
-        board, broadcast = Board(), Broadcast()
-        lag(board, 0)
+        async with Hall() as hall:
+            hall.lag(1)
+            for _ in range(3):
+                hall.broadcast.ring(Batch(hall.board.snapshot().id, ()))
+        return hall.link.ids
 
-        def at_write(count: int) -> None:
-            before = board.snapshot().id
-            lag(board, count)
-            broadcast.ring(Batch(before, board.after(before) or ()))
-            if count == 4:
-                broadcast.close()
-
-        page = FakePage(at_write)
-        await follow(board, broadcast, page)
-        return page.ids
-
-    assert run(steps) == [1, 2, 3, 4]
+    assert asyncio.run(steps()) == [1, 2]
 
 
-def test_a_round_without_news_tells_the_page_that_the_judge_is_alive() -> None:
-    async def steps() -> list[bytes]:
-        board, broadcast = Board(), Broadcast()
+def test_a_page_without_news_is_told_that_the_judge_is_alive() -> None:
+    async def steps() -> bytes:
+        async with Hall() as hall:
+            hall.broadcast.reassure()
+        return hall.link.written[-1]
 
-        def at_write(count: int) -> None:
-            if count == 1:
-                broadcast.ring(Batch(board.snapshot().id, ()))
-            else:
-                broadcast.close()
+    assert asyncio.run(steps()) == ALIVE
 
-        page = FakePage(at_write)
-        await follow(board, broadcast, page)
-        return page.written
 
-    assert run(steps)[1:] == [ALIVE]
+def test_a_page_that_left_is_written_to_no_more() -> None:
+    async def steps() -> list[int]:
+        async with Hall() as hall:
+            other = FakeLink()
+            page = Page(
+                cast("asyncio.WriteTransport", other), "", takes_gzip=False, takes_chunks=True
+            )
+            reading = asyncio.create_task(hall.broadcast.follow(page))
+            await asyncio.sleep(0)
+            reading.cancel()
+            await asyncio.wait([reading])
+            hall.ring(1)
+        return [len(other.written), len(hall.link.written)]
+
+    assert asyncio.run(steps()) == [1, 2]

@@ -129,7 +129,7 @@ def test_every_route_is_described(page: WebBoard) -> None:
     document = json.loads(get(page, "/api/v1/openapi.json")[1])
 
     async def routes() -> set[str]:
-        router = build_app(page.board, Broadcast()).router
+        router = build_app(page.board, Broadcast(page.board)).router
         return {str(resource.canonical) for resource in router.resources()}
 
     assert {path for path in asyncio.run(routes()) if "api" in path} == set(document["paths"])

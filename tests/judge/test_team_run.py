@@ -149,3 +149,38 @@ def test_a_team_that_hangs_while_the_judge_is_started_again_still_ends(tmp_path)
     run.settle(200.0 + Limits().silence_s + 0.1)
     assert run.ended == "timeout"
     assert "limits.silence_s" in run.detail
+
+
+def test_what_came_while_the_judge_was_away_has_no_latency(tmp_path) -> None:
+    """Real time: the gap is the judge's, and may not make a decision late."""
+    known, path = docket("emotion"), tmp_path / "run.jsonl"
+    rules = {"decision_limit_s": 0.5}
+
+    def packets(run: TeamRun, first: int, stop: int, last_at: float) -> None:
+        for i in range(first, stop):
+            triggers = [(0, 242)] if i == 0 else []
+            at = last_at - (stop - 1 - i) * 0.2
+            run.note(PacketNote(i, 0, 0, i * 50, 50, triggers), at)
+
+    def judge(at: float, past: list[dict[str, object]]) -> TeamRun:
+        log = RunLog(path, go_on=bool(past))
+        return TeamRun(
+            "t", "emotion", rules, Limits(), known, RealtimeOrder(0.0), log, at, past=past
+        )
+
+    run = judge(100.0, [])
+    packets(run, 0, 6, 101.2)  # a second is complete, and the judge dies
+    run.settle(101.3)
+    run._log._file.close()
+    run = judge(110.0, [event for _, event in read_log(path)])
+    packets(run, 6, 11, 108.0)  # the next second was complete while it was away
+    run.message(report(3), 110.1)
+    run.settle(110.2)
+    packets(run, 11, 16, 110.4)
+    run.message(Report("c", "r", "t", 1, result=3), 110.5)
+    run.settle(110.6)
+    reports = [event for _, event in read_log(path) if event["kind"] == "report"]
+    assert [event.get("elapsed_s") for event in reports] == [None, pytest.approx(0.1)]
+    right = run.run.verdicts()[0].right
+    run.end("stopped", "", 111.0)
+    assert right == (True,)

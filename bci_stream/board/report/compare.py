@@ -89,7 +89,9 @@ def _mean_difference(a: Array, b: Array, axis: int = -1) -> Array:
 
 def holm(comparisons: Sequence[Comparison]) -> list[Comparison]:
     """The comparisons by p, each corrected for being one of several (Holm 1979)."""
-    ordered = sorted(comparisons, key=lambda c: (c.p, c.a, c.b))
+    ordered = sorted(
+        comparisons, key=lambda c: c.p
+    )  # pairs of one p stay in the order of the ranks
     corrected, least = [], 0.0
     for index, comparison in enumerate(ordered):
         least = max(least, min(1.0, comparison.p * (len(ordered) - index)))

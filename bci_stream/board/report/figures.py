@@ -9,7 +9,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from bci_stream.board.report.curve import AccuracyPoint
 
@@ -33,6 +33,9 @@ STYLE: Final[dict[Any, Any]] = {
     "svg.hashsalt": "bci-stream",
 }
 TEXT_LIMIT: Final = 12
+WIDTH_IN: Final = 4.8
+HEIGHT_IN: Final = 3.0
+"""Three of these stand side by side on the page, and can still be read."""
 
 
 def to_svg(figure: Figure) -> str:
@@ -58,7 +61,7 @@ def _figure(width: float, height: float) -> tuple[Figure, Axes]:
 def draw_scores(teams: Sequence[str], sessions: Sequence[Mapping[str, float]], unit: str) -> str:
     """A bar a team for its score, a dot for each subject's."""
     with mpl.rc_context(STYLE):
-        figure, axes = _figure(6.4, 0.5 + 0.42 * len(teams))
+        figure, axes = _figure(WIDTH_IN, max(HEIGHT_IN, 0.5 + 0.3 * len(teams)))
         for index, scores in enumerate(sessions):
             values = list(scores.values())
             axes.barh(index, np.mean(values), height=0.6, color=colour(index), alpha=0.85)
@@ -97,7 +100,7 @@ def draw_confusion(
 def draw_accuracy(curves: Mapping[str, Sequence[AccuracyPoint]], unit: str) -> str:
     """Accuracy against the data used, with 95 % intervals."""
     with mpl.rc_context(STYLE):
-        figure, axes = _figure(6.4, 3.0)
+        figure, axes = _figure(WIDTH_IN, HEIGHT_IN)
         for index, (team, points) in enumerate(curves.items()):
             x = [p.used for p in points]
             y = np.array([p.accuracy for p in points])
@@ -116,11 +119,12 @@ def draw_accuracy(curves: Mapping[str, Sequence[AccuracyPoint]], unit: str) -> s
 def draw_latency(latencies: Mapping[str, Sequence[float]]) -> str:
     """The share of reports that took at most so long."""
     with mpl.rc_context(STYLE):
-        figure, axes = _figure(6.4, 2.6)
+        figure, axes = _figure(WIDTH_IN, HEIGHT_IN)
         for index, (team, values) in enumerate(latencies.items()):
             milliseconds = 1000 * np.maximum(np.asarray(values, dtype=float), 1e-6)
             axes.ecdf(milliseconds, color=colour(index), lw=1.8, label=literal(team))
         axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.xaxis.set_major_formatter("{x:g}")
         axes.xaxis.set_minor_formatter(NullFormatter())
         axes.set_xlabel("latency of a report, as the judge measured it (ms)")

@@ -12,6 +12,7 @@ from bci_stream.board.fold import FoldedRun
 from bci_stream.board.report.compare import Comparison, compare, trial_scores
 from bci_stream.board.report.curve import AccuracyPoint, accuracy_curve
 from bci_stream.board.report.figures import (
+    TEXT_LIMIT,
     draw_accuracy,
     draw_confusion,
     draw_latency,
@@ -46,6 +47,7 @@ class TrackPart:
     teams: list[TeamPart]
     figures: list[tuple[str, Markup]]
     comparisons: list[Comparison]
+    many_classes: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,7 @@ def track_part(track: str, runs: Sequence[FoldedRun]) -> TrackPart:
         teams=[_team_part(row, ordered[row.team]) for row in rows],
         figures=_figures(track, ordered),
         comparisons=compare(track, scores),
+        many_classes=len(TRACKS[track].classes) > TEXT_LIMIT,
     )
 
 

@@ -43,6 +43,7 @@ def draw_quality(leads: list[LeadQuality]) -> str:
         colours = [VERDICT_COLOURS[lead.verdict] for lead in leads]
         axes.bar(range(len(leads)), [lead.spread_uv for lead in leads], color=colours, width=0.7)
         axes.set_yscale("symlog", linthresh=1.0)
+        axes.yaxis.set_major_formatter("{x:g}")
         axes.set_xticks(
             range(len(leads)), [literal(x.name) for x in leads], rotation=90, fontsize=6
         )

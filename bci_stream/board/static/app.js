@@ -1,10 +1,11 @@
 // The page: follows the judge's events, and draws the leaderboard of a track or a team's own page.
 
-import { drawChart } from "./chart.js";
+import { drawChart, outgrown } from "./chart.js";
 import { h, put } from "./dom.js";
 import { linkTo, mark, place, score } from "./format.js";
 import { labelPage, remember, switchLanguage, t, theme } from "./i18n.js";
 import { drawLanes } from "./lanes.js";
+import { namesOf } from "./names.js";
 import { drawSignal, hasSignal } from "./signal.js";
 import { reason } from "./reasons.js";
 import { rowsOf, state, takeSnapshot, takeUpdate } from "./state.js";
@@ -34,7 +35,7 @@ function section(name, className, body) {
 
 function layTrack() {
   panels = {
-    table: h("div", { class: "scroll" }), chart: h("div", {}), lanes: h("div", {}),
+    table: h("div", { class: "scroll" }), chart: h("div", { class: "plot" }), lanes: h("div", {}),
     signal: h("canvas", { class: "signal", role: "img", "data-i18n-label": "signal", "aria-label": t("signal") }),
     noSignal: h("p", { class: "empty" }, t("noSignal")), verdicts: h("ol", { class: "verdicts" }),
   };
@@ -48,7 +49,7 @@ function layTrack() {
 function drawVerdicts(track) {
   const items = state.verdicts.filter((verdict) => verdict.track === track).slice(-30).toReversed();
   put(panels.verdicts, items.length ? items.map((verdict) => {
-    const said = verdict.reported ? ` · ${verdict.reported}` : "";
+    const said = verdict.reported ? ` · ${namesOf(verdict.reported)}` : "";
     return h("li", { class: verdict.mark }, h("b", { class: "mark" }, mark(verdict)), " ",
       h("a", { href: linkTo(verdict) }, verdict.team), h("small", {}, ` ${place(verdict)}${said}`),
       h("span", { class: "why" }, reason(verdict.reason)));
@@ -74,10 +75,10 @@ function drawTrack(track, changed) {
   if (panels === null) layTrack();
   const rows = rowsOf(track);
   if (changed("rows")) drawTable(panels.table, rows, state.contest.qualifying);
-  if (changed("rows") || changed("history")) drawChart(panels.chart, rows, state.history);
   if (changed("rows") || changed("lanes")) drawLanes(panels.lanes, rows, state.lanes);
   if (changed("verdicts")) drawVerdicts(track);
   drawSignalPanel(track);
+  if (changed("rows") || changed("history") || outgrown(panels.chart)) drawChart(panels.chart, rows, state.history);
   announce(rows);
 }
 

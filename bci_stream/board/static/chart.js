@@ -12,7 +12,7 @@ function measure(node) {
   const letter = parseFloat(getComputedStyle(node).fontSize) * 0.8;
   const width = Math.max(280, node.clientWidth);
   return {
-    width, letter, height: Math.min(0.62 * width, 19 * letter),
+    width, letter, height: Math.max(12 * letter, node.clientHeight),
     left: 3.2 * letter, right: 9.6 * letter, top: letter, bottom: 2 * letter,
   };
 }
@@ -27,8 +27,18 @@ function stepped(points, x, y, end) {
   return `${path}H${x(end).toFixed(1)}V${y(last).toFixed(1)}`;
 }
 
-function axes(x, y, end, high, m) {
-  const across = ticks(0, high, 4).map((value) => s("g", { class: "grid" },
+// After one trial a score is all or nothing: what stood in the first fifth of the time does not set the scale,
+// or it would press all that came later into one line.
+function scale(lines, end) {
+  const since = 0.2 * end;
+  const standing = lines.flatMap(({ points }) =>
+    points.filter((_, i) => i === points.length - 1 || points[i + 1][0] >= since).map((point) => point[1]));
+  const low = Math.min(0, ...standing);
+  return { low, high: low + 1.08 * Math.max(1e-3, Math.max(...standing) - low) };
+}
+
+function axes(x, y, end, { low, high }, m) {
+  const across = ticks(low, high, 4).map((value) => s("g", { class: "grid" },
     s("line", { x1: m.left, x2: m.width - m.right, y1: y(value), y2: y(value) }),
     s("text", { x: m.left - 0.5 * m.letter, y: y(value) + 0.35 * m.letter, "text-anchor": "end" }, value)));
   const along = clockTicks(end, m.width > 500 ? 6 : 3).map((value) =>
@@ -47,6 +57,12 @@ function endLabels(lines, x, y, end, m) {
     label.team.length > LONGEST_NAME ? `${label.team.slice(0, LONGEST_NAME - 1)}…` : label.team));
 }
 
+// Whether what stands around it has changed the room that it is drawn for.
+export function outgrown(node) {
+  const drawn = node.querySelector("svg")?.viewBox.baseVal.height;
+  return drawn !== undefined && Math.abs(drawn - node.clientHeight) > 1;
+}
+
 export function drawChart(node, rows, history) {
   const lines = rows.map((row) => ({ key: keyOf(row), team: row.team, points: history[keyOf(row)] ?? [] }))
     .filter((line) => line.points.length > 0)
@@ -56,18 +72,20 @@ export function drawChart(node, rows, history) {
     return;
   }
   const end = Math.max(1, ...lines.map((line) => line.points.at(-1)[0]));
-  const high = 1.08 * Math.max(1e-3, ...lines.map((line) => Math.max(...line.points.map((point) => point[1]))));
+  const span = scale(lines, end);
   const m = measure(node);
   const x = (time) => m.left + (time / end) * (m.width - m.left - m.right);
-  const y = (value) => m.height - m.bottom - (value / high) * (m.height - m.top - m.bottom);
+  const y = (value) => m.height - m.bottom - ((value - span.low) / (span.high - span.low)) * (m.height - m.top - m.bottom);
   const best = lines.slice(0, COLOURED);
   const label = best.map((line) => `${line.team} ${score(line.last)}`).join(", ");
   put(node, s("svg",
     { viewBox: `0 0 ${m.width} ${m.height}`, class: "chart", role: "img", "aria-label": `${t("overTime")}: ${label}` },
-    axes(x, y, end, high, m),
-    lines.slice(COLOURED).map((line) => s("path", { class: "curve rest", d: stepped(line.points, x, y, end) })),
-    best.toReversed().map((line) =>
-      s("path", { class: `curve ${colour(line.key)}`, d: stepped(line.points, x, y, end) })),
+    s("clipPath", { id: "plot" }, s("rect", { x: 0, y: 0, width: m.width, height: m.height - m.bottom + 2 })),
+    axes(x, y, end, span, m),
+    s("g", { "clip-path": "url(#plot)" },
+      lines.slice(COLOURED).map((line) => s("path", { class: "curve rest", d: stepped(line.points, x, y, end) })),
+      best.toReversed().map((line) =>
+        s("path", { class: `curve ${colour(line.key)}`, d: stepped(line.points, x, y, end) }))),
     best.map((line) => s("circle", { class: `dot ${colour(line.key)}`, cx: x(end), cy: y(line.last), r: 3.5 })),
     endLabels(best, x, y, end, m)));
 }

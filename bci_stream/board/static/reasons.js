@@ -2,6 +2,7 @@
 // what is not known here is shown as it came.
 
 import { currentLanguage } from "./i18n.js";
+import { nameIn } from "./names.js";
 
 const CHINESE = [
   [/^has ended$/, () => "已结束"],
@@ -22,7 +23,7 @@ const CHINESE = [
   [/^report at (\S+) s: limit (\S+) s$/, (at, limit) => `${at} 秒时报告：限 ${limit} 秒`],
   [/^no report (\d+)$/, (n) => `没有第 ${n} 次报告`],
   [/^report (\d+): (.+)$/s, (n, why) => `第 ${n} 次报告：${inChinese(why)}`],
-  [/^(.+) instead of (.+)$/s, (said, wanted) => `答 ${said}，应为 ${wanted}`],
+  [/^(.+) instead of (.+)$/s, (said, wanted) => `答 ${nameIn("zh", said)}，应为 ${nameIn("zh", wanted)}`],
   [/^(.+) names no class$/s, (result) => `${result} 不是任何类别`],
   [/^at (\S+) s, limit (\S+) s$/, (at, limit) => `用了 ${at} 秒，限 ${limit} 秒`],
   [/^report at (\S+) s: must be below (\S+) s$/, (at, limit) => `${at} 秒时报告：须少于 ${limit} 秒`],

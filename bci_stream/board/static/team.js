@@ -4,6 +4,7 @@ import { drawChart } from "./chart.js";
 import { colour, h, put, s } from "./dom.js";
 import { keyOf, latency, mark, percent, score, seconds, status, used } from "./format.js";
 import { t } from "./i18n.js";
+import { nameOf, namesOf } from "./names.js";
 import { reason } from "./reasons.js";
 
 const ROWS_SHOWN = 400;
@@ -40,16 +41,17 @@ function usedStrip(trials) {
     class: `used ${trial.mark}`, x: index * step + Math.min(1, step * 0.1), width: Math.max(0.5, step * 0.8),
     y: 110 - (104 * trial.used_s) / high, height: Math.max(1, (104 * trial.used_s) / high), rx: Math.min(2, step / 4),
   }, s("title", {}, name(trial))));
-  return panel(t("usedOf"), null, s("svg",
-    { viewBox: `0 0 ${width} 112`, role: "img", "aria-label": `${t("usedOf")}: ${judged.length} ${t("trials")}` }, bars),
+  return panel(t("usedOf"), null, h("div", { class: "plot low" }, s("svg",
+    { viewBox: `0 0 ${width} 112`, preserveAspectRatio: "none", role: "img",
+      "aria-label": `${t("usedOf")}: ${judged.length} ${t("trials")}` }, bars)),
   h("div", { class: "scale", "aria-hidden": "true" }, h("span", {}, `max ${high.toFixed(2)} ${t("seconds")}`),
     h("span", { class: "legend" }, ["right", "partly", "wrong"].map((name) => [h("i", { class: name }), t(name)]))));
 }
 
 function confusionTable(confusion) {
   const most = Math.max(1, ...confusion.counts.flat());
-  const name = (column) => (column === "" ? t("none") : column);
-  const body = confusion.labels.map((label, i) => h("tr", {}, h("th", { scope: "row" }, label),
+  const name = (column) => (column === "" ? t("none") : nameOf(column));
+  const body = confusion.labels.map((label, i) => h("tr", {}, h("th", { scope: "row" }, name(label)),
     confusion.counts[i].map((count, j) => {
       const cell = h("td", { class: confusion.columns[j] === label ? "hit" : "miss" }, count || "·");
       cell.style.setProperty("--heat", count / most);
@@ -76,7 +78,7 @@ function anglePanel(angles, key) {
     const both = [...angles.truth, ...angles.reported].map((row) => row[j]);
     const low = Math.min(...both);
     const high = Math.max(...both);
-    return h("figure", {}, h("figcaption", {}, joint), s("svg", { viewBox: "0 0 300 88", role: "img", "aria-label": joint },
+    return h("figure", {}, h("figcaption", {}, nameOf(joint)), s("svg", { viewBox: "0 0 300 88", role: "img", "aria-label": nameOf(joint) },
       s("path", { class: "measured", d: trace(angles.truth, j, low, high) }),
       s("path", { class: `curve ${colour(key)}`, d: trace(angles.reported, j, low, high) })));
   });
@@ -89,8 +91,8 @@ const TRIAL_CELLS = {
   subject: (trial) => h("td", {}, trial.subject),
   block: (trial) => h("td", {}, trial.block + 1),
   trial: (trial) => h("td", {}, trial.trial + 1),
-  reported: (trial) => h("td", {}, trial.reported),
-  truth: (trial) => h("td", {}, trial.truth),
+  reported: (trial) => h("td", {}, namesOf(trial.reported)),
+  truth: (trial) => h("td", {}, nameOf(trial.truth)),
   used: (trial) => h("td", {}, seconds(trial.used_s)),
   verdict: (trial) => h("td", { class: trial.mark }, mark(trial)),
   why: (trial) => h("td", { class: "why" }, reason(trial.reason)),
@@ -141,7 +143,7 @@ export async function drawTeam(node, track, team, isShown) {
     return;
   }
   const key = keyOf(detail.row);
-  const curve = h("div", {});
+  const curve = h("div", { class: "plot" });
   const scrolled = [...node.querySelectorAll(".scroll")].map((box) => [box.scrollLeft, box.scrollTop]);
   put(node,
     backLink(track),

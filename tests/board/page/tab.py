@@ -1,0 +1,51 @@
+"""A tab of headless Chromium, and a page to open in it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from bci_stream.board.feed import Board
+from bci_stream.board.web import WebBoard
+
+Page = Any
+
+
+@contextmanager
+def serving(board: Board, port: int = 0) -> Iterator[WebBoard]:
+    served = WebBoard(board, port=port, period_s=0.02)
+    served.start()
+    try:
+        yield served
+    finally:
+        served.stop()
+
+
+class Tab:
+    """A browser tab that remembers what went wrong and what was asked for."""
+
+    def __init__(self, browser: Any, **options: Any) -> None:
+        self.context = browser.new_context(locale="en-US", reduced_motion="reduce", **options)
+        self.page = self.context.new_page()
+        self.page.set_default_timeout(30_000)
+        self.problems: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("console", self._hear)
+        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+
+    def _hear(self, message: Any) -> None:
+        if message.type in ("error", "warning"):
+            self.problems.append(message.text)
+
+    def open(self, url: str) -> Page:
+        self.page.goto(url)
+        self.page.wait_for_selector(".board tbody tr, .tiles, .empty")
+        return self.page
+
+
+def teams(page: Page) -> list[str]:
+    return page.locator(".board tbody .name").all_inner_texts()  # type: ignore[no-any-return]
+
+
+def wait_for_team(page: Page, name: str) -> None:
+    page.locator(".board .name", has_text=name).wait_for()
