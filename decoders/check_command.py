@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 
 from decoders.checks import check, sample_session
 from decoders.registry import default_of, load
@@ -17,5 +18,5 @@ def check_decoder(track: str, decoder: str | None, model: Path | None, seed: int
     for law in check(track, lambda: load(decoder, track, model, seed), session, seed):
         held = held and law.ok
         mark = "[green]✔[/]" if law.ok else "[red]✘[/]"
-        console.print(f" {mark} {law.name}: {law.detail}")
+        console.print(f" {mark} {law.name}: {escape(law.detail)}")
     return held

@@ -20,6 +20,7 @@ from functools import partial
 import numpy as np
 
 from decoders.decoder import Decoder
+from decoders.raised import told
 from decoders.stream import (
     SAMPLES_A_ROW,
     SPOILERS,
@@ -28,6 +29,7 @@ from decoders.stream import (
     feed,
     noise_like,
     pieces,
+    reports_of,
     stream_of,
 )
 from replay.source import Session
@@ -101,7 +103,7 @@ def _attempt(name: str, law: Callable[[], str]) -> Law:
     try:
         wrong = law()
     except Exception as error:  # noqa: BLE001 - a stranger's code: whatever it raises is the finding
-        wrong = f"it raised {type(error).__name__}: {error}"
+        wrong = f"it raised {told(error)}"
     return Law(name, not wrong, wrong or "held")
 
 
@@ -154,7 +156,7 @@ def _splits(factory: Factory, stream: Stream, said: Said, rng: np.random.Generat
         got: Said = []
         for number, packet in enumerate(stream.packets):
             for piece in pieces(packet, rng, step):
-                got += [(number, result) for result in decoder.step(piece)]
+                got += [(number, result) for result in reports_of(decoder, piece)]
         wrong = _compare(_joined(said), _joined(got))
         if wrong:
             return wrong
@@ -190,10 +192,14 @@ def _spoilt(factory: Factory, stream: Stream, said: Said) -> str:
     got = feed(factory(), stream)
     if len(got) != len(said):
         return f"{len(said)} reports, with these leads {len(got)}"
-    numbers = [np.asarray(result, dtype=np.float64) for _, result in got]
-    if not all(np.isfinite(number).all() for number in numbers):
+    if not all(_finite(result) for _, result in got):
         return "it reported something that is no finite number"
     return ""
+
+
+def _finite(result: object) -> bool:
+    """A class may go by its name; whatever else it is, is a number or rows of them."""
+    return isinstance(result, str) or bool(np.isfinite(np.asarray(result, np.float64)).all())
 
 
 def _bounded(factory: Factory, stream: Stream, rounds: int) -> str:

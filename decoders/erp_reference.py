@@ -81,13 +81,17 @@ def xdawn_lda(
     vectors: Array, labels: NDArray[np.bool_], n_leads: int
 ) -> tuple[Array, float, float]:
     """(weights of a flash's features, bias, the scores' d'^2): log-odds of a target."""
-    epochs = vectors.reshape(len(vectors), -1, n_leads).transpose(0, 2, 1)
-    xdawn = Xdawn(nfilter=min(N_FILTERS, n_leads)).fit(epochs, labels)
+    every = vectors.reshape(len(vectors), -1, n_leads).transpose(0, 2, 1)
+    live = every.std(axis=(0, 2)) > 0  # a lead that recorded nothing has no inverse
+    epochs = every[:, live]
+    xdawn = Xdawn(nfilter=min(N_FILTERS, int(live.sum()))).fit(epochs, labels)
     filtered = xdawn.transform(epochs)
     lda = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto", priors=(0.5, 0.5))
     lda.fit(filtered.reshape(len(filtered), -1), labels)
     by_filter = lda.coef_[0].reshape(filtered.shape[1:])  # (filters, times)
-    weights = (by_filter.T @ xdawn.filters_).ravel()  # (times, leads), as the features lie
+    by_lead = np.zeros((by_filter.shape[1], n_leads))  # (times, leads), as the features lie
+    by_lead[:, live] = by_filter.T @ xdawn.filters_
+    weights = by_lead.ravel()
     scores = vectors @ weights
     spread = np.var(scores[~labels]) + np.var(scores[labels])
     gap = scores[labels].mean() - scores[~labels].mean()

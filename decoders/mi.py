@@ -40,7 +40,7 @@ class MiDecoder:
         """One more session of the same subject goes on from where its mean stood."""
         known = models.model_of(info.subject)
         if self._reference is None or info.subject != self._subject:
-            self._reference = RunningReference(known.references)
+            self._reference = RunningReference(known)
         self._subject = info.subject
         return _Trained(known, info, self._reference)
 

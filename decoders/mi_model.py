@@ -16,17 +16,19 @@ from tracks.mi import CLASSES
 NAME = "mi-riemann"
 BANDS_HZ = ((8.0, 13.0), (13.0, 30.0), (8.0, 30.0))
 """Mu, beta and both."""
-PRIOR_TRIALS = 10
-"""How many trials the training's reference stands for in the running one."""
 MEMORY_TRIALS = 60
 
 
 @dataclass(frozen=True)
 class MiModel:
-    """references (bands, n, n), weights (bands, classes, features), bias (bands, classes)."""
+    """references (bands, n, n), weights (bands, classes, features), bias (bands, classes).
+
+    prior_trials (bands,): how many of a session's trials its reference is worth.
+    """
 
     leads: tuple[str, ...]
     references: Array
+    prior_trials: Array
     weights: Array
     bias: Array
 
@@ -48,11 +50,15 @@ class MiModels:
         n = len(leads)
         parts, bands, classes = len(subjects) + 1, len(BANDS_HZ), len(CLASSES)
         references = model.array("references", (parts, bands, n, n))
+        priors = model.array("prior_trials", (parts, bands))
         weights = model.array("weights", (parts, bands, classes, n * (n + 1) // 2))
         bias = model.array("bias", (parts, bands, classes))
         if not all(positive_definite(reference) for part in references for reference in part):
             raise model.broken("a reference is no covariance")
-        found = [MiModel(leads, *arrays) for arrays in zip(references, weights, bias, strict=True)]
+        if not (priors > 0).all():
+            raise model.broken("a reference is worth no trial")
+        arrays = zip(references, priors, weights, bias, strict=True)
+        found = [MiModel(leads, *each) for each in arrays]
         return cls(found[0], dict(zip(subjects, found[1:], strict=True)))
 
     def model_of(self, subject: str) -> MiModel:
@@ -64,6 +70,7 @@ def pack(parts: Sequence[MiModel], subjects: Sequence[str]) -> Model:
     """A model file of the part for anyone, then one part a subject."""
     arrays: dict[str, NDArray[Any]] = {
         "references": np.stack([part.references for part in parts]),
+        "prior_trials": np.stack([part.prior_trials for part in parts]),
         "weights": np.stack([part.weights for part in parts]),
         "bias": np.stack([part.bias for part in parts]),
     }
@@ -74,9 +81,10 @@ def pack(parts: Sequence[MiModel], subjects: Sequence[str]) -> Model:
 class RunningReference:
     """The mean of a session's covariances, without labels: it starts from the training's."""
 
-    def __init__(self, references: Array) -> None:
-        self._references = references.copy()
-        self._trials = float(PRIOR_TRIALS)
+    def __init__(self, model: MiModel) -> None:
+        self._references = model.references.copy()
+        self._trials = model.prior_trials.copy()
+        self._memory = np.maximum(self._trials, MEMORY_TRIALS)
 
     def covariances(self, moments: BandMoments, missing: NDArray[np.bool_]) -> Array:
         """(bands, n, n): moments as sound covariances, dead leads filled in."""
@@ -90,15 +98,22 @@ class RunningReference:
 
     def features(self, covariances: Array) -> Array:
         """(bands, features): the covariances as seen from the reference, this trial included."""
-        share = 1 / (self._trials + 1)
-        pairs = zip(self._references, covariances, strict=True)
-        return np.array([tangent(c, geodesic(r, c, share)) for r, c in pairs])
+        return np.array(
+            [
+                tangent(c, seen)
+                for c, seen in zip(covariances, self._moved(covariances), strict=True)
+            ]
+        )
 
     def learn(self, covariances: Array) -> None:
         """A trial is over: its covariances move the reference."""
-        self._trials = min(self._trials + 1, MEMORY_TRIALS)
-        pairs = zip(self._references, covariances, strict=True)
-        self._references = np.array([geodesic(r, c, 1 / self._trials) for r, c in pairs])
+        self._references = self._moved(covariances)
+        self._trials = np.minimum(self._trials + 1, self._memory)
+
+    def _moved(self, covariances: Array) -> Array:
+        """The references with one trial more."""
+        each = zip(self._references, covariances, 1 / (self._trials + 1), strict=True)
+        return np.array([geodesic(r, c, share) for r, c, share in each])
 
 
 def class_scores(model: MiModel, features: Array) -> Array:

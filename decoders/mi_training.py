@@ -16,6 +16,7 @@ from decoders.mi_model import BANDS_HZ, MiModel, pack
 from decoders.mi_stacking import Learner, Trials, stack
 from decoders.mi_windows import SEGMENT_S
 from decoders.model import Model
+from decoders.session_shift import prior_trials
 from decoders.spd import tangent
 from replay.source import Session
 from tracks.mi import CLASSES, IMAGERY_S, IMAGERY_START, SEGMENT_CODES
@@ -182,10 +183,12 @@ def _trial(label: int, segments: NDArray[np.float32], moments: BandMoments) -> T
 def _fit_part(sessions: list[list[Trial]], leads: tuple[str, ...], seed: int) -> MiModel:
     """Each session is seen from its own mean, as the decoder will see its own."""
     windows = [np.array([[t.covariances(w) for t in ts] for w in WINDOWS]) for ts in sessions]
-    references, features = [], []
+    references, features, priors = [], [], []
     for band in range(len(BANDS_HZ)):
         own = [session[:, :, band] for session in windows]
-        means = [mean_riemann(session[WINDOWS.index(WHOLE)]) for session in own]
+        whole = [session[WINDOWS.index(WHOLE)] for session in own]
+        means = [mean_riemann(session) for session in whole]
+        priors.append(prior_trials(whole))
         pairs = zip(own, means, strict=True)
         features.append(np.concatenate([tangent(x, mean) for x, mean in pairs], axis=1))
         references.append(mean_riemann(np.array(means)))
@@ -193,4 +196,4 @@ def _fit_part(sessions: list[list[Trial]], leads: tuple[str, ...], seed: int) ->
     numbers = np.repeat(np.arange(len(sessions)), [len(trials) for trials in sessions])
     linear = stack(Trials(np.array(features), labels, numbers), LEARNERS, REPORTED, seed)
     weights, bias = (np.array(values) for values in zip(*linear, strict=True))
-    return MiModel(leads, np.array(references), weights, bias)
+    return MiModel(leads, np.array(references), np.array(priors), weights, bias)

@@ -102,6 +102,14 @@ def provenance(data: list[str], seed: int, **more: object) -> dict[str, object]:
     return {"data": data, "seed": seed, "versions": versions, **more}
 
 
+def check_place(path: Path) -> None:
+    """Before an hour of training: that a model can be written there."""
+    if path.is_dir():
+        raise ModelError(f"{path}: it is a folder; give the name of a file for the model")
+    if not path.parent.is_dir():
+        raise ModelError(f"{path}: there is no folder {path.parent} to write the model to")
+
+
 def save_model(model: Model, path: Path) -> None:
     """Write the file in one go: a reader never sees half of one."""
     header = {

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from bci_stream.errors import BciError
 from decoders.decoder import Decoder
-from decoders.model import ModelError, load_model
+from decoders.model import load_model
+from decoders.raised import told
 
 
 class Entry(NamedTuple):
@@ -126,10 +127,10 @@ def make(decoder_class: type, name: str, arguments: dict[str, object]) -> Decode
     """Call the class, and check that a decoder came of it."""
     try:
         decoder = decoder_class(**arguments)
-    except ModelError:
+    except BciError:
         raise
-    except TypeError as error:
-        raise DecoderError(f"decoder {name}: it can't be made: {error}") from error
+    except Exception as error:  # a contestant's code may raise anything
+        raise DecoderError(f"decoder {name}: it can't be made: {told(error)}") from error
     for method in ("start", "step"):
         if not callable(getattr(decoder, method, None)):
             raise DecoderError(
@@ -146,8 +147,10 @@ def _import(path: str) -> type:
         sys.path.insert(0, "")  # a contestant's own module stands in the folder they are in
     try:
         found = getattr(importlib.import_module(module_name), class_name, None)
-    except ImportError as error:
-        raise DecoderError(f"decoder {path}: its module can't be imported: {error}") from error
+    except Exception as error:  # a contestant's module may raise anything
+        raise DecoderError(
+            f"decoder {path}: its module can't be imported: {told(error)}"
+        ) from error
     if not inspect.isclass(found):
         raise DecoderError(f"decoder {path}: {module_name} has no class {class_name!r}")
     return found

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from decoders.filters import Array
 from decoders.moments import Moments, Scale
 
-PENALTY_ROWS = (500.0, 1500.0, 5000.0)
-"""What the wish for small weights is worth, in rows of data."""
+PENALTY_ROWS = (50.0, 150.0, 500.0, 1500.0, 5000.0)
+"""What the wish for small weights is worth, in rows of data; the small ones are for recordings of
+some seconds, which hold no more rows themselves."""
 USUAL_ROWS = 1500.0
 GOOD_ENOUGH = 2.0
 """Of choices within so many points of the best score, the one with the greatest penalty is taken.

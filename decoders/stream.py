@@ -1,6 +1,6 @@
 """A stream is what a decoder is fed, whole in memory: as the wire carries it, cut, or spoilt."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -44,8 +44,18 @@ def feed(decoder: Decoder, stream: Stream) -> Said:
     return [
         (number, result)
         for number, packet in enumerate(stream.packets)
-        for result in decoder.step(packet)
+        for result in reports_of(decoder, packet)
     ]
+
+
+def reports_of(decoder: Decoder, packet: Packet) -> Sequence[object]:
+    """What a decoder returns; a text alone would go out letter by letter, None not at all."""
+    results: object = decoder.step(packet)
+    if isinstance(results, str) or not isinstance(results, Iterable):
+        raise TypeError(
+            f"step() returned {results!r}; it returns a list of results, [] where there is none"
+        )
+    return list(results)
 
 
 def pieces(packet: Packet, rng: np.random.Generator, step: int = 1) -> list[Packet]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from bci_stream.errors import SourceError, TruthError
 from decoders.folds import Fold, judged_together, left_out
-from decoders.model import Model, provenance, save_model
+from decoders.model import Model, check_place, provenance, save_model
 from decoders.offline import OfflineRun, run_offline, track_of
 from decoders.registry import DecoderError, default_of, find_class, make
 from replay.options import SourceOptions
@@ -77,6 +77,7 @@ def train(
     name = decoder or default_of(track)
     find_class(name, track)
     fit = trainer(name)
+    check_place(Path(out))
     with _opened(track, recordings) as sessions:
         folds, note = left_out(track, sessions) if validate else ([], "not asked for")
         steps = len(folds) + 1

@@ -5,23 +5,26 @@ so the mean over joints is its own score. The recording is cut into three parts;
 after training on the two others.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import mne
 import numpy as np
-from _bench_files import NotThisLayoutError, read_each
+from _bench_files import NotThisLayoutError, read_each, rows_of_each
 from _bench_row import Row, mean, row_of
 from numpy.typing import NDArray
 
 from bci_stream.packet import Lead
 from decoders.decoder import Decoder
 from decoders.ecog import EcogDecoder, fit
+from decoders.ecog_model import unpack
 from decoders.offline import run_offline
 from decoders.references_b import BandPowerRegression, ConstantAngles
 from replay.recording import ArrayBlock, Recording
 from tracks.angles import ANGLE_RATE, JOINTS
 
+OURS = "ecog-ridge"
 PARTS = 3
 TRACES = ("MOV", "ROTA", "FORCE", "ANALOG")
 """What the channel of the movement is called, in order of preference."""
@@ -38,6 +41,12 @@ class Movement:
     signal: NDArray[np.float32]
     trace: NDArray[np.float64]
 
+    def only(self, names: Sequence[str]) -> "Movement":
+        """The same with some leads."""
+        places = [place for place, lead in enumerate(self.leads) if lead.name in names]
+        leads = tuple(self.leads[place] for place in places)
+        return replace(self, leads=leads, signal=np.ascontiguousarray(self.signal[:, places]))
+
     def part(self, begin: float, end: float) -> Recording:
         """From one share of its length to another."""
         rows = slice(round(begin * len(self.trace)), round(end * len(self.trace)))
@@ -47,12 +56,10 @@ class Movement:
         return Recording(self.name, self.rate, self.leads, [block], angles)
 
 
-def run(data_dir: Path) -> list[Row]:
-    """Rows of every recording that stands in data_dir/ecog."""
-    rows: list[Row] = []
-    for movement in read_each(sorted((data_dir / "ecog").glob("*.vhdr")), read_movement):
-        rows += _rows(movement)
-    return rows
+def run(data_dir: Path) -> Iterator[Row]:
+    """Rows of every recording below data_dir/ecog."""
+    movements = read_each(sorted((data_dir / "ecog").rglob("*.vhdr")), read_movement)
+    return rows_of_each(movements, lambda movement: movement.name, _rows)
 
 
 def read_movement(path: Path) -> Movement:
@@ -64,12 +71,22 @@ def read_movement(path: Path) -> Movement:
         raise NotThisLayoutError("it has no trace of a movement, or no lead of a brain")
     rate = float(raw.info["sfreq"])
     signal = raw.get_data(picks=brain).T
-    moved = raw.get_data(picks=traces[:1])[0]
+    moving = [trace for trace in raw.get_data(picks=traces) if _moves_throughout(trace)]
+    if not moving:
+        raise NotThisLayoutError(
+            f"{', '.join(traces)}: no trace moves in each of the {PARTS} parts that are left out"
+        )
+    moved = moving[0]
     rows = np.arange(int(len(moved) * ANGLE_RATE / rate)) / ANGLE_RATE
     trace = np.interp(rows, np.arange(len(moved)) / rate, moved)
     leads = tuple(Lead(name, "ECOG") for name in brain)
-    name = path.stem.split("task-")[-1].split("_")[0]
-    return Movement(name, rate, leads, _microvolts(signal), trace)
+    return Movement(path.stem.removesuffix("_ieeg"), rate, leads, _microvolts(signal), trace)
+
+
+def _moves_throughout(trace: NDArray[np.float64]) -> bool:
+    """Where the truth stands still nothing is left to tell a decoder from a constant."""
+    parts = np.array_split(trace, PARTS)
+    return bool(np.isfinite(trace).all()) and all(len(p) > 0 and np.ptp(p) > 0 for p in parts)
 
 
 def _microvolts(signal: NDArray[np.float64]) -> NDArray[np.float32]:
@@ -83,24 +100,28 @@ def _rows(movement: Movement) -> list[Row]:
     scores: dict[str, list[float]] = {}
     times: dict[str, list[float]] = {}
     for part in range(PARTS):
-        begin, end = part / PARTS, (part + 1) / PARTS
-        kept = [(a, b) for a, b in ((0.0, begin), (end, 1.0)) if b > a]
-        training = [movement.part(a, b) for a, b in kept]
-        for name, decoder in _decoders(training).items():
-            outcome = run_offline("ecog", decoder, [movement.part(begin, end)])
+        left_out = (part / PARTS, (part + 1) / PARTS)
+        for name, decoder, recording in _decoders(movement, left_out):
+            outcome = run_offline("ecog", decoder, [recording])
             scores.setdefault(name, []).append(outcome.score)
             times.setdefault(name, []).extend(outcome.compute_s)
     return [_row(movement, name, found, times[name]) for name, found in scores.items()]
 
 
-def _decoders(training: list[Recording]) -> dict[str, Decoder]:
-    model = fit(training, seed=0, progress=lambda _: None)
-    return {
-        "ecog-ridge": EcogDecoder(model=model),
-        "band power regression": BandPowerRegression(training, slow=False),
-        "LMP regression": BandPowerRegression(training, slow=True),
-        "constant mean": ConstantAngles(training),
-    }
+def _decoders(
+    movement: Movement, left_out: tuple[float, float]
+) -> Iterator[tuple[str, Decoder, Recording]]:
+    """Each method, trained, and the part it is tested on. Where there are more leads than the track
+    sends, the references are given those that ours chose from its training."""
+    begin, end = left_out
+    kept = [(a, b) for a, b in ((0.0, begin), (end, 1.0)) if b > a]
+    model = fit([movement.part(a, b) for a, b in kept], seed=0, progress=lambda _: None)
+    yield OURS, EcogDecoder(model=model), movement.part(begin, end)
+    chosen = movement.only(unpack(model)[0][movement.name].leads)
+    training, test = [chosen.part(a, b) for a, b in kept], chosen.part(begin, end)
+    yield "band power regression", BandPowerRegression(training, slow=False), test
+    yield "LMP regression", BandPowerRegression(training, slow=True), test
+    yield "constant mean", ConstantAngles(training), test
 
 
 def _row(movement: Movement, name: str, scores: list[float], compute_s: list[float]) -> Row:
@@ -111,7 +132,7 @@ def _row(movement: Movement, name: str, scores: list[float], compute_s: list[flo
         track="ecog",
         data=movement.name,
         method=name,
-        ours=name == "ecog-ridge",
+        ours=name == OURS,
         measure="track score",
         n=len(movement.trace),
         compute_s=compute_s,

@@ -6,6 +6,7 @@ each person is decoded by models of the others.
 """
 
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,9 @@ from tracks.emotion import CLASSES, CLIPS
 
 LEADS = ("AF3", "F7", "F3", "FC5", "T7", "P7", "O1", "O2", "P8", "T8", "FC6", "F4", "F8", "AF4")
 RATE = 250
+LEAST_RATE = 100
+LEAST_S = 4
+"""Of a clip; its first and last second are not judged."""
 PAUSE_S = 1
 ORDERS = 2
 """Each person is decoded with the clips in so many orders: the units that run along depend on it.
@@ -45,7 +49,7 @@ def run(data_dir: Path) -> list[Row]:
     """Rows of everybody who stands in data_dir/emotion."""
     paths = list(read_each(sorted((data_dir / "emotion").glob("*.npz")), _checked))
     if len(paths) < 2:
-        return []
+        return []  # each is decoded by models of the others
     trained = [person_of(session_of(path, order=0), LEADS) for path in paths]
     rows = []
     for name, make in METHODS.items():
@@ -55,21 +59,33 @@ def run(data_dir: Path) -> list[Row]:
 
 
 def _checked(path: Path) -> Path:
-    """The path of a person's clips, all of which can be read."""
+    """The path of a person's clips, all of which can be read and judged."""
     with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
         missing = {"rate", *(f"class{label}" for label in CLASSES)} - set(file.files)
         if missing:
             raise NotThisLayoutError(f"it holds no {min(missing)}")
-        leads = {len(file[f"class{label}"]) for label in CLASSES}
-        if leads != {len(LEADS)}:
-            raise NotThisLayoutError(f"its clips have {sorted(leads)} leads, not {len(LEADS)}")
+        rate = float(file["rate"])
+        if not rate >= LEAST_RATE:
+            raise NotThisLayoutError(f"its rate is {rate:g} Hz; at least {LEAST_RATE} are needed")
+        for label in CLASSES:
+            _check_clip(f"class{label}", file[f"class{label}"], rate)
     return path
+
+
+def _check_clip(name: str, clip: NDArray[np.float32], rate: float) -> None:
+    if clip.ndim != 2 or len(clip) != len(LEADS):
+        raise NotThisLayoutError(f"{name} has the shape {clip.shape}, not ({len(LEADS)}, samples)")
+    if clip.shape[1] < LEAST_S * rate:
+        seconds = clip.shape[1] / rate
+        raise NotThisLayoutError(f"{name} lasts {seconds:.1f} s; at least {LEAST_S} are needed")
+    if not np.isfinite(clip).all():
+        raise NotThisLayoutError(f"{name} holds what is no number")
 
 
 def session_of(path: Path, order: int) -> Recording:
     """One person's clips in an order, as one block."""
     with np.load(path, allow_pickle=False) as file:
-        rate = round(float(file["rate"]))
+        rate = float(file["rate"])
         clips = {label: _at_rate(file[f"class{label}"], rate) for label in CLASSES}
     labels = [int(label) for label in np.random.default_rng(order).permutation(list(CLASSES))]
     pause = PAUSE_S * RATE
@@ -87,11 +103,11 @@ def session_of(path: Path, order: int) -> Recording:
     return Recording(path.stem, float(RATE), leads, [block])
 
 
-def _at_rate(clip: NDArray[np.float32], rate: int) -> NDArray[np.float32]:
+def _at_rate(clip: NDArray[np.float32], rate: float) -> NDArray[np.float32]:
     """(leads, samples) -> (samples, leads) at the track's rate."""
     first = clip[:, :1].astype(np.float64)
-    divisor = np.gcd(RATE, rate)
-    resampled = resample_poly(clip - first, RATE // divisor, rate // divisor, axis=1) + first
+    ratio = Fraction(RATE / rate).limit_denominator(1000)
+    resampled = resample_poly(clip - first, ratio.numerator, ratio.denominator, axis=1) + first
     return np.ascontiguousarray(resampled.T, dtype=np.float32)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _bench_files import read_each
+from _bench_files import read_each, rows_of_each
 from _bench_row import Row, mean, row_of
 from _bench_spellers import (
     Speller,
@@ -36,21 +36,22 @@ from tracks.verdict import Verdict
 
 STEPS = (SEQUENCES, 10, 15)
 """After so many sequences every method must answer, where the run has them."""
+MOST_FOLDS = 10
 
 Spell = Callable[..., list[OfflineRun]]
 """Called with the decoder's settings: the runs that together spell all letters of a run."""
 
 
-def run(data_dir: Path) -> list[Row]:
-    """Rows for every .npz in data_dir/p300."""
-    spellers = list(read_each(sorted((data_dir / "p300").glob("*.npz")), read_speller))
-    rows: list[Row] = []
-    for speller in spellers:
-        if speller.groups is not None:
-            others = [other for other in spellers if other is not speller]
-            rows += letters(speller, others)
-        rows += flash_auc(speller)
-    return rows
+def run(data_dir: Path) -> Iterator[Row]:
+    """Rows for every .npz below data_dir/p300."""
+    spellers = list(read_each(sorted((data_dir / "p300").rglob("*.npz")), read_speller))
+
+    def rows_of(speller: Speller) -> list[Row]:
+        others = [other for other in spellers if other is not speller]
+        spelt = letters(speller, others) if speller.groups is not None else []
+        return spelt + flash_auc(speller)
+
+    return rows_of_each(spellers, lambda speller: speller.name, rows_of)
 
 
 def letters(speller: Speller, others: Sequence[Speller]) -> list[Row]:
@@ -78,8 +79,8 @@ def _methods(speller: Speller, others: Sequence[Speller]) -> Iterator[tuple[str,
     if prior is not None:
         people = prior.settings["people"]
         yield f"erp-umm, prior of {people} other recording(s)", untrained(prior)
-    yield "erp-umm, trained", lambda **how: _trained(speller, fit, ErpDecoder, how)
-    yield "xDAWN+LDA, trained", lambda **how: _trained(speller, XdawnLda.fit, XdawnLda, how)
+    yield "erp-umm, trained", _trained(speller, fit, ErpDecoder)
+    yield "xDAWN+LDA, trained", _trained(speller, XdawnLda.fit, XdawnLda)
 
 
 def _prior_of(others: Sequence[Speller], speller: Speller) -> Model | None:
@@ -95,18 +96,19 @@ def _prior_of(others: Sequence[Speller], speller: Speller) -> Model | None:
     return pack(templates, Layout.of(speller.groups)) if common else None
 
 
-def _trained(
-    speller: Speller, train: Any, decoder_class: Any, how: dict[str, Any]
-) -> list[OfflineRun]:
-    """Each letter by a decoder that was trained on the run's other letters."""
-    outcomes = []
+def _trained(speller: Speller, train: Any, decoder_class: Any) -> Spell:
+    """Each letter by a decoder that was trained on the run's other letters (of a long run: on nine
+    tenths); in their order, so that methods are compared letter by letter."""
     numbers = range(n_letters(speller))
-    for left_out in numbers:
-        rest = letters_only(speller, [k for k in numbers if k != left_out])
+    models = []
+    for left_out in np.array_split(numbers, min(len(numbers), MOST_FOLDS)):
+        rest = letters_only(speller, [k for k in numbers if k not in left_out])
         model = train([rest], seed=0, progress=lambda _: None, groups=speller.groups)
-        decoder = decoder_class(model=model, groups=speller.groups, **how)
-        outcomes.append(run_offline("erp", decoder, [letters_only(speller, [left_out])]))
-    return outcomes
+        models.append((letters_only(speller, left_out.tolist()), model))
+    return lambda **how: [
+        run_offline("erp", decoder_class(model=model, groups=speller.groups, **how), [letters])
+        for letters, model in models
+    ]
 
 
 def _score_row(speller: Speller, method: str, spell: Spell) -> Row:

@@ -4,12 +4,12 @@ Runs 04 08 12 hold left and right fists, 06 10 14 both feet (both fists there ar
 are left out). A pair (04+06, ...) is one session of two blocks; the others train.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _bench_files import read_each
+from _bench_files import NotThisLayoutError, read_each, rows_of_each
 from _bench_row import Row, row_of
 
 from bci_stream.packet import Lead
@@ -32,46 +32,57 @@ METHODS: dict[str, tuple[Any, Any, bool]] = {
 SEGMENT_TIMES_S = (0, 2, 3)
 
 
-def run(data_dir: Path) -> list[Row]:
-    """Rows for every subject with all three pairs of runs in data_dir/mi."""
-    rows: list[Row] = []
+def run(data_dir: Path) -> Iterator[Row]:
+    """Rows for everybody with two pairs of runs or more below data_dir/mi."""
     people = [data_dir / "mi" / subject for subject in subjects(data_dir / "mi")]
-    for sessions in read_each(people, sessions_of):
-        rows += [_row(sessions[0].subject, method, sessions) for method in METHODS]
-    return rows
+    return rows_of_each(
+        read_each(people, sessions_of), lambda sessions: sessions[0].subject, rows_of_person
+    )
+
+
+def rows_of_person(sessions: Sequence[Recording]) -> list[Row]:
+    return [_row(sessions[0].subject, method, sessions) for method in METHODS]
+
+
+def subjects(folder: Path) -> list[str]:
+    """Those of whom there is any run."""
+    return sorted({path.name[:4] for path in folder.rglob("S???R??.edf")})
 
 
 def sessions_of(person: Path) -> list[Recording]:
     """person: folder and name, with which the names of the runs' files begin."""
-    return [session(person.parent, person.name, pair) for pair in PAIRS]
+    runs = {int(path.stem[5:]): path for path in person.parent.rglob(f"{person.name}R??.edf")}
+    pairs = [pair for pair in PAIRS if set(pair) <= set(runs)]
+    if len(pairs) < 2:
+        missing = [f"R{n:02d}" for pair in PAIRS for n in pair if n not in runs]
+        raise NotThisLayoutError(
+            "one pair of runs is left out and the others train, so two of "
+            f"04+06, 08+10, 12+14 are needed; there is no {', '.join(missing)}"
+        )
+    return [session(person.name, [runs[number] for number in pair]) for pair in pairs]
 
 
-def subjects(folder: Path) -> list[str]:
-    """Those of whom every run is there."""
-    wanted = [number for pair in PAIRS for number in pair]
-    names = sorted({path.name[:4] for path in folder.glob("S???R??.edf")})
-    return [s for s in names if all((folder / f"{s}R{n:02d}.edf").exists() for n in wanted)]
-
-
-def session(folder: Path, subject: str, pair: tuple[int, int]) -> Recording:
+def session(subject: str, pair: Sequence[Path]) -> Recording:
     """A pair of runs as one session of two blocks, with the track's training triggers."""
     import mne
 
-    blocks = []
-    for run_number, classes in zip(pair, ({"T1": 1, "T2": 2}, {"T2": 3}), strict=True):
-        path = folder / f"{subject}R{run_number:02d}.edf"
+    blocks, kinds = [], []
+    for path, classes in zip(pair, ({"T1": 1, "T2": 2}, {"T2": 3}), strict=True):
         raw = mne.io.read_raw_edf(path, preload=True, verbose="ERROR")
         rate = float(raw.info["sfreq"])
         samples = np.ascontiguousarray(raw.get_data().T * 1e6, dtype=np.float32)
         triggers = [(0, 242)]
         for mark in raw.annotations:
             label = classes.get(str(mark["description"]))
-            if label is not None:
-                triggers += _imagery(round(float(mark["onset"]) * rate), label, rate)
-        inside = [(place, code) for place, code in triggers if place < len(samples)]
-        blocks.append(ArrayBlock(samples, tuple(inside)))
-        leads = tuple(Lead(name) for name in raw.ch_names)
-    return Recording(subject, rate, leads, blocks)
+            imagery = _imagery(round(float(mark["onset"]) * rate), label or 0, rate)
+            if label is not None and imagery[-1][0] < len(samples):  # whole ones only
+                triggers += imagery
+        blocks.append(ArrayBlock(samples, tuple(triggers)))
+        kinds.append((rate, raw.ch_names))
+    if kinds[0] != kinds[1]:
+        names = " and ".join(path.name for path in pair)
+        raise NotThisLayoutError(f"{names} have different rates or leads")
+    return Recording(subject, rate, tuple(Lead(name) for name in raw.ch_names), blocks)
 
 
 def _imagery(start: int, label: int, rate: float) -> list[tuple[int, int]]:

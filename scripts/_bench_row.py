@@ -1,13 +1,14 @@
 """A row of the decoders' benchmark: one method on one person's (or group's) recordings."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from _bench_stats import bootstrap
 
 ScoreOf = Callable[[Sequence[Any]], float]
+FEWEST_POOLED = 3
 HIDDEN = ("units", "score_of")
 """Fields that are there to compare rows, not to be shown or written."""
 
@@ -83,3 +84,38 @@ def row_of(
 def mean(values: Sequence[float]) -> float:
     """The score of units that are scores (or right and wrong) themselves."""
     return float(np.mean(values))
+
+
+def over_all(rows: Sequence[Row]) -> list[Row]:
+    """One row more for each method and measure that several recordings have: their mean, whose units
+    are the recordings. One person says little of the next; this is what other people will see."""
+    measures: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        names = measures.setdefault((row.track, row.measure), [])
+        if row.data not in names:
+            names.append(row.data)
+    found = []
+    for (track, measure), names in measures.items():
+        own = [row for row in rows if (row.track, row.measure) == (track, measure)]
+        for method in dict.fromkeys(row.method for row in own):
+            pooled = {row.data: row for row in own if row.method == method}
+            if len(names) >= FEWEST_POOLED and set(pooled) == set(names):
+                found.append(_pooled([pooled[name] for name in names]))
+    return found
+
+
+def _pooled(rows: Sequence[Row]) -> Row:
+    worst = [row.worst_ms for row in rows]
+    scores = [row.score for row in rows]
+    whole = row_of(
+        scores,
+        mean,
+        "recordings",
+        track=rows[0].track,
+        data=f"all {len(rows)} recordings",
+        method=rows[0].method,
+        ours=rows[0].ours,
+        measure=rows[0].measure,
+        note=f"worst {min(scores):.3f}, best {max(scores):.3f}",
+    )
+    return replace(whole, mean_ms=mean([row.mean_ms for row in rows]), worst_ms=max(worst))

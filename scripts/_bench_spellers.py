@@ -20,6 +20,8 @@ from replay.recording import ArrayBlock, Recording
 from tracks.erp import SEQUENCE_END, TARGETS
 
 FEWEST_FLASHES = 48
+AFTER_S = 2.0
+"""What the last flash evokes is over by then."""
 NON_TARGET, TARGET = 1, 2
 
 
@@ -47,6 +49,8 @@ def read_speller(path: Path) -> Speller:
         groups = tuple(str(g) for g in file["groups"]) if "groups" in file.files else None
     if data.ndim != 2 or len(data) != len(names):
         raise NotThisLayoutError(f"data of shape {data.shape} for {len(names)} channels")
+    if not np.isfinite(data[-1]).all() or not rate > 0:
+        raise NotThisLayoutError("its trigger row or its rate is no number")
     codes = data[-1].astype(int)
     triggers = tuple((int(place), int(codes[place])) for place in np.flatnonzero(codes))
     block = ArrayBlock(np.ascontiguousarray(data[:-1].T, dtype=np.float32), triggers)
@@ -80,7 +84,7 @@ def most_sequences(speller: Speller) -> int:
 
 
 def letters_only(speller: Speller, kept_letters: Sequence[int]) -> Recording:
-    """The same signal with the triggers of some letters only."""
+    """The same signal with the triggers of some letters only, as far as these need it."""
     number = -1
     kept = []
     for place, code in speller.triggers:
@@ -88,7 +92,8 @@ def letters_only(speller: Speller, kept_letters: Sequence[int]) -> Recording:
         if number < 0 or number in kept_letters:
             kept.append((place, code))
     whole = speller.recording
-    block = ArrayBlock(whole.blocks[0].read(0, whole.blocks[0].n_samples), tuple(kept))
+    end = min(whole.blocks[0].n_samples, kept[-1][0] + round(AFTER_S * whole.rate))
+    block = ArrayBlock(whole.blocks[0].read(0, end), tuple(kept))
     return Recording(whole.subject, whole.rate, whole.leads, [block])
 
 

@@ -23,6 +23,7 @@ from decoders.offline import OfflineRun, run_offline, track_of
 from decoders.references_b import CanonicalCorrelation, Recited
 from decoders.turing import TuringDecoder
 from replay.recording import ArrayBlock, Recording
+from tracks.turing import TASK_S
 
 FREQUENCIES_HZ = {3: 13.0, 4: 21.0, 5: 17.0}
 IDLE = 7
@@ -71,28 +72,41 @@ def run(data_dir: Path) -> list[Row]:
 
 def read_person(folder: Path) -> Recording:
     """All runs of one person, a block each."""
-    blocks = []
-    leads: tuple[Lead, ...] = ()
-    rate = 256.0
+    blocks, kinds = [], set()
     for path in sorted(folder.glob("*_raw.fif")):
         events_path = path.with_name(path.name.replace("_raw.fif", "-eve.fif"))
         if not events_path.exists():
             continue
-        raw = mne.io.read_raw_fif(path, preload=True, verbose="error")
+        raw = mne.io.read_raw_fif(path, preload=True, verbose="error").pick("eeg")
         events = mne.read_events(events_path, verbose="error")
-        rate = float(raw.info["sfreq"])
-        leads = tuple(Lead(name) for name in raw.ch_names)
+        kinds.add((float(raw.info["sfreq"]), tuple(raw.ch_names)))
         signal = np.asarray(raw.get_data().T * 1e6, dtype=np.float32)
-        blocks.append(ArrayBlock(signal, _triggers(events, raw.first_samp)))
-    if not any(code in CODES for block in blocks for _, code in block.triggers):
-        raise NotThisLayoutError("no *_raw.fif with a *-eve.fif of events 1-4 beside it")
-    return Recording(folder.name, rate, leads, blocks)
+        whole_samples = TASK_S * raw.info["sfreq"]
+        triggers = _triggers(events, raw.first_samp, len(signal), whole_samples)
+        blocks.append(ArrayBlock(signal, triggers))
+    if not blocks:
+        raise NotThisLayoutError("no *_raw.fif with a *-eve.fif beside it")
+    if len(kinds) > 1:
+        raise NotThisLayoutError("its runs have different rates or leads")
+    tasks = {code % 8 for block in blocks for _, code in block.triggers if code in CODES}
+    if not set(FREQUENCIES_HZ) <= tasks:
+        raise NotThisLayoutError(f"no whole trial ({TASK_S:g} s) of one of events 2, 3 and 4")
+    rate, names = kinds.pop()
+    return Recording(folder.name, rate, tuple(Lead(name) for name in names), blocks)
 
 
-def _triggers(events: NDArray[np.int64], first: int) -> tuple[tuple[int, int], ...]:
-    tasks = [(at - first, TASK_OF_EVENT[code]) for at, _, code in events if code in TASK_OF_EVENT]
-    coded = [(int(at), 8 * BEHAVIOUR_OF_TASK[task] + task) for at, task in tasks]
-    return ((0, 242), *coded)
+def _triggers(
+    events: NDArray[np.int64], first: int, n: int, whole_samples: float
+) -> tuple[tuple[int, int], ...]:
+    """Of trials that last to their end before the next event and the recording's end."""
+    places = [int(at) - first for at, _, _ in events]
+    ends = [*places[1:], n]
+    trials = [
+        (at, TASK_OF_EVENT[code])
+        for at, end, (_, _, code) in zip(places, ends, events.tolist(), strict=True)
+        if code in TASK_OF_EVENT and end - at >= whole_samples
+    ]
+    return ((0, 242), *((at, 8 * BEHAVIOUR_OF_TASK[task] + task) for at, task in trials))
 
 
 def _ours(person: Recording) -> Told:

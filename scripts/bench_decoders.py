@@ -20,7 +20,7 @@ for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
 
 import click  # noqa: E402 - BLAS reads its variables when numpy is first imported
-from _bench_row import HIDDEN, Row  # noqa: E402
+from _bench_row import HIDDEN, Row, over_all  # noqa: E402
 from _bench_verdict import Verdict, verdicts  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
@@ -46,11 +46,9 @@ def main(tracks: tuple[str, ...], json_path: Path | None) -> None:
     rows: list[Row] = []
     failed = False
     for track in tracks or tuple(BENCHES):
-        try:
-            rows += run_track(track, data_dir, console)
-        except Exception as error:  # noqa: BLE001 - the other tracks go on
-            failed = True
-            console.print(f"{track}: FAILED, {type(error).__name__}: {error}", markup=False)
+        found, whole = run_track(track, data_dir, console)
+        rows += found
+        failed |= not whole
     if json_path is not None:
         found = [_plain(verdict) for verdict in verdicts(rows)]
         whole = {"rows": [_shown(row) for row in rows], "verdicts": found}
@@ -59,23 +57,31 @@ def main(tracks: tuple[str, ...], json_path: Path | None) -> None:
         raise SystemExit(1)
 
 
-def run_track(track: str, data_dir: Path, console: Console) -> list[Row]:
-    """One track's rows, printed as they are known."""
+def run_track(track: str, data_dir: Path, console: Console) -> tuple[list[Row], bool]:
+    """One track's rows, printed, and whether nothing broke on the way to them."""
     module, folder = BENCHES[track]
     if not (data_dir / folder).is_dir():
         console.print(f"{track}: skipped, there is no {data_dir / folder}; set BCI_DATA")
-        return []
+        return [], True
     begun = time.monotonic()
-    rows: list[Row] = import_module(module).run(data_dir)
-    if not rows:
-        console.print(f"{track}: skipped, no recording of its layout in {data_dir / folder}")
-        return []
-    console.print(table(track, rows))
+    rows: list[Row] = []
+    broken = ""
+    try:
+        rows.extend(import_module(module).run(data_dir))
+    except Exception as error:  # noqa: BLE001 - the rows so far are shown, and the other tracks go on
+        broken = f"{type(error).__name__}: {error}"
+    rows += over_all(rows)
+    if rows:
+        console.print(table(track, rows))
     for verdict in verdicts(rows):
         console.print(str(verdict), markup=False)
+    if broken:
+        console.print(f"{track}: FAILED, {broken}", markup=False)
+    elif not rows:
+        console.print(f"{track}: skipped, too few recordings of its layout in {data_dir / folder}")
     load = " ".join(f"{load:.1f}" for load in os.getloadavg())
     console.print(f"{track}: took {time.monotonic() - begun:.0f} s, load {load}\n")
-    return rows
+    return rows, not broken
 
 
 def table(track: str, rows: list[Row]) -> Table:

@@ -37,7 +37,7 @@ TEST = {
     "turing": f"synthetic:turing?subjects=1&blocks=2&seed={SEED}&difficulty=0.1",
     "emotion": f"synthetic:emotion?subjects=1&pace=0.1&seed={SEED}&difficulty=0.1",
     "ecog": f"synthetic:ecog?subjects=1&blocks=1&trials=2&seconds=30&seed={SEED}&difficulty=0.1",
-    "erp": f"synthetic:erp?subjects=1&trials=16&seed={SEED}&difficulty=0.1",
+    "erp": f"synthetic:erp?subjects=1&trials=16&seed={SEED}&difficulty=0.5",
 }
 
 DECODERS = {

@@ -45,21 +45,31 @@ def _timeline(subject: Subject, block: int, blocks: int, trials: int) -> Timelin
     rng = subject.chance("timeline", block)
     pen = Pen(TRACK.rate, rng)
     pen.begin(first=block == 0)
-    for _ in range(trials):
+    elsewhere = _elsewhere(subject, block, trials)
+    for number in range(trials):
         place = int(rng.integers(len(CHARACTERS)))
         pen.mark(FIRST_TARGET + place)
         pen.wait(CUE_S)
         for _ in range(SEQUENCES):
-            _draw_sequence(pen, [int(group) for group in rng.permutation(list(GROUPS))], place)
+            groups = [int(group) for group in rng.permutation(list(GROUPS))]
+            _draw_sequence(pen, groups, "" if number in elsewhere else CHARACTERS[place])
             pen.wait(GAP_S)
         pen.mark(TRIAL_END)
         pen.wait(rng.uniform(0.3, 0.6))
     return pen.finish(block == blocks - 1, TRACK.packet_samples)
 
 
-def _draw_sequence(pen: Pen, groups: list[int], place: int) -> None:
+def _elsewhere(subject: Subject, block: int, trials: int) -> set[int]:
+    """The characters that the eyes are not on while they flash: the one thing no decoder can spell."""
+    rng = subject.chance("eyes elsewhere", block)
+    count = int(subject.between(0.04, 0.10) * trials + rng.random())
+    return set(rng.permutation(trials)[:count].tolist())
+
+
+def _draw_sequence(pen: Pen, groups: list[int], watched: str) -> None:
+    """watched: the character that is looked at; none where it is empty."""
     for group in groups:
         pen.mark(group)
-        pen.event(FLASH_S, int(CHARACTERS[place] in GROUPS[group]))
+        pen.event(FLASH_S, int(bool(watched) and watched in GROUPS[group]))
         pen.wait(FLASH_S)
     pen.mark(SEQUENCE_END)

@@ -137,3 +137,24 @@ def test_seeing_the_future_is_caught(mi_session) -> None:
             return [1 if ahead > 300 else 2 for _, code in packet.triggers if code == 241]
 
     assert "nothing before its data" in " ".join(broken("mi", Seer, session))
+
+
+class Named(Fair):
+    """Classes by their names, which the rules allow."""
+
+    def step(self, packet):
+        return [("left", "right")[said - 1] for said in super().step(packet)]
+
+
+def test_a_class_may_go_by_its_name(mi_session) -> None:
+    assert broken("mi", Named, mi_session(blocks=1, trials=3)) == []
+
+
+@pytest.mark.parametrize("returned", [None, 1, "left"])
+def test_what_is_no_list_of_results_is_said_in_words(returned: object, mi_session) -> None:
+    class Wrong(Fair):
+        def step(self, packet):
+            return returned
+
+    (found,) = broken("mi", Wrong, mi_session(blocks=1, trials=3))
+    assert f"step() returned {returned!r}; it returns a list" in found

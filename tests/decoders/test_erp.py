@@ -9,7 +9,7 @@ from bci_stream.packet import Lead, SignalInfo
 from decoders import erp_training
 from decoders.checks import check
 from decoders.erp import ErpDecoder
-from decoders.erp_reference import XdawnLda
+from decoders.erp_reference import XdawnLda, xdawn_lda
 from decoders.flashes import FlashFeatures, choose_leads
 from decoders.model import Model, ModelError, load_model, save_model
 from decoders.offline import run_offline
@@ -130,3 +130,14 @@ def test_white_features_have_unit_noise(erp_session) -> None:
         found += features.feed(packet.samples, 0)
     white = np.array([vector for _, vector in found[20:]]) @ features.whitener().T
     assert np.std(white) == pytest.approx(1, abs=0.15)
+
+
+def test_the_reference_learns_from_live_leads_where_one_recorded_nothing() -> None:
+    rng = np.random.default_rng(0)
+    labels = np.arange(120) % 6 == 0
+    vectors = rng.normal(size=(120, 5, 4)) + labels[:, None, None]
+    vectors[:, :, 2] = 0
+    weights, _, energy = xdawn_lda(vectors.reshape(120, -1), labels, 4)
+    assert np.isfinite(weights).all()
+    assert (weights.reshape(5, 4)[:, 2] == 0).all()
+    assert energy > 1

@@ -1,5 +1,7 @@
 """Decoders are found by name or module:Class, and every other name gets a clear answer."""
 
+import importlib
+import sys
 from pathlib import Path
 
 import pytest
@@ -65,6 +67,29 @@ def test_a_contestants_own_class_is_loaded(tmp_path: Path, monkeypatch: pytest.M
         load("mine_for_test:None", "mi")
     with pytest.raises(DecoderError, match="takes no model"):
         load("mine_for_test:Mine", "mi", tmp_path / "x.model")
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("def f(:", r"can't be imported: SyntaxError: .*line 1"),
+        ("\n1 / 0", r"can't be imported: ZeroDivisionError: .*\(faulty_for_test.py, line 2\)"),
+        (
+            "class X:\n    def __init__(self): self.a[0]",
+            r"can't be made: AttributeError: .*\(faulty_for_test.py, line 2\)",
+        ),
+    ],
+)
+def test_what_a_contestants_module_raises_is_told_in_one_line_with_its_place(
+    source: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "faulty_for_test.py").write_text(source)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "faulty_for_test", raising=False)
+    importlib.invalidate_caches()
+    with pytest.raises(DecoderError, match=message):
+        load("faulty_for_test:X", "mi")
+    sys.modules.pop("faulty_for_test", None)
 
 
 @pytest.mark.parametrize(

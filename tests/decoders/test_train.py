@@ -9,7 +9,7 @@ import pytest
 from bci_stream.errors import SourceError
 from decoders.chance import MiChance
 from decoders.folds import MAX_FOLDS, judged_together, left_out
-from decoders.model import load_model
+from decoders.model import ModelError, load_model
 from decoders.offline import run_offline
 from decoders.registry import DECODERS, DecoderError, load
 from decoders.session_part import SessionPart
@@ -159,6 +159,12 @@ def test_what_can_not_be_trained_is_said(opened, tmp_path: Path) -> None:
         train("mi", ["empty"], tmp_path / "m", decoder="mi-chance")
     with pytest.raises(SourceError, match="no session"):
         train("mi", ["empty"], tmp_path / "m")
+
+
+@pytest.mark.parametrize("place", [".", "no_such_folder/mi.npz"])
+def test_a_place_that_takes_no_model_is_refused_before_training(place: str, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="folder"):
+        train("mi", ["no such recording either"], tmp_path / place)
 
 
 @pytest.mark.parametrize("name", sorted(TRAINERS))

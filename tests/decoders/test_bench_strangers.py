@@ -1,0 +1,165 @@
+"""The benchmark takes other people's recordings: what it can't use is skipped in words, the rest goes on."""
+
+import sys
+from pathlib import Path
+
+import mne
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
+
+import _bench_ecog as bench_ecog
+import _bench_emotion as bench_emotion
+import _bench_files as bench_files
+import _bench_mi as bench_mi
+import _bench_row as bench_row
+import _bench_turing as bench_turing
+
+from bci_stream.errors import TruthError
+
+NotThisLayout = bench_files.NotThisLayoutError
+
+
+def raw_of(names: list[str], seconds: float, rate: float, kinds: str | list[str] = "eeg"):
+    data = 1e-5 * np.random.default_rng(0).normal(size=(len(names), int(seconds * rate)))
+    return mne.io.RawArray(data, mne.create_info(names, rate, kinds), verbose="error")
+
+
+def write_run(path: Path, marks: list[tuple[float, str]], rate: float = 128.0) -> None:
+    raw = raw_of(["C3..", "Cz..", "C4.."], 20, rate)
+    raw.set_annotations(mne.Annotations([at for at, _ in marks], 1.0, [what for _, what in marks]))
+    mne.export.export_raw(path, raw, physical_range=(-200, 200), verbose="error")
+
+
+def test_mi_takes_the_pairs_of_runs_that_are_there_and_whole_imageries_only(tmp_path: Path) -> None:
+    folder = tmp_path / "mi" / "S002"
+    folder.mkdir(parents=True)
+    for number in (4, 6, 12, 14):
+        write_run(folder / f"S002R{number:02d}.edf", [(1.0, "T1"), (8.0, "T2"), (17.0, "T2")])
+    assert bench_mi.subjects(tmp_path / "mi") == ["S002"]
+    sessions = bench_mi.sessions_of(tmp_path / "mi" / "S002")
+    assert [session.rate for session in sessions] == [128.0, 128.0]
+    codes = [[code for _, code in block.triggers] for block in sessions[0].blocks]
+    assert codes == [[242, 11, 12, 13, 241, 21, 22, 23, 241], [242, 31, 32, 33, 241]]
+
+
+def test_mi_says_which_runs_are_missing_and_which_do_not_fit(tmp_path: Path) -> None:
+    for number in (4, 6, 8):
+        write_run(tmp_path / f"S003R{number:02d}.edf", [(1.0, "T1")])
+    with pytest.raises(NotThisLayout, match="there is no R10, R12, R14"):
+        bench_mi.sessions_of(tmp_path / "S003")
+    write_run(tmp_path / "S003R10.edf", [(1.0, "T1")], rate=160.0)
+    with pytest.raises(NotThisLayout, match=r"S003R08.edf and S003R10.edf have different rates"):
+        bench_mi.sessions_of(tmp_path / "S003")
+
+
+def write_flicker(folder: Path, name: str, events: list[tuple[float, int]], rate: float = 256.0):
+    folder.mkdir(exist_ok=True)
+    raw = raw_of(["Oz", "O1", "STI 014"], 30, rate, ["eeg", "eeg", "stim"])
+    raw.save(folder / f"{name}_raw.fif", verbose="error")
+    rows = np.array([(int(at * rate), 0, code) for at, code in events])
+    mne.write_events(folder / f"{name}-eve.fif", rows, verbose="error")
+
+
+def test_flicker_is_read_from_eeg_leads_in_whole_trials(tmp_path: Path) -> None:
+    folder = tmp_path / "somebody"
+    write_flicker(folder, "a", [(1, 2), (7, 3), (13, 4), (18.5, 1), (21, 2), (27, 3)])
+    person = bench_turing.read_person(folder)
+    assert [lead.name for lead in person.leads] == ["Oz", "O1"]
+    codes = [code for _, code in person.blocks[0].triggers]
+    assert [code % 8 for code in codes[1:]] == [3, 4, 5, 3]  # neither the hurried nor the cut one
+    write_flicker(folder, "b", [(1, 2), (7, 3), (13, 4)], rate=512.0)
+    with pytest.raises(NotThisLayout, match="different rates"):
+        bench_turing.read_person(folder)
+
+
+def test_flicker_without_a_frequency_is_skipped(tmp_path: Path) -> None:
+    write_flicker(tmp_path / "rest", "a", [(1, 1), (7, 2), (13, 3)])
+    with pytest.raises(NotThisLayout, match="no whole trial"):
+        bench_turing.read_person(tmp_path / "rest")
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"class4": None}, "it holds no class4"),
+        ({"class2": np.zeros((32, 1280))}, r"class2 has the shape \(32, 1280\)"),
+        ({"class3": np.zeros((14, 128))}, "class3 lasts 0.5 s"),
+        ({"class5": np.full((14, 1280), np.nan)}, "class5 holds what is no number"),
+        ({"rate": 10.0}, "its rate is 10 Hz"),
+    ],
+)
+def test_emotion_names_what_a_person_lacks(tmp_path: Path, change: dict, why: str) -> None:
+    clips = {f"class{label}": np.zeros((14, 1280)) for label in range(9)}
+    whole = {"rate": 256.0, **clips, **change}
+    path = tmp_path / "p.npz"
+    np.savez(path, **{name: value for name, value in whole.items() if value is not None})
+    with pytest.raises(NotThisLayout, match=why):
+        bench_emotion._checked(path)
+
+
+def test_emotion_takes_any_rate(tmp_path: Path) -> None:
+    path = tmp_path / "p.npz"
+    np.savez(path, rate=250.5, **{f"class{k}": np.zeros((14, 2505)) for k in range(9)})
+    session = bench_emotion.session_of(bench_emotion._checked(path), order=0)
+    starts = [at for at, code in session.blocks[0].triggers if code == 240]
+    assert set(np.diff(starts)) == {2500 + 250}
+
+
+def movement(n_leads: int) -> bench_ecog.Movement:
+    rng = np.random.default_rng(1)
+    trace = np.sin(np.arange(3 * 400) / 40)
+    signal = rng.normal(0, 20, (3 * 2000, n_leads)).astype(np.float32)
+    leads = tuple(bench_ecog.Lead(f"ECOG_{k}", "ECOG") for k in range(n_leads))
+    return bench_ecog.Movement("someone", 1000.0, leads, signal, trace)
+
+
+def test_ecog_with_more_leads_than_the_track_sends_is_decoded_by_all_methods() -> None:
+    rows = bench_ecog._rows(movement(26))
+    assert [row.method for row in rows if row.ours] == ["ecog-ridge"]
+    assert len(rows) == 4
+    assert {len(row.units) for row in rows} == {3}
+
+
+def test_a_trace_must_move_in_every_part_that_is_left_out() -> None:
+    still = np.concatenate([np.arange(20.0), np.full(20, 3.0), np.arange(20.0)])
+    assert bench_ecog._moves_throughout(np.arange(60.0))
+    assert not bench_ecog._moves_throughout(still)
+    assert not bench_ecog._moves_throughout(np.full(60, np.nan))
+
+
+def test_one_recording_that_breaks_stops_no_other(capsys: pytest.CaptureFixture[str]) -> None:
+    def rows_of(number: int) -> list[int]:
+        if number == 1:
+            raise TruthError("needs every class")
+        if number == 2:
+            raise ZeroDivisionError("ours")
+        return [number]
+
+    rows = bench_files.rows_of_each(range(4), lambda number: f"p{number}", rows_of)
+    assert [next(rows), next(rows)] == [0, 3]
+    with pytest.raises(bench_files.BenchError, match="p2: ZeroDivisionError: ours"):
+        next(rows)
+    said = capsys.readouterr().err
+    assert "skipped p1: needs every class" in said
+    assert "FAILED p2" in said
+
+
+def row(data: str, method: str, score: float) -> bench_row.Row:
+    return bench_row.row_of(
+        [score, score], bench_row.mean, "trials", track="mi", data=data, method=method,
+        ours=method == "ours", measure="M",
+    )  # fmt: skip
+
+
+def test_people_are_pooled_where_a_method_has_them_all() -> None:
+    rows = [row(who, "ours", score) for who, score in (("a", 1.0), ("b", 2.0), ("c", 6.0))]
+    rows += [row(who, "theirs", 1.0) for who in ("a", "b", "c")] + [row("a", "lazy", 1.0)]
+    pooled = bench_row.over_all(rows)
+    assert [(one.method, one.score, one.data) for one in pooled] == [
+        ("ours", 3.0, "all 3 recordings"),
+        ("theirs", 1.0, "all 3 recordings"),
+    ]
+    assert pooled[0].units == (1.0, 2.0, 6.0)
+    assert bench_row.over_all(rows[:2]) == []
