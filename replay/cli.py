@@ -192,6 +192,7 @@ def stop(name: str | None) -> None:
     if not names:
         click.echo("no replay is running")
     for each in names:
+        send(each, signal.SIGCONT)  # one that is suspended would not hear it
         stopped = send(each, signal.SIGTERM)
         deadline = time.monotonic() + 15.0
         while has_process(stopped) and time.monotonic() < deadline:

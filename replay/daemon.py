@@ -25,6 +25,7 @@ class DaemonState:
     contest: str
     state: str = "starting"
     detail: str = ""
+    rate: float = 0.0
     progress: dict[str, Any] = field(default_factory=dict)
     device: dict[str, Any] = field(default_factory=dict)
 
@@ -45,11 +46,23 @@ def log_path(name: str) -> Path:
 
 def born(pid: int) -> str:
     """When a process began, as the system counts it; empty where there is no such process."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    except (OSError, IndexError):
+    fields = _stat(pid)
+    if not fields:
         return _born_elsewhere(pid)
     return "" if fields[0] == "Z" else fields[19]  # a zombie has ended, only nobody has asked how
+
+
+def is_suspended(pid: int) -> bool:
+    """Whether a process was stopped (Ctrl-Z, SIGSTOP, a debugger) and could go on."""
+    return _stat(pid)[:1] in (["T"], ["t"])
+
+
+def _stat(pid: int) -> list[str]:
+    """What the system says of a process, its state first; nothing where it says nothing."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except (OSError, IndexError):
+        return []
 
 
 def _born_elsewhere(pid: int) -> str:
@@ -71,7 +84,7 @@ def write_state(state: DaemonState) -> None:
 
 
 def read_state(name: str) -> DaemonState | None:
-    """A daemon's last word; its state is `crashed` where it died without a last word."""
+    """A daemon's last word; where it has none its state is `crashed`, or `suspended`."""
     try:
         state = DaemonState(**json.loads(state_path(name).read_text()))
     except FileNotFoundError:
@@ -83,6 +96,9 @@ def read_state(name: str) -> DaemonState | None:
     if state.state not in OVER and not has_process(state):
         state.state = "crashed"
         state.detail = f"its process {state.pid} is gone; see {log_path(name)}"
+    elif state.state not in OVER and is_suspended(state.pid):
+        state.state = "suspended"
+        state.detail = f"its process does not run; `kill -CONT {state.pid}` lets it go on"
     return state
 
 

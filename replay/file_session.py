@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from bci_stream.errors import SourceError
 from bci_stream.packet import Lead, Triggers
 from replay.blocks import SpanBlock, block_starts, cut, split_triggers
+from replay.finite import FiniteSignal
 from replay.fit import fit
 from replay.options import SourceOptions
 from replay.readahead import PIECE_S, ReadAhead
@@ -42,6 +43,16 @@ class FileSession:
     @property
     def notes(self) -> tuple[str, ...]:
         return tuple(f"{c.name}: {note}" for c in self.contents for note in c.notes)
+
+    @property
+    def masked(self) -> bool:
+        return any(content.masked for content in self.contents)
+
+    @property
+    def unchecked(self) -> list[FiniteSignal]:
+        """Signals that may hold samples that are no number, since nobody has looked."""
+        lazy = [content.signal for content in self.contents if not content.integer]
+        return [signal for signal in lazy if isinstance(signal, FiniteSignal)]
 
     @property
     def blocks(self) -> list[SpanBlock]:

@@ -17,8 +17,8 @@ CHECKED_VALUES = 1 << 24
 """So many values are looked through for NaN before the start (a quarter of a second, by MNE)."""
 
 _CHECKED_LATER = (
-    "too long to be looked through for samples that are no number: one would end the run when it "
-    "comes; ?nan=check looks before the start"
+    "a long file: it is looked through for samples that are no number while the replay waits to begin; "
+    "one that is found later ends the run when it comes. ?nan=check looks through all of it first"
 )
 
 
@@ -26,6 +26,11 @@ def fit(content: Content, options: SourceOptions) -> Content:
     """The content as it will be sent, checked; every change of it is in its notes."""
     name = options.track or content.track
     track = track_named(name) if name and not options.as_is else None
+    if track and content.masked:
+        raise SourceError(
+            f"{content.name} is a masked test set: no label is in it, so {track.name} has no truth to "
+            "judge by. Play the organiser's file of that name, or this one without a track"
+        )
     _check_triggers(content, track)
     fitted = _resampled(_with_leads(content, options, track), options, track)
     return _checked(fitted, options)

@@ -138,6 +138,9 @@ def _fit(session: Session, blocks: Sequence[tuple[int, Triggers]], track: Track)
         adapted.append(f"{len(missing)} of its {len(track.leads)} leads are missing: {shown}")
     if session.rate != track.rate:
         adapted.append(f"{session.rate:g} Hz would be resampled to {track.rate} Hz")
+    if getattr(session, "masked", False):
+        breaks.append("its labels are masked: there is no truth in it")
+        return TrackFit(track.name, tuple(breaks), tuple(adapted))
     try:
         read_truth(track, session.rate, blocks, session.angles)
     except RuleError as error:

@@ -24,6 +24,7 @@ from bci_stream.errors import SourceError
 from replay.clip_shuffle import shuffled_clips
 from replay.contest_file import write_npz, write_whole
 from replay.options import SourceOptions
+from replay.readers.array_layout import MASKED
 from replay.recording import ArrayBlock, Recording
 from replay.source import Session
 from replay.track_facts import track_named
@@ -189,7 +190,8 @@ class _SetWriter:
         directory = self._out / folder
         directory.mkdir(parents=True, exist_ok=True, mode=0o700 if secret else 0o755)
         path = directory / f"{self._track.name}_{kind}_{recording.subject}.npz"
-        write_npz(recording, path, self._track.name, kind, secret=secret)
+        shown = MASKED if folder == "test" else kind
+        write_npz(recording, path, self._track.name, shown, secret=secret)
         self._files.append(path)
         return path
 

@@ -21,6 +21,7 @@ class ReopenedSession:
         self.n_samples = session.n_samples
         self.angles = session.angles
         self.notes = session.notes
+        self.masked = session.masked
         self._blocks = list(session.block_triggers())
         self._reopen = reopen
 

@@ -9,6 +9,8 @@ from rich.table import Table
 
 from replay.daemon import DaemonState
 
+TITLES = ("replay", "state", "track", "pace", "played", "teams", "late (worst)", "source")
+
 
 def render_states(states: list[DaemonState], *, as_json: bool) -> str:
     if as_json:
@@ -16,7 +18,7 @@ def render_states(states: list[DaemonState], *, as_json: bool) -> str:
     if not states:
         return "no replay has been started"
     table = Table(box=None, pad_edge=False)
-    for title in ("replay", "state", "track", "pace", "played", "teams", "late", "source"):
+    for title in TITLES:
         table.add_column(title)
     for state in states:
         table.add_row(*_row(state))
@@ -39,15 +41,30 @@ def _device(device: dict[str, Any]) -> str:
 
 def _row(state: DaemonState) -> tuple[str, ...]:
     at = state.progress
-    total = at.get("total")
-    played = f"{at.get('played', 0) / total:.0%}" if total else str(at.get("played", 0))
     return (
         state.name,
         state.state,
         state.track or "-",
         state.pace,
-        played,
+        _played(state.progress, state.rate),
         ", ".join(at.get("teams", ())) or "-",
-        f"{at.get('late_s', 0.0) * 1000:.1f} ms",
+        f"{_ms(at.get('late_s', 0.0))} ({_ms(at.get('worst_late_s', 0.0))}) ms",
         " ".join(state.sources),
     )
+
+
+def _played(at: dict[str, Any], rate: float) -> str:
+    """12% (0:07 of 1:00); of a live device, which has no end, 0:07."""
+    played, total = at.get("played", 0), at.get("total")
+    if not rate:
+        return "-"
+    so_far = _minutes(played / rate)
+    return f"{played / total:.0%} ({so_far} of {_minutes(total / rate)})" if total else so_far
+
+
+def _minutes(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+def _ms(seconds: float) -> str:
+    return f"{max(seconds, 0.0) * 1000:.1f}"

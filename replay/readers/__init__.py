@@ -12,13 +12,21 @@ from replay.readers.guard import check_file
 Reader = Callable[[Path, SourceOptions], Content]
 
 
+UNSAID = ("rate", "leads", "unit", "variable", "batch", "stream")
+"""Parameters for what some formats leave unsaid, or hold more than once."""
+
+
 @dataclass(frozen=True)
 class Format:
-    """A file format: its name, how its files begin (where they all do alike), its reader."""
+    """A file format: its name, how its files begin (where they all do alike), its reader.
+
+    unsaid: which of those parameters it has a use for.
+    """
 
     name: str
     begins: tuple[bytes, ...]
     read: Reader
+    unsaid: tuple[str, ...] = ()
 
 
 # Readers import heavy libraries, each only when a file of its kind is opened.
@@ -54,6 +62,8 @@ def _xdf(path: Path, options: SourceOptions) -> Content:
     return read_xdf(path, options)
 
 
+_ARRAYS = ("rate", "leads", "unit", "variable", "batch")
+
 FORMATS: dict[str, Format] = {
     ".edf": Format("EDF", (b"0 ",), _mne),
     ".bdf": Format("BDF", (b"\xffBIOSEMI",), _mne),
@@ -62,13 +72,13 @@ FORMATS: dict[str, Format] = {
     ".vhdr": Format("BrainVision", (b"Brain", b"\xef\xbb\xbfBrain"), _mne),
     ".cnt": Format("CNT", (b"Version 3",), _mne),
     ".set": Format("EEGLAB", (), _mne),
-    ".xdf": Format("XDF", (b"XDF:", b"\x1f\x8b"), _xdf),
-    ".xdfz": Format("XDF", (b"\x1f\x8b",), _xdf),
-    ".mat": Format("MATLAB", (b"MATLAB", b"\x89HDF"), _mat),
-    ".npy": Format("npy", (b"\x93NUMPY",), _numpy),
-    ".npz": Format("npz", (b"PK",), _numpy),
-    ".pkl": Format("pickle", (b"\x80",), _pickle),
-    ".pickle": Format("pickle", (b"\x80",), _pickle),
+    ".xdf": Format("XDF", (b"XDF:", b"\x1f\x8b"), _xdf, ("stream",)),
+    ".xdfz": Format("XDF", (b"\x1f\x8b",), _xdf, ("stream",)),
+    ".mat": Format("MATLAB", (b"MATLAB", b"\x89HDF"), _mat, _ARRAYS),
+    ".npy": Format("npy", (b"\x93NUMPY",), _numpy, _ARRAYS),
+    ".npz": Format("npz", (b"PK",), _numpy, _ARRAYS),
+    ".pkl": Format("pickle", (b"\x80",), _pickle, _ARRAYS),
+    ".pickle": Format("pickle", (b"\x80",), _pickle, _ARRAYS),
 }
 
 
@@ -91,4 +101,12 @@ def check_recording(path: Path) -> None:
 def read_recording(path: Path, options: SourceOptions) -> Content:
     """What a file holds."""
     check_recording(path)
-    return format_of(path).read(path, options)
+    found = format_of(path)
+    useless = [n for n in UNSAID if n not in found.unsaid and getattr(options, n) is not None]
+    if useless:
+        used = sorted({form.name for form in FORMATS.values() if useless[0] in form.unsaid})
+        raise SourceError(
+            f"{path.name}: ?{useless[0]}= is for {', '.join(used)}, and not for {found.name}; "
+            "?resample=, ?select= and ?rename= are for all files"
+        )
+    return found.read(path, options)

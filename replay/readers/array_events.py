@@ -10,6 +10,7 @@ from bci_stream.errors import SourceError
 from replay.event_map import said_aloud
 from replay.events import MAX_CODE, Events, KnownEvents, Mark, PlainColumn, StimEvents
 from replay.options import SourceOptions
+from replay.readers.events_table import marks_of, read_events_table
 
 
 def looks_like_triggers(row: NDArray[Any]) -> bool:
@@ -33,7 +34,9 @@ def events_of_arrays(
     n_samples = int(data.shape[1])
     if options.triggers == "none":
         marks: list[Mark] = []
-    elif "events" in arrays or trigger_row is None:
+    elif options.events_file:
+        marks = marks_of(read_events_table(options.events_file), rate, first_sample=0)
+    elif trigger_row is None or ("events" in arrays and options.triggers in (None, "events")):
         # An array of events can hold two of one sample, which a row can't: it goes first.
         marks = _marks_of_array(name, arrays.get("events"), n_samples)
     else:

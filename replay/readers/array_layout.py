@@ -28,16 +28,21 @@ RATE_KEYS = ("rate", "fs", "Fs", "srate", "sfreq", "sampling_rate", "sample_rate
 LEAD_KEYS = ("leads", "ch_names", "channels", "channel_names", "labels", "names")
 MICROVOLTS = {"uV": 1.0, "mV": 1e3, "V": 1e6}
 _SUBJECT = re.compile(r"(?!\.)[\w.-]{1,64}")
+MASKED = "masked"
+"""The set that `prepare` shows: played without its track, since it holds no truth."""
 TRIGGER_NAMES = ("trigger", "triggers", "stim", "status", "sti 014", "marker", "markers")
 
 
 def content_of_arrays(name: str, form: str, arrays: Arrays, options: SourceOptions) -> Content:
     """What arrays of that layout hold."""
     notes: list[str] = []
+    masked = text_in(arrays, "set") == MASKED
     data = _data(name, arrays, options, notes)
     track = options.track or text_in(arrays, "track")
     rate = rate_in(name, arrays, options, track, notes)
-    leads, trigger_row = _rows(name, data, lead_names(arrays, options), track, options, notes)
+    names = lead_names(arrays, options)
+    leads, trigger_row = _rows(name, data, names, track, options, notes)
+    _check_choice(name, arrays, names, trigger_row, options)
     events, said = events_of_arrays(name, arrays, data, trigger_row, rate, options)
     return Content(
         name=name,
@@ -52,8 +57,9 @@ def content_of_arrays(name: str, form: str, arrays: Arrays, options: SourceOptio
         block_starts=_block_starts(name, arrays, data.shape[1]),
         angles=_angles(name, arrays),
         subject=_subject(name, arrays),
-        track=text_in(arrays, "track"),
+        track=None if masked else text_in(arrays, "track"),
         notes=(*notes, *said),
+        masked=masked,
     )
 
 
@@ -179,6 +185,22 @@ def _named_row(names: tuple[str, ...], options: SourceOptions) -> int | None:
         return names.index(options.triggers)
     found = [i for i, name in enumerate(names) if name.lower() in TRIGGER_NAMES]
     return found[-1] if found else None
+
+
+def _check_choice(
+    name: str, arrays: Arrays, names: tuple[str, ...], row: int | None, options: SourceOptions
+) -> None:
+    """Refuse triggers that the options name and the file has not."""
+    wanted, held = options.triggers, []
+    if row is not None:
+        held = ["stim", "last", names[row] if row < len(names) else "TRIGGER"]
+    if "events" in arrays:
+        held.append("events")
+    if wanted not in (None, "none", *held):
+        raise SourceError(
+            f"{name} has no {wanted!r} for triggers; it has {', '.join(held) or 'none'}. Say "
+            "?events_file=FILE where they stand in a file of their own, or ?triggers=none"
+        )
 
 
 def _document_names(

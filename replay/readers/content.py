@@ -52,6 +52,7 @@ class Content:
     notes: what had to be decided while reading, to be said aloud.
     lazy: True where the samples stay on the disk until they are asked for.
     integer: True where the file holds whole numbers alone, which can't be NaN.
+    masked: True where its labels were taken out, so that there is no truth in it.
     """
 
     name: str
@@ -67,3 +68,4 @@ class Content:
     notes: tuple[str, ...] = ()
     lazy: bool = False
     integer: bool = False
+    masked: bool = False

@@ -1,7 +1,8 @@
-"""EDF and BDF as MNE opens them, but for one thing: annotations are read without the signals.
+"""EDF and BDF as MNE opens them, but for two things that for an hour of EEG take longer than all else.
 
-MNE reads every channel from end to end to find the annotations while it opens a file, lazily or not;
-for an hour of EEG that takes longer than all else together. Here MNE is handed the bytes it looks for.
+MNE reads every channel from end to end to find the annotations while it opens a file, lazily or not: here
+it is handed the bytes it looks for. Then it makes a deep copy of each annotation to crop it to the
+recording: here they stay as they were found, and `events_of_raw` leaves out, and tells, what lies outside.
 """
 
 from typing import Any
@@ -21,6 +22,9 @@ class LazyEdf(RawEDF):  # type: ignore[misc]  # MNE tells no types
         found = _annotations_alone(data, self.filenames[fi])
         return found or RawEDF._read_segment_file(self, data, idx, fi, *rest)
 
+    def set_annotations(self, annotations: Any, *rest: Any, **options: Any) -> Any:
+        return _kept(self, annotations) or super().set_annotations(annotations, *rest, **options)
+
 
 class LazyBdf(RawBDF):  # type: ignore[misc]
     """A BDF or BDF+ file."""
@@ -29,6 +33,9 @@ class LazyBdf(RawBDF):  # type: ignore[misc]
         found = _annotations_alone(data, self.filenames[fi])
         return found or RawBDF._read_segment_file(self, data, idx, fi, *rest)
 
+    def set_annotations(self, annotations: Any, *rest: Any, **options: Any) -> Any:
+        return _kept(self, annotations) or super().set_annotations(annotations, *rest, **options)
+
 
 def _annotations_alone(data: NDArray[Any], path: Any) -> list[NDArray[Any]] | None:
     """MNE asks for no row of the data where it wants nothing but the annotations."""
@@ -36,3 +43,12 @@ def _annotations_alone(data: NDArray[Any], path: Any) -> list[NDArray[Any]] | No
     if column is None:
         return None
     return [column.integers(column.read(0, column.n_samples)).reshape(1, -1)]
+
+
+def _kept(raw: Any, annotations: Any) -> Any:
+    """The raw object with these annotations where they count from its first sample, else None."""
+    if annotations is None or annotations.orig_time is not None or raw.first_samp != 0:
+        return None
+    annotations._orig_time = raw.info["meas_date"]
+    raw._annotations = annotations
+    return raw

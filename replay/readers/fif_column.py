@@ -4,7 +4,6 @@ FIF stands sample by sample, so all of a file passes by to find one channel in i
 of it, where MNE would turn every channel's values into double precision first.
 """
 
-import mmap
 import os
 from bisect import bisect_right
 from dataclasses import dataclass
@@ -18,9 +17,9 @@ from numpy.typing import NDArray
 from bci_stream.errors import SourceError
 
 TAG_HEADER = 16
-MAPPED_BYTES = 1 << 22
-"""Longer stretches are mapped: nothing is copied. Shorter ones are read, which survives a file that
-is cut off while it is played."""
+READ_BYTES = 1 << 19
+"""So much is read at once, into the same place: it stays in the processor's cache until it is looked at.
+(A mapped file is no faster: every page of it has to be mapped, and unmapped on all cores.)"""
 
 # FIFF data types of samples: (words of that size, what they are).
 _TYPES = {4: ("u4", ">f4"), 5: ("u8", ">f8"), 3: ("u4", ">i4"), 2: ("u2", ">i2"), 16: ("u2", ">i2")}
@@ -69,32 +68,33 @@ class FifColumn:
         word = np.dtype(_TYPES[self.form][0])
         if row.path is None:
             return np.zeros(stop - start, dtype=word)
-        sample_bytes = self.n_channels * word.itemsize
         first, last = start // row.buffer_samples, (stop - 1) // row.buffer_samples
-        begin = row.place + first * row.step
-        end = row.place + last * row.step + row.buffer_samples * sample_bytes
-        found, offset = _bytes(row.path, begin, end)
-        words: NDArray[Any] = np.ndarray(
-            (last + 1 - first, row.buffer_samples),
-            word,
-            found,
-            offset + self.channel * word.itemsize,
-            (row.step, sample_bytes),
-        ).flatten()
+        words: NDArray[Any] = np.empty((last + 1 - first, row.buffer_samples), dtype=word)
+        self._fill(words, row.path, row, first)
         skipped = start - first * row.buffer_samples
-        return words[skipped : skipped + stop - start]
+        return words.reshape(-1)[skipped : skipped + stop - start]
 
-
-def _bytes(path: Path, begin: int, end: int) -> tuple[Any, int]:
-    """Something that holds these bytes of a file, and where in it they begin."""
-    with path.open("rb") as file:
-        if os.fstat(file.fileno()).st_size < end:
-            raise SourceError(f"{path} ends within its samples")
-        if end - begin < MAPPED_BYTES:
-            return os.pread(file.fileno(), end - begin, begin), 0
-        offset = begin % mmap.ALLOCATIONGRANULARITY
-        length, place = end - begin + offset, begin - offset
-        return mmap.mmap(file.fileno(), length, access=mmap.ACCESS_READ, offset=place), offset
+    def _fill(self, words: NDArray[Any], path: Path, row: Row, first: int) -> None:
+        """The channel's words of each buffer, from number first on."""
+        sample_bytes = self.n_channels * words.itemsize
+        buffer_bytes = row.buffer_samples * sample_bytes
+        at_once = min(max(1, READ_BYTES // row.step), len(words))
+        read = bytearray((at_once - 1) * row.step + buffer_bytes)
+        column: NDArray[Any] = np.ndarray(
+            (at_once, row.buffer_samples),
+            words.dtype,
+            read,
+            self.channel * words.itemsize,
+            (row.step, sample_bytes),
+        )
+        with path.open("rb", buffering=0) as file:
+            for number in range(0, len(words), at_once):
+                found = column[: len(words) - number]
+                piece = memoryview(read)[: (len(found) - 1) * row.step + buffer_bytes]
+                place = row.place + (first + number) * row.step
+                if os.preadv(file.fileno(), [piece], place) != len(piece):
+                    raise SourceError(f"{path} ends within its samples")
+                words[number : number + at_once] = found
 
 
 def find_fif_column(raw: Any, channel: int) -> FifColumn | None:
@@ -109,7 +109,8 @@ def find_fif_column(raw: Any, channel: int) -> FifColumn | None:
         n_channels = {int(extra["orig_nchan"]) for extra in raw._raw_extras}
     except (AttributeError, KeyError, TypeError):
         return None
-    plain = len(forms) == len(n_channels) == 1 and forms <= _TYPES.keys()
+    forwards = all(row.step > 0 for row in rows)
+    plain = forwards and len(forms) == len(n_channels) == 1 and forms <= _TYPES.keys()
     n_samples = sum(row.n_samples for row in rows)
     if not plain or n_samples != int(raw.n_times) or n_channels != {len(raw.ch_names)}:
         return None

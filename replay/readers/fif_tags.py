@@ -6,6 +6,7 @@ MNE follows such a circle for ever (seen with MNE 1.13 on one flipped bit), so i
 import os
 import struct
 from pathlib import Path
+from typing import NamedTuple
 
 from bci_stream.errors import SourceError
 
@@ -14,22 +15,39 @@ IN_SEQUENCE = 0
 DIRECTORY_PLACE = 52
 
 
-def check_tags(path: Path) -> None:
-    """Refuse a file whose tags lead back; one that has a directory of them is not walked through."""
+class Tag(NamedTuple):
+    """What stands at pos: a header, then size bytes. Called as MNE calls it, which reads them too."""
+
+    kind: int
+    type: int
+    size: int
+    next: int
+    pos: int
+
+    @property
+    def end(self) -> int:
+        return self.pos + HEADER.size + self.size
+
+
+def walk_tags(path: Path) -> list[Tag]:
+    """Every tag of a file, in order; none where the file has a directory, which MNE reads instead."""
+    tags: list[Tag] = []
     with path.open("rb") as file:
         number, size = file.fileno(), os.fstat(file.fileno()).st_size
         directory = int.from_bytes(os.pread(number, 4, DIRECTORY_PLACE), "big", signed=True)
         if 0 < directory <= size - HEADER.size:
-            return
+            return tags
         place = 0
         while len(head := os.pread(number, HEADER.size, place)) == HEADER.size:
-            _, _, length, following = HEADER.unpack(head)
+            kind, form, length, following = HEADER.unpack(head)
+            tags.append(Tag(kind, form, length, following, place))
             if following == IN_SEQUENCE:
-                following = place + HEADER.size + length
+                following = tags[-1].end
             if following < 0:
-                return
+                break
             if following <= place:
                 raise SourceError(
                     f"{path} is damaged: its tag at byte {place} leads back to {following}"
                 )
             place = following
+    return tags

@@ -19,7 +19,7 @@ from replay.readers.crash_probe import probe_matlab
 from replay.readers.edf_raw import LazyBdf, LazyEdf
 from replay.readers.events_of_raw import events_of_raw
 from replay.readers.events_table import EventsTable, events_beside
-from replay.readers.fif_tags import check_tags
+from replay.readers.fif_raw import open_fif
 from replay.readers.guard import reading
 from replay.readers.mne_signal import MneSignal, scale_of
 
@@ -27,7 +27,7 @@ OPENERS: dict[str, tuple[str, Callable[..., Any]]] = {
     ".edf": ("EDF", LazyEdf),
     ".bdf": ("BDF", LazyBdf),
     ".gdf": ("GDF", mne.io.read_raw_gdf),
-    ".fif": ("FIF", mne.io.read_raw_fif),
+    ".fif": ("FIF", open_fif),
     ".vhdr": ("BrainVision", mne.io.read_raw_brainvision),
     ".cnt": ("CNT", mne.io.read_raw_cnt),
     ".set": ("EEGLAB", mne.io.read_raw_eeglab),
@@ -48,8 +48,6 @@ def read_mne(path: Path, options: SourceOptions) -> Content:
         check_parts(path)
     if form == "GDF":
         _check_gdf(path)
-    if form == "FIF":
-        check_tags(path)
     with reading(str(path), form) as notes, mne.use_log_level("warning"):
         raw = opener(str(path), preload=False)
     return content_of_raw(

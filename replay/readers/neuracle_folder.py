@@ -7,7 +7,7 @@ from typing import Any
 from bci_stream.errors import SourceError
 from replay.options import SourceOptions
 from replay.readers.content import Content
-from replay.readers.events_table import EventsTable
+from replay.readers.events_table import EventsTable, read_events_table
 from replay.readers.guard import reading
 
 _PIECE = re.compile(r"data(?:\.(\d+))?\.bdf", re.IGNORECASE)
@@ -28,7 +28,10 @@ def read_neuracle_folder(folder: Path, options: SourceOptions) -> Content:
     with reading(str(folder), "Neuracle BDF") as notes:
         raws = [LazyBdf(str(piece), verbose="warning") for piece in pieces]
         raw = raws[0] if len(raws) == 1 else mne.concatenate_raws(raws, verbose="warning")
-    table = None if options.triggers else _read_events(folder)
+    if options.events_file:
+        table: EventsTable | None = read_events_table(options.events_file)
+    else:
+        table = _read_events(folder) if options.triggers in (None, "events") else None
     return content_of_raw(raw, folder.name, "Neuracle", options, table=table, notes=tuple(notes))
 
 

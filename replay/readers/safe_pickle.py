@@ -103,11 +103,15 @@ _STAND_INS: dict[tuple[str, str], Any] = {
 
 
 class _ArraysOnly(pickle.Unpickler):
+    def __init__(self, file: IO[bytes]) -> None:
+        super().__init__(file)
+        self._file = getattr(file, "name", "the pickle")
+
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in _STAND_INS:
             raise SourceError(
-                f"a pickle that names {module}.{name} is refused, for it could run code; only "
-                "numpy arrays, numbers, texts, lists and dicts are read"
+                f"{self._file} is a pickle that names {module}.{name}: it is refused, for it could "
+                "run code; only numpy arrays, numbers, texts, lists and dicts are read"
             )
         return _STAND_INS[module, name]
 

@@ -18,6 +18,7 @@ from replay.events import Events, KnownEvents, Mark
 from replay.options import SourceOptions
 from replay.readers.array_events import marks_of_row
 from replay.readers.content import ArraySignal, Content
+from replay.readers.events_table import marks_of, read_events_table
 from replay.readers.guard import reading
 from replay.readers.xdf_channels import Channel, channels_of
 
@@ -69,16 +70,20 @@ def _complaint(name: str, wanted: str | None, found: list[Stream], streams: list
 
 def _content(path: Path, signal: Stream, streams: list[Stream], options: SourceOptions) -> Content:
     channels = channels_of(signal)
-    stim = [i for i, channel in enumerate(channels) if channel.lead.kind == "STIM"]
+    stim = _stim_channels(channels, options)
     picked = [i for i in range(len(channels)) if i not in stim]
     if not picked:
         raise SourceError(f"{path.name}: stream {_text(signal, 'name')!r} has triggers only")
     data = np.asarray(signal["time_series"]).T
-    if options.stream is None and options.triggers not in (None, "stim", "none"):
-        streams = [s for s in streams if _text(s, "name") == options.triggers]
-    marks = marks_of_row(path.name, data[stim[-1]]) if stim else _markers(signal, streams)
-    marks = [] if options.triggers == "none" else marks
     rate = float(_text(signal, "nominal_srate"))
+    if options.triggers == "none":
+        marks: list[Mark] = []
+    elif options.events_file:
+        marks = marks_of(read_events_table(options.events_file), rate, first_sample=0)
+    elif stim and options.triggers in (None, "stim", "last", channels[stim[-1]].lead.name):
+        marks = marks_of_row(path.name, data[stim[-1]])
+    else:
+        marks = _markers(signal, _marker_streams(path.name, streams, options.triggers))
     return Content(
         name=path.name,
         form="XDF",
@@ -89,6 +94,30 @@ def _content(path: Path, signal: Stream, streams: list[Stream], options: SourceO
         block_starts=_segment_starts(signal),
         notes=(*_notes(signal, streams, channels), *said_aloud(options.events, marks)),
     )
+
+
+def _stim_channels(channels: list[Channel], options: SourceOptions) -> list[int]:
+    """Channels that are no leads; the one that holds the triggers, if one does, stands last."""
+    names = [channel.lead.name for channel in channels]
+    stim = [i for i, channel in enumerate(channels) if channel.lead.kind == "STIM"]
+    if options.triggers == "last":
+        named = [len(channels) - 1]
+    else:
+        named = [names.index(options.triggers)] if options.triggers in names else []
+    return [i for i in stim if i not in named] + named
+
+
+def _marker_streams(name: str, streams: list[Stream], wanted: str | None) -> list[Stream]:
+    """All of them, or the one of that name."""
+    markers = [stream for stream in streams if _is_marker(stream)]
+    named = [stream for stream in markers if wanted in (None, _text(stream, "name"))]
+    if wanted is not None and not named:
+        held = ", ".join(repr(_text(stream, "name")) for stream in markers) or "none"
+        raise SourceError(
+            f"{name} has neither a channel nor a marker stream {wanted!r} for triggers; its marker "
+            f"streams: {held}"
+        )
+    return named
 
 
 def _events(marks: list[Mark], rate: float, n_samples: int, options: SourceOptions) -> Events:
@@ -109,7 +138,6 @@ def _markers(signal: Stream, streams: list[Stream]) -> list[Mark]:
     found = {
         Mark(_nearest(times, float(time)), _marker_name(value))
         for stream in streams
-        if _is_marker(stream)
         for time, value in zip(stream["time_stamps"], stream["time_series"], strict=True)
         if times[0] - 1 <= time <= times[-1] + 1  # before or after the signal there is no sample
     }

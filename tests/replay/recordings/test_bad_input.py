@@ -197,7 +197,7 @@ def test_nan_in_a_long_lazy_file_is_refused_before_the_start_when_asked(nan_fif,
     with pytest.raises(SourceError, match="Cz holds nan at sample 15007"):
         open_source(f"{nan_fif}?nan=check")
     (session,) = open_source(nan_fif).sessions()
-    assert "?nan=check looks before the start" in session.notes[-1]
+    assert "?nan=check looks through all of it first" in session.notes[-1]
 
 
 def test_nan_in_a_long_lazy_file_spoils_its_own_packet_alone(nan_fif, monkeypatch):

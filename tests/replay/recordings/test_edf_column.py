@@ -107,3 +107,17 @@ def test_a_header_that_only_mne_understands_is_left_to_mne(tmp_path):
     assert find_edf_column(path, "L0") is None
     assert find_annotations(path) is None
     assert len(LazyEdf(path, verbose="error").annotations) == 2
+
+
+@pytest.mark.parametrize("suffix", [".edf", ".bdf"])
+def test_annotations_outside_the_recording_are_left_out_and_told(suffix, tmp_path):
+    import edfio
+
+    path = write_file(tmp_path / f"x{suffix}", np.zeros((1, 500)), [RATE], (-3000, 5000))
+    document = (edfio.read_bdf if suffix == ".bdf" else edfio.read_edf)(path)
+    onsets = {0.0: "5", 1.0: "6", 1.996: "7", 2.0: "8", 99.5: "9"}
+    document.set_annotations([edfio.EdfAnnotation(at, None, text) for at, text in onsets.items()])
+    document.write(path)
+    (session,) = open_source(str(path)).sessions()
+    assert session.block_triggers() == [(500, ((0, 5), (250, 6), (499, 7)))]
+    assert "2 events lie outside the recording and are left out" in " ".join(session.notes)

@@ -36,9 +36,9 @@ def assert_is_mnes(raw):
 
 
 @pytest.mark.parametrize("form", ["single", "double", "int", "short"])
-@pytest.mark.parametrize("mapped_bytes", [0, 1 << 30])
-def test_any_stretch_of_any_channel_is_mnes(form, mapped_bytes, tmp_path, monkeypatch):
-    monkeypatch.setattr(fif_column, "MAPPED_BYTES", mapped_bytes)
+@pytest.mark.parametrize("read_bytes", [0, 5000, 1 << 30])
+def test_any_stretch_of_any_channel_is_mnes(form, read_bytes, tmp_path, monkeypatch):
+    monkeypatch.setattr(fif_column, "READ_BYTES", read_bytes)
     assert_is_mnes(write_fif(tmp_path / "x_raw.fif", fmt=form))
 
 

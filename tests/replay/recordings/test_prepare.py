@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 from bci_stream.errors import SourceError
+from replay.inspect import inspect_uri
+from replay.options import SourceOptions
 from replay.prepare import Split, prepare
+from replay.program import make_program
 from replay.uri import open_source
 from tracks.leads import EMOTION_FIRST_BATCH, EMOTION_SECOND_BATCH
 from tracks.registry import TRACKS
@@ -72,6 +75,19 @@ def test_the_shown_set_is_what_the_mask_shows_and_nothing_else(track, tmp_path):
         codes = [code for _, triggers in masked for _, code in triggers]
         assert list(shown["events"][:, 1]) == codes
         assert "angles" not in shown
+
+
+@pytest.mark.parametrize("track", SHORT)
+def test_a_masked_set_is_never_taken_for_a_labelled_one(track, tmp_path):
+    prepare(track, [SHORT[track]], tmp_path, KEY)
+    shown = str(next(iter(sorted((tmp_path / "test").iterdir()))))
+    with pytest.raises(SourceError, match="is a masked test set: no label is in it"):
+        open_source(f"{shown}?track={track}")
+    (session,) = inspect_uri(shown, SourceOptions(), track).sessions
+    assert session.fits[0].breaks[-1] == "its labels are masked: there is no truth in it"
+    program = make_program(open_source(shown), None)
+    assert program.truths == (None,)
+    assert next(iter(program.sessions[0].packets(40))).samples.shape[0] == 40
 
 
 def test_mi_shows_zeros_in_cue_and_rest_and_no_class(tmp_path):

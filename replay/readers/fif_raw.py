@@ -1,0 +1,82 @@
+"""FIF as MNE opens it, but for one thing: MNE does not look for the buffers of samples one by one.
+
+It would seek and read for every tag of a file, and an hour of EEG has thousands. All were seen already
+while `fif_tags` looked for circles: so MNE is handed a file without samples whose directory tells of one
+long buffer, and afterwards where the buffers really stand.
+"""
+
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import mne
+import numpy as np
+
+from replay.readers.fif_tags import HEADER, IN_SEQUENCE, Tag, walk_tags
+
+FILE_ID, DIRECTORY_POINTER, DIRECTORY, REFERENCE_ROLE = 100, 101, 102, 115
+SAMPLES, SKIP = 300, 301
+INT, DIRECTORY_ENTRIES = 3, 32
+MOST_BYTES = (1 << 31) - 1
+"""A directory has four bytes for a size."""
+
+
+class LazyFif(mne.io.Raw):  # type: ignore[misc]  # MNE tells no types
+    """A FIF file whose samples stand in equally typed buffers, one after the other.
+
+    is_whole: whether each of its buffers holds whole samples.
+    """
+
+    def __init__(self, path: Path, tags: list[Tag]) -> None:
+        super().__init__(BytesIO(_without_samples(path, tags)), preload=True, verbose="warning")
+        (extra,) = self._raw_extras
+        buffers = [tag for tag in tags if tag.kind == SAMPLES]
+        sizes = np.array([tag.size for tag in buffers])
+        lengths = sizes * self.n_times // sizes.sum()
+        self.is_whole = bool((lengths * sizes.sum() == sizes * self.n_times).all())
+        extra["filename"], extra["ent"] = path, buffers
+        extra["bounds"] = extra["bounds"][0] + np.concatenate([[0], np.cumsum(lengths)])
+
+    def _preload_data(self, preload: Any) -> None:
+        """MNE insists on a preload of what is no path; there is no sample in it."""
+        self.preload = False
+
+
+def open_fif(path: str, preload: bool = False) -> Any:
+    """A raw object of MNE."""
+    tags = walk_tags(Path(path))
+    if _is_plain(tags, Path(path).stat().st_size):
+        raw = LazyFif(Path(path), tags)
+        if raw.is_whole:
+            return raw
+    return mne.io.read_raw_fif(path, preload=preload)
+
+
+def _is_plain(tags: list[Tag], size: int) -> bool:
+    """Whether nothing is missing, skipped or in another file, and all samples stand together."""
+    kinds = [tag.kind for tag in tags]
+    if kinds[:2] != [FILE_ID, DIRECTORY_POINTER] or SAMPLES not in kinds or size > MOST_BYTES:
+        return False
+    first, count = kinds.index(SAMPLES), kinds.count(SAMPLES)
+    together = {(tag.kind, tag.type) for tag in tags[first : first + count]}
+    is_all = tags[-1].next < 0 and all(tag.size >= 0 and tag.end <= size for tag in tags)
+    return is_all and len(together) == 1 and not {SKIP, REFERENCE_ROLE} & set(kinds)
+
+
+def _without_samples(path: Path, tags: list[Tag]) -> bytes:
+    """All other tags of a file, then a directory of them, in which its samples are one buffer."""
+    samples = [tag for tag in tags if tag.kind == SAMPLES]
+    n_bytes = sum(tag.size for tag in samples)
+    header, entries = bytearray(), bytearray()
+    with path.open("rb") as file:
+        for tag in tags:
+            if tag is samples[0]:
+                entries += HEADER.pack(SAMPLES, tag.type, n_bytes, tag.pos)
+            elif tag.kind != SAMPLES:
+                entries += HEADER.pack(tag.kind, tag.type, tag.size, len(header))
+                file.seek(tag.pos)
+                header += file.read(HEADER.size + tag.size)
+    pointer = HEADER.pack(DIRECTORY_POINTER, INT, 4, IN_SEQUENCE) + len(header).to_bytes(4, "big")
+    header[tags[0].end : tags[1].end] = pointer
+    directory = HEADER.pack(DIRECTORY, DIRECTORY_ENTRIES, len(entries), -1)
+    return bytes(header + directory + entries)

@@ -1,0 +1,49 @@
+"""What `bci-replay status` tells of a replay: where it stands, how late it was, whether it runs at all."""
+
+import os
+import signal
+import subprocess
+import sys
+
+from replay.daemon import DaemonState, born, is_suspended, read_state, write_state
+from replay.status import render_states
+
+PROGRESS = {"played": 9000, "total": 15000, "late_s": -0.00002, "worst_late_s": 3.5741, "teams": ()}
+
+
+def playing(pid: int, **facts) -> DaemonState:
+    return DaemonState(
+        "one", pid, born(pid), ["long.npz"], "", "realtime", "c", state="playing", **facts
+    )
+
+
+def test_it_tells_the_place_in_time_and_the_worst_lateness():
+    shown = render_states([playing(os.getpid(), rate=250.0, progress=PROGRESS)], as_json=False)
+    assert "60% (0:36 of 1:00)" in shown
+    assert "0.0 (3574.1) ms" in shown
+
+
+def test_a_live_device_has_no_end_and_a_starting_one_no_place_yet():
+    live = {"played": 100 * 1000, "total": None}
+    assert " 1:40 " in render_states([playing(1, rate=1000.0, progress=live)], as_json=False)
+    assert " - " in render_states([playing(1)], as_json=False)
+
+
+def test_a_suspended_process_is_told_from_a_playing_one():
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        write_state(playing(child.pid))
+        assert read_state("one").state == "playing"
+        os.kill(child.pid, signal.SIGSTOP)
+        os.waitpid(child.pid, os.WUNTRACED)
+        assert is_suspended(child.pid)
+        state = read_state("one")
+        assert state.state == "suspended"
+        assert f"kill -CONT {child.pid}" in state.detail
+        os.kill(child.pid, signal.SIGCONT)
+        os.waitpid(child.pid, os.WCONTINUED)
+        assert read_state("one").state == "playing"
+    finally:
+        child.kill()
+        child.communicate()
+    assert read_state("one").state == "crashed"
