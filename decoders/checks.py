@@ -19,7 +19,7 @@ from functools import partial
 
 import numpy as np
 
-from decoders.decoder import Decoder
+from decoders.decoder import Decoder, reports_of
 from decoders.raised import told
 from decoders.stream import (
     SAMPLES_A_ROW,
@@ -29,7 +29,6 @@ from decoders.stream import (
     feed,
     noise_like,
     pieces,
-    reports_of,
     stream_of,
 )
 from replay.source import Session

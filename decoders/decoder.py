@@ -13,7 +13,7 @@ Write your own in one file:
 and run it with `bci-decode --track mi --decoder my_module:Mine`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
 from bci_stream.packet import Packet, SignalInfo
@@ -38,3 +38,13 @@ class ChannelChooser(Protocol):
 
     def choose(self, info: SignalInfo, count: int) -> Sequence[int]:
         """The numbers (from 1) of the leads to be sent for this subject, before any data."""
+
+
+def reports_of(decoder: Decoder, packet: Packet) -> Sequence[object]:
+    """What a decoder returns; a text alone would go out letter by letter, None not at all."""
+    results: object = decoder.step(packet)
+    if isinstance(results, str) or not isinstance(results, Iterable):
+        raise TypeError(
+            f"step() returned {results!r}; it returns a list of results, [] where there is none"
+        )
+    return list(results)

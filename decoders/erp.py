@@ -92,12 +92,12 @@ class ErpDecoder:
         self._in_trial = False
         self._reset_trial()
 
-    def step(self, packet: Packet) -> list[int]:
+    def step(self, packet: Packet) -> list[str]:
         """Codes 101-136 of characters."""
         if self._block not in (None, packet.block):
             self._features.new_block()
         self._block = packet.block
-        reports: list[int] = []
+        reports: list[str] = []
         done = 0
         flash: Flash | None = None
         for offset, code in packet.triggers:
@@ -142,7 +142,7 @@ class ErpDecoder:
             return None
         return code - 1, len(self._flashed_groups)
 
-    def _feed(self, x: NDArray[np.floating], flash: Flash | None) -> list[int]:
+    def _feed(self, x: NDArray[np.floating], flash: Flash | None) -> list[str]:
         """Take in samples; a decision that falls due among them is made at its own sample."""
         if self._deadline is None or self._deadline > self._features.seen + len(x):
             self._learn(x, flash)
@@ -157,7 +157,7 @@ class ErpDecoder:
         for (group, position), features in self._features.feed(x, flash):
             self._spelling.add(group, features, position)
 
-    def _act(self, code: int) -> list[int]:
+    def _act(self, code: int) -> list[str]:
         if code in TARGETS:
             reports = self._decide(forced=True)
             self._in_trial = True
@@ -193,7 +193,7 @@ class ErpDecoder:
         self._flashed_groups = set()
         self._deadline = self._last_flash + self._features.window
 
-    def _decide(self, forced: bool) -> list[int]:
+    def _decide(self, forced: bool) -> list[str]:
         """Report the running trial's character, if it is time to."""
         self._deadline = None
         if not self._in_trial or (self._reported and not forced):
@@ -204,7 +204,7 @@ class ErpDecoder:
         if not forced and not self._stops(inference):
             return []
         self._reported = True
-        return [self._layout.code(int(inference.probabilities.argmax()))]
+        return [self._layout.characters[int(inference.probabilities.argmax())]]
 
     def _stops(self, inference: Inference) -> bool:
         if not self._early:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bci_stream.errors import RuleError
-from tracks.erp import CHARACTERS, FIRST_TARGET, GROUPS
+from tracks.erp import CHARACTERS, GROUPS
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,6 @@ class Layout:
     def membership(self) -> NDArray[np.float64]:
         """(characters, groups): 1 where the character flashes with the group."""
         return np.array([[float(c in g) for g in self.groups] for c in self.characters])
-
-    def code(self, number: int) -> int:
-        """What to report for the number-th character: 101 to 136."""
-        return FIRST_TARGET + CHARACTERS.index(self.characters[number])
 
     @staticmethod
     def of(groups: Sequence[str] | None) -> "Layout":

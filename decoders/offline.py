@@ -11,7 +11,7 @@ from typing import Any
 
 from bci_stream.errors import RuleError
 from bci_stream.packet import Packet, SignalInfo, with_trigger
-from decoders.decoder import ChannelChooser, Decoder
+from decoders.decoder import ChannelChooser, Decoder, reports_of
 from replay.source import Session
 from tracks.registry import TRACKS
 from tracks.run import Run
@@ -154,7 +154,7 @@ def _one_packet(outcome: OfflineRun, decoder: Decoder, packet: Packet) -> None:
     outcome.note({"kind": "packet", "start": packet.start, "n": packet.n, "triggers": triggers})
     gc.disable()  # the log's own garbage is not the decoder's time
     begun = thread_time()
-    results = decoder.step(packet)
+    results = reports_of(decoder, packet)
     outcome.compute_s.append(thread_time() - begun)
     gc.enable()
     for result in results:

@@ -1,13 +1,13 @@
 """A stream is what a decoder is fed, whole in memory: as the wire carries it, cut, or spoilt."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 
 from bci_stream.packet import Packet, SignalInfo
-from decoders.decoder import Decoder
+from decoders.decoder import Decoder, reports_of
 from decoders.offline import introduce, track_of, wire_packets
 from replay.source import Session
 
@@ -46,16 +46,6 @@ def feed(decoder: Decoder, stream: Stream) -> Said:
         for number, packet in enumerate(stream.packets)
         for result in reports_of(decoder, packet)
     ]
-
-
-def reports_of(decoder: Decoder, packet: Packet) -> Sequence[object]:
-    """What a decoder returns; a text alone would go out letter by letter, None not at all."""
-    results: object = decoder.step(packet)
-    if isinstance(results, str) or not isinstance(results, Iterable):
-        raise TypeError(
-            f"step() returned {results!r}; it returns a list of results, [] where there is none"
-        )
-    return list(results)
 
 
 def pieces(packet: Packet, rng: np.random.Generator, step: int = 1) -> list[Packet]:

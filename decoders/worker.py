@@ -11,7 +11,7 @@ from bci_stream.errors import BciError, RefusedError
 from bci_stream.packet import Lead, Packet, SignalInfo
 from bci_stream.wire.messages import Offer
 from bci_stream.wire.seat import Seat
-from decoders.decoder import ChannelChooser, Decoder
+from decoders.decoder import ChannelChooser, Decoder, reports_of
 from decoders.host.errors import SubmissionError
 
 
@@ -63,7 +63,7 @@ class Worker:
             if isinstance(item, SignalInfo):
                 self._decoder.start(item)
                 continue
-            for result in self._decoder.step(item):
+            for result in reports_of(self._decoder, item):
                 self._seat.report(plain(result))
                 self.reports += 1
             self._on_packet(item)

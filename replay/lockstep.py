@@ -52,6 +52,7 @@ class Lockstep:
 
     def play(self) -> None:
         self._telling.team = next(iter(self._reception.lobby.guests))  # lockstep has one
+        self._telling.progress.teams = (self._telling.team,)
         self._telling.begin_session(0)
         stamp = self._clock.now()
         coming: deque[Shown] = deque()

@@ -13,6 +13,7 @@ from replay.masked import shown_packets
 from replay.program import Program
 from replay.reception import Reception
 from replay.stage import Stage
+from replay.stalls import Stalls
 from replay.telling import Telling
 
 LEAD_IN_S = 0.25
@@ -26,9 +27,6 @@ QUIET_DOOR_S = 0.5
 
 LEARN = 0.05
 MOST_LEAD_S = 0.0001
-
-LATE_S = 0.25
-"""A packet that leaves later than this is a stall, and is reported."""
 
 
 class Realtime:
@@ -60,6 +58,7 @@ class Realtime:
         self._paused = paused
         self._stop = stop
         self._say = say
+        self._stalls = Stalls()
 
     def play(self) -> None:
         over = threading.Event()
@@ -114,10 +113,9 @@ class Realtime:
 
     def _note_lateness(self, late_s: float) -> None:
         progress = self._telling.progress
-        stalled = late_s > max(LATE_S, progress.late_s) and not self._program.live
         progress.late_s = late_s
         progress.worst_late_s = max(progress.worst_late_s, late_s)
-        if stalled:
+        if not self._program.live and self._stalls.to_be_told(late_s):
             self._say(f"stalled: a packet leaves {late_s:.2f} s late; none is dropped")
             self._stage.say(Status("late", f"{late_s:.3f} s"))
 
@@ -127,6 +125,7 @@ class Realtime:
             if self._for_teams:
                 self._reception.attend()
                 self._telling.progress.teams = tuple(self._reception.lobby.guests)
+            self._telling.progress.heard = self._stage.has_consumers()
             self._stage.say_alive()
 
 

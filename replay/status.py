@@ -9,7 +9,7 @@ from rich.table import Table
 
 from replay.daemon import DaemonState
 
-TITLES = ("replay", "state", "track", "pace", "played", "teams", "late (worst)", "source")
+TITLES = ("replay", "state", "track", "pace", "played", "consumers", "late (worst)", "source")
 
 
 def render_states(states: list[DaemonState], *, as_json: bool) -> str:
@@ -47,7 +47,7 @@ def _row(state: DaemonState) -> tuple[str, ...]:
         state.track or "-",
         state.pace,
         _played(state.progress, state.rate),
-        ", ".join(at.get("teams", ())) or "-",
+        ", ".join(at.get("teams", ())) or ("others" if at.get("heard") else "-"),
         f"{_ms(at.get('late_s', 0.0))} ({_ms(at.get('worst_late_s', 0.0))}) ms",
         " ".join(state.sources),
     )

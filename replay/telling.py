@@ -13,7 +13,10 @@ from replay.stage import Stage
 
 @dataclass
 class Progress:
-    """Where a replay stands; read by status displays, written by the player alone."""
+    """Where a replay stands; read by status displays, written by the player alone.
+
+    heard: whether anybody at all has opened its signal; LSL does not tell who, or how many.
+    """
 
     state: str = "waiting"
     played: int = 0
@@ -22,6 +25,7 @@ class Progress:
     late_s: float = 0.0
     worst_late_s: float = 0.0
     teams: tuple[str, ...] = ()
+    heard: bool = False
     subject: str = ""
 
 

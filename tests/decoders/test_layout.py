@@ -5,6 +5,7 @@ import pytest
 
 from bci_stream.errors import RuleError
 from decoders.layout import Layout
+from tracks.erp import CHARACTERS
 
 ROWS = ("ABCDEF", "GHIJKL", "MNOPQR", "STUVWX", "YZ1234", "56789_")
 COLUMNS = ("AGMSY5", "BHNTZ6", "CIOU17", "DJPV28", "EKQW39", "FLRX4_")
@@ -17,13 +18,10 @@ def test_every_character_has_two_groups_of_its_own(layout: Layout) -> None:
     assert len({tuple(row) for row in layout.membership}) == 36
 
 
-def test_codes_are_the_tracks() -> None:
-    assert [Layout().code(n) for n in (0, 25, 26, 35)] == [101, 126, 127, 136]
-
-
-def test_a_small_layout_reports_the_same_codes() -> None:
+def test_characters_stand_in_the_tracks_order() -> None:
+    assert Layout().characters == CHARACTERS
     assert Layout(("AC", "BC", "A", "B")).characters == "ABC"
-    assert Layout(("XC", "X", "C1")).code(2) == 127
+    assert Layout(("XC", "X", "C1")).characters == "CX1"
 
 
 def test_twins_and_strangers_are_refused() -> None:

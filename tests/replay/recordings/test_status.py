@@ -23,6 +23,15 @@ def test_it_tells_the_place_in_time_and_the_worst_lateness():
     assert "0.0 (3574.1) ms" in shown
 
 
+def test_it_tells_who_listens():
+    def shown(**progress) -> str:
+        return render_states([playing(os.getpid(), progress=progress)], as_json=False)
+
+    assert "alice, bob" in shown(teams=("alice", "bob"), heard=True)
+    assert "others" in shown(teams=(), heard=True)
+    assert "others" not in shown(teams=(), heard=False)
+
+
 def test_a_live_device_has_no_end_and_a_starting_one_no_place_yet():
     live = {"played": 100 * 1000, "total": None}
     assert " 1:40 " in render_states([playing(1, rate=1000.0, progress=live)], as_json=False)
