@@ -1,4 +1,4 @@
-"""On real people the decoders work too; skipped where the recordings are not at hand."""
+"""On real people the decoders work too; skipped where these recordings are not at hand."""
 
 import os
 import sys
@@ -8,24 +8,17 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 DATA = Path(os.environ.get("BCI_DATA", ROOT.parent / "shared" / "data"))
+sys.path.insert(0, str(ROOT / "scripts"))
+
+from _bench_erp import flash_auc  # noqa: E402 - scripts are no package
+from _bench_spellers import read_speller  # noqa: E402
 
 
-@pytest.fixture
-def bench(monkeypatch: pytest.MonkeyPatch):
-    if not (DATA / "p300").is_dir():
-        pytest.skip(f"no recordings in {DATA / 'p300'}; set BCI_DATA to a folder that has them")
-    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
-    import _bench_erp
-
-    yield _bench_erp
-    sys.modules.pop("_bench_erp")
-
-
-def test_single_flashes_of_real_people_are_told_apart(bench) -> None:
-    paths = sorted((DATA / "p300").glob("*.npz"))
-    assert paths
-    for path in paths:
-        rows = bench.flash_auc(bench.read_speller(path))
-        ours = next(row for row in rows if row.ours)
-        assert ours.low > 0.5, path.name
-        assert ours.n > 100
+@pytest.mark.parametrize("name", ["bci2000_6x6_run1.npz", "bi2012_s1.npz"])
+def test_single_flashes_of_real_people_are_told_apart(name: str) -> None:
+    path = DATA / "p300" / name
+    if not path.is_file():
+        pytest.skip(f"no {path}; set BCI_DATA to a folder that has it")
+    ours = next(row for row in flash_auc(read_speller(path)) if row.ours)
+    assert ours.low > 0.5
+    assert ours.n > 100
