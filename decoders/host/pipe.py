@@ -80,6 +80,7 @@ class Pipe:
         self._socket = ours
         self._most_bytes = report_bytes + ROOM_BYTES
         self._unread = b""
+        self._lookout = shim.Lookout(ours)
         self._stop = stop or threading.Event()
         self._most_sleep_s = math.inf
 
@@ -110,6 +111,7 @@ class Pipe:
     def _fill(self, count: int, deadline: float, awaited: str) -> None:
         """Read until so many bytes are there."""
         while len(self._unread) < count:
+            self._lookout.look()
             got = self._wait(self._socket.recv, READ_BYTES, deadline, awaited)
             if not got:
                 raise PipeClosed

@@ -1,5 +1,6 @@
 """The shim's own laws, told apart from any process."""
 
+import socket
 import sys
 
 import numpy as np
@@ -71,3 +72,41 @@ def test_both_spellings_of_a_packet_say_the_same() -> None:
     model = shim.DataModel("data", 10, 3, True)
     assert (model.start_pos, model.subject_id, model.finish_flag) == (10, 3, True)
     assert (model.startPosition, model.personID, model.finishedFlag) == (10, 3, True)
+
+
+def test_what_is_there_is_seen_without_a_rest() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.send(b"x")
+        lookout = shim.Lookout(ours)
+        for _ in range(3):
+            lookout.look()
+            assert lookout._rests == 0
+        assert ours.recv(9) == b"x"  # it only looked
+
+
+def test_a_look_in_vain_is_followed_by_more_and_more_rests() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        lookout = shim.Lookout(ours)
+        rests = []
+        for _ in range(9):
+            lookout.look()
+            rests.append(lookout._rests)
+            for _ in range(rests[-1]):
+                lookout.look()
+        assert rests == [1, 2, 4, 8, 16, 32, 64, 64, 64]
+        theirs.send(b"x")
+        lookout.look()
+        ours.recv(1)
+        lookout.look()
+        assert lookout._rests == 1  # an answer at once, and all begins anew
+
+
+def test_a_link_that_is_gone_is_left_to_the_read_that_follows() -> None:
+    ours, theirs = socket.socketpair()
+    theirs.close()
+    with ours:
+        shim.Lookout(ours).look()
+        assert ours.recv(1) == b""
+    shim.Lookout(ours).look()  # closed: no error here
