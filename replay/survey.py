@@ -36,15 +36,17 @@ class Survey:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._over.set()
-        self._thread.join()
+        self._stop_looking()
 
     def end(self) -> None:
         """Stop looking; raises what was found."""
-        self._over.set()
-        self._thread.join()
+        self._stop_looking()
         if self._bad is not None:
             raise self._bad
+
+    def _stop_looking(self) -> None:
+        self._over.set()
+        self._thread.join()
 
     def _look(self) -> None:
         try:
