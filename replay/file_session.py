@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from bci_stream.errors import SourceError
 from bci_stream.packet import Lead, Triggers
 from replay.blocks import SpanBlock, block_starts, cut, split_triggers
-from replay.finite import FiniteSignal
 from replay.fit import fit
 from replay.options import SourceOptions
 from replay.readahead import PIECE_S, ReadAhead
@@ -47,12 +46,6 @@ class FileSession:
     @property
     def masked(self) -> bool:
         return any(content.masked for content in self.contents)
-
-    @property
-    def unchecked(self) -> list[FiniteSignal]:
-        """Signals that may hold samples that are no number, since nobody has looked."""
-        lazy = [content.signal for content in self.contents if not content.integer]
-        return [signal for signal in lazy if isinstance(signal, FiniteSignal)]
 
     @property
     def blocks(self) -> list[SpanBlock]:

@@ -1,14 +1,16 @@
 """A finite signal refuses samples that are no number: a NaN would poison every filter after it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from bci_stream.errors import SourceError
 from bci_stream.packet import FloatArray, Lead
-from replay.readers.content import Signal
+from replay.readers.content import Signal, Stretch
 
 CHECK_SAMPLES = 1 << 16
+END_SAMPLES = 64
 
 
 @dataclass(frozen=True)
@@ -41,12 +43,13 @@ class FiniteSignal:
             f"{sample} ({sample / self.rate:.3f} s); ?nan=keep sends it as it is"
         )
 
-    def check_all(self) -> None:
-        """Read everything once, so that a bad sample is found before the start."""
-        for start in range(0, self.n_samples, CHECK_SAMPLES):
-            self.read(start, min(start + CHECK_SAMPLES, self.n_samples))
+    def check(self, suspects: Sequence[Stretch] | None) -> None:
+        """Read what may be bad, so that it is found before the start; None: all of it.
 
-    def check_ends(self) -> None:
-        """Read the first and the last samples: a file that is cut off shows it here."""
-        self.read(0, min(64, self.n_samples))
-        self.read(max(self.n_samples - 64, 0), self.n_samples)
+        The ends are read in any case: a file that is cut off shows it there.
+        """
+        ends = ((0, END_SAMPLES), (self.n_samples - END_SAMPLES, self.n_samples))
+        for begin, end in ((0, self.n_samples),) if suspects is None else (*ends, *suspects):
+            end = min(end, self.n_samples)
+            for start in range(max(begin, 0), end, CHECK_SAMPLES):
+                self.read(start, min(start + CHECK_SAMPLES, end))

@@ -13,14 +13,6 @@ from replay.readers.content import Content
 from replay.track_facts import track_named
 from tracks.track import Track
 
-CHECKED_VALUES = 1 << 24
-"""So many values are looked through for NaN before the start (a quarter of a second, by MNE)."""
-
-_CHECKED_LATER = (
-    "a long file: it is looked through for samples that are no number while the replay waits to begin; "
-    "one that is found later ends the run when it comes. ?nan=check looks through all of it first"
-)
-
 
 def fit(content: Content, options: SourceOptions) -> Content:
     """The content as it will be sent, checked; every change of it is in its notes."""
@@ -32,8 +24,8 @@ def fit(content: Content, options: SourceOptions) -> Content:
             "judge by. Play the organiser's file of that name, or this one without a track"
         )
     _check_triggers(content, track)
-    fitted = _resampled(_with_leads(content, options, track), options, track)
-    return _checked(fitted, options)
+    chosen = _checked(_with_leads(content, options, track), options)
+    return _resampled(chosen, options, track)
 
 
 def _with_leads(content: Content, options: SourceOptions, track: Track | None) -> Content:
@@ -120,17 +112,10 @@ def _check_triggers(content: Content, track: Track | None) -> None:
 
 
 def _checked(content: Content, options: SourceOptions) -> Content:
-    finite = FiniteSignal(content.signal, content.name, content.leads, content.rate)
+    """All of it is looked through before the start; what stays on the disk again when it is read."""
     if options.nan == "keep":
         content.signal.read(max(content.signal.n_samples - 1, 0), content.signal.n_samples)
         return content
-    if not content.lazy or options.nan == "check" or not (content.integer or _is_long(content)):
-        finite.check_all()
-        return content
-    finite.check_ends()
-    said = () if content.integer else (_CHECKED_LATER,)
-    return dataclasses.replace(content, signal=finite, notes=(*content.notes, *said))
-
-
-def _is_long(content: Content) -> bool:
-    return content.signal.n_samples * len(content.leads) > CHECKED_VALUES
+    finite = FiniteSignal(content.signal, content.name, content.leads, content.rate)
+    finite.check(content.suspects)
+    return dataclasses.replace(content, signal=finite) if content.lazy else content

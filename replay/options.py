@@ -14,7 +14,7 @@ from bci_stream.errors import SourceError
 from replay.event_map import EventMap
 
 MISSING = ("drop", "zero", "refuse")
-NANS = ("refuse", "check", "keep")
+NANS = ("refuse", "keep")
 GROUPS = ("blocks", "subjects")
 
 
@@ -25,8 +25,8 @@ class SourceOptions:
     track: fit leads and rate to this track. events: names to codes. rename: old lead name to new.
     select: these leads, in this order. resample: to this rate in Hz.
     missing: what becomes of leads that the track has and the recording has not.
-    nan: what becomes of samples that are no number: refused (those of a long file when they come),
-    looked for before the start however long that takes, or sent as they are.
+    nan: what becomes of a recording with samples that are no number: refused before the start, or sent
+    as it is.
     triggers: where they stand: a channel's name, `annotations`, `events`, `stim`, `last` or `none`.
     events_file, angles_file: files beside the recording.
     rate, leads, unit: for files that do not say.

@@ -26,10 +26,7 @@ LINGER_S = 60.0
 
 
 class Player:
-    """Plays one program once. `paused` holds real-time packets back while it is set.
-
-    before_packets: called when everyone is there; what it raises ends the run with nothing sent.
-    """
+    """Plays one program once. `paused` holds real-time packets back while it is set."""
 
     def __init__(
         self,
@@ -44,7 +41,6 @@ class Player:
         stop: threading.Event,
         team: str = "",
         wait_s: float | None = None,
-        before_packets: Callable[[], None] = lambda: None,
         say: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._clock = clock
@@ -55,7 +51,6 @@ class Player:
         self._for_teams = start_on in ("judge", "team")
         self._stop = stop
         self._wait_s = contest.limits.join_s if wait_s is None else wait_s
-        self._before_packets = before_packets
         self._say = say
         self.paused = threading.Event()
         run = secrets.token_hex(8)
@@ -98,9 +93,7 @@ class Player:
         try:
             if self._start_on != "now":
                 self._say(f"waiting for {self._start_on}")
-            may_begin = self._reception.wait(self._start_on, self._wait_s, self._stop)
-            self._before_packets()
-            if may_begin:
+            if self._reception.wait(self._start_on, self._wait_s, self._stop):
                 if not self._for_teams:
                     self._reception.close()  # looking for streams costs more than playing them
                 self._telling.tell_beforehand()

@@ -34,7 +34,7 @@ def _show(service: Playing, over: threading.Event) -> None:
     from rich.console import Console
     from rich.status import Status
 
-    with Status("starting", console=Console(stderr=True)) as line:
+    with Status("opening and checking the sources", console=Console(stderr=True)) as line:
         while not over.wait(EVERY_S):
             if service.player is not None:
                 line.update(describe(service.player))

@@ -22,7 +22,6 @@ from replay.player import Player
 from replay.program import Program, make_program
 from replay.reception import StartOn
 from replay.source import Source
-from replay.survey import Survey
 from replay.uri import open_source
 
 STATE_EVERY_S = 0.5
@@ -96,13 +95,10 @@ class Service:
             source.listen(self._take_status)
         if source.live:
             threading.Thread(target=self._close_on_stop, args=(source,), daemon=True).start()
-        unchecked = [s for it in program.sessions for s in getattr(it, "unchecked", ())]
-        with Survey(unchecked, on_bad=self._stop.set) as survey:
-            while not self._stop.is_set():
-                self._play_once(program, survey)
-                if not self._loop:
-                    break
-            survey.end()
+        while not self._stop.is_set():
+            self._play_once(program)
+            if not self._loop:
+                break
 
     def _take_status(self, status: DeviceStatus) -> None:
         """What a device tells goes into the state file, to the terminal and to everyone on the wire."""
@@ -115,7 +111,7 @@ class Service:
         self._stop.wait()
         source.close()
 
-    def _play_once(self, program: Program, survey: Survey) -> None:
+    def _play_once(self, program: Program) -> None:
         player = Player(
             self._transport,
             RealClock(self._transport.now),
@@ -127,7 +123,6 @@ class Service:
             stop=self._stop,
             team=self._team,
             wait_s=self._wait_s,
-            before_packets=survey.end,
             say=self._say,
         )
         self.player = player

@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 from bci_stream.packet import FloatArray, Lead
 from replay.events import Events, KnownEvents
 
+Stretch = tuple[int, int]
+"""Samples of a recording, from the first up to the second, which is not among them."""
+
 
 class Signal(Protocol):
     """The samples of a file: any stretch of them can be read at any time."""
@@ -51,7 +54,7 @@ class Content:
     block_starts: where the file itself says that blocks begin; None where it does not say.
     notes: what had to be decided while reading, to be said aloud.
     lazy: True where the samples stay on the disk until they are asked for.
-    integer: True where the file holds whole numbers alone, which can't be NaN.
+    suspects: where something may stand that is no number; None where only reading it would tell.
     masked: True where its labels were taken out, so that there is no truth in it.
     """
 
@@ -67,5 +70,5 @@ class Content:
     track: str | None = None
     notes: tuple[str, ...] = ()
     lazy: bool = False
-    integer: bool = False
+    suspects: tuple[Stretch, ...] | None = None
     masked: bool = False

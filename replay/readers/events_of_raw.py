@@ -1,5 +1,6 @@
 """The events of a raw object of MNE: in a table beside it, its annotations, or a stim channel."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,20 @@ from bci_stream.errors import SourceError
 from replay.event_map import said_aloud
 from replay.events import Events, KnownEvents, Mark, PlainColumn, StimColumn, StimEvents
 from replay.options import SourceOptions
+from replay.readers.buffers import Buffers, Look, LookedColumn
 from replay.readers.edf_column import find_edf_column
 from replay.readers.events_table import EventsTable, marks_of
-from replay.readers.fif_column import find_fif_column
 from replay.readers.mne_signal import MneSignal, code_scale
 
-Found = tuple[Events, tuple[str, ...]]
-"""Triggers, and what is to be said about them."""
+
+@dataclass(frozen=True)
+class FoundEvents:
+    """Triggers, what is to be said about them, and the look through the file that has found them, if any."""
+
+    events: Events
+    notes: tuple[str, ...] = ()
+    look: Look | None = None
+
 
 # Annotations about the recording itself, not about what the subject saw or did.
 _NO_EVENTS = ("BAD", "EDGE", "New Segment")
@@ -27,37 +35,33 @@ def events_of_raw(
     name: str,
     stim: list[int],
     options: SourceOptions,
-    table: EventsTable | None,
-    path: Path | None,
-) -> Found:
-    """The triggers that the options name; else the table's, the annotations', the channel's."""
+    *,
+    table: EventsTable | None = None,
+    path: Path | None = None,
+    buffers: Buffers | None = None,
+) -> FoundEvents:
+    """The triggers that the options name; else the table's, the annotations', the channel's.
+
+    path: the file, where it is one. buffers: where its samples stand, if that is plain.
+    """
     if options.triggers == "none":
         return _known([], raw, options)
     if table is not None:
         return _known(marks_of(table, float(raw.info["sfreq"]), int(raw.first_samp)), raw, options)
-    if options.triggers is None:
-        return _first_that_speaks(raw, name, stim, options, path)
-    if options.triggers == "annotations":
-        return _known(_annotations(raw), raw, options)
-    channel = _named_channel(raw, name, stim, options.triggers)
-    return _in_channel(raw, name, channel, options, path)
-
-
-def _first_that_speaks(
-    raw: Any, name: str, stim: list[int], options: SourceOptions, path: Path | None
-) -> Found:
-    marks = _annotations(raw)
-    if not stim:
+    marks = _annotations(raw) if options.triggers in (None, "annotations") else []
+    speaks = any(options.events.codes(mark.name) for mark in marks)
+    if options.triggers == "annotations" or (options.triggers is None and not stim):
         return _known(marks, raw, options)
-    if not any(options.events.codes(mark.name) for mark in marks):
-        # STI 014 and its like sum up the single lines, and stand last where there are several.
-        return _in_channel(raw, name, stim[-1], options, path)
-    events, notes = _known(marks, raw, options)
-    return events, (
-        *notes,
-        f"triggers are taken from the annotations; ?triggers={raw.ch_names[stim[-1]]} takes the "
-        "channel's",
-    )
+    if options.triggers is None and speaks:
+        return _before_the_channel(_known(marks, raw, options), raw.ch_names[stim[-1]])
+    # STI 014 and its like sum up the single lines, and stand last where there are several.
+    channel = _named_channel(raw, name, stim, options.triggers or "stim")
+    return _in_channel(raw, name, channel, options, path, buffers)
+
+
+def _before_the_channel(found: FoundEvents, channel: str) -> FoundEvents:
+    note = f"triggers are taken from the annotations; ?triggers={channel} takes the channel's"
+    return FoundEvents(found.events, (*found.notes, note))
 
 
 def _named_channel(raw: Any, name: str, stim: list[int], wanted: str) -> int:
@@ -71,12 +75,12 @@ def _named_channel(raw: Any, name: str, stim: list[int], wanted: str) -> int:
     return int(raw.ch_names.index(wanted))
 
 
-def _known(marks: list[Mark], raw: Any, options: SourceOptions) -> Found:
+def _known(marks: list[Mark], raw: Any, options: SourceOptions) -> FoundEvents:
     n_samples = int(raw.n_times)
     triggers = options.events.triggers(marks, float(raw.info["sfreq"]), n_samples)
     outside = sum(not 0 <= mark.sample < n_samples for mark in marks)
     notes = (f"{outside} events lie outside the recording and are left out",) if outside else ()
-    return KnownEvents(triggers), notes + said_aloud(options.events, marks)
+    return FoundEvents(KnownEvents(triggers), notes + said_aloud(options.events, marks))
 
 
 def _annotations(raw: Any) -> list[Mark]:
@@ -93,17 +97,33 @@ def _annotations(raw: Any) -> list[Mark]:
 
 
 def _in_channel(
-    raw: Any, name: str, channel: int, options: SourceOptions, path: Path | None
-) -> Found:
+    raw: Any,
+    name: str,
+    channel: int,
+    options: SourceOptions,
+    path: Path | None,
+    buffers: Buffers | None,
+) -> FoundEvents:
     rate, n_samples, rules = float(raw.info["sfreq"]), int(raw.n_times), options.events
-    column = _column(raw, name, channel, path)
+    look = buffers.look(channel) if buffers else None
+    column: StimColumn
+    if buffers and look:
+        column = LookedColumn(look.column, buffers.word, _gain(raw, channel))
+    else:
+        column = _column(raw, name, channel, path)
     events = StimEvents(
         name, n_samples, column, lambda marks: rules.triggers(marks, rate, n_samples)
     )
     if rules.instant:
-        return events, ()
+        return FoundEvents(events, look=look)
     # A code that follows its event by seconds may fall into a stretch that has no event itself.
-    return KnownEvents(events.all()), ()
+    return FoundEvents(KnownEvents(events.all()), look=look)
+
+
+def _gain(raw: Any, channel: int) -> float:
+    """What makes the channel's own numbers of the file's words."""
+    info = raw.info["chs"][channel]
+    return float(info["cal"]) * float(info["range"]) * code_scale(raw, channel)
 
 
 def _column(raw: Any, name: str, channel: int, path: Path | None) -> StimColumn:
@@ -111,7 +131,6 @@ def _column(raw: Any, name: str, channel: int, path: Path | None) -> StimColumn:
     if path is not None:
         is_status = raw.get_channel_types(picks=[channel])[0] == "stim"
         column = find_edf_column(path, raw.ch_names[channel], is_status)
-        found: StimColumn | None = column or find_fif_column(raw, channel)
-        if found is not None:
-            return found
+        if column is not None:
+            return column
     return PlainColumn(MneSignal(name, raw, [channel], [code_scale(raw, channel)]).read)

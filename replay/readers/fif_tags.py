@@ -37,12 +37,13 @@ def walk_tags(path: Path) -> list[Tag]:
         directory = int.from_bytes(os.pread(number, 4, DIRECTORY_PLACE), "big", signed=True)
         if 0 < directory <= size - HEADER.size:
             return tags
-        place = 0
+        place, last = 0, b""
         while len(head := os.pread(number, HEADER.size, place)) == HEADER.size:
-            kind, form, length, following = HEADER.unpack(head)
-            tags.append(Tag(kind, form, length, following, place))
-            if following == IN_SEQUENCE:
-                following = tags[-1].end
+            if head != last:  # an hour has thousands, and nearly all of them are alike
+                kind, form, length, leads_to = HEADER.unpack(head)
+                last = head
+            tags.append(Tag(kind, form, length, leads_to, place))
+            following = leads_to if leads_to != IN_SEQUENCE else place + HEADER.size + length
             if following < 0:
                 break
             if following <= place:

@@ -14,12 +14,14 @@ from bci_stream.packet import Lead
 from replay.options import SourceOptions
 from replay.readers.bids import kinds_beside
 from replay.readers.brainvision_parts import check_parts
-from replay.readers.content import Content
+from replay.readers.buffers import Buffers, Look
+from replay.readers.content import Content, Stretch
 from replay.readers.crash_probe import probe_matlab
 from replay.readers.edf_raw import LazyBdf, LazyEdf
 from replay.readers.events_of_raw import events_of_raw
 from replay.readers.events_table import EventsTable, events_beside
 from replay.readers.fif_raw import open_fif
+from replay.readers.find_buffers import find_buffers
 from replay.readers.guard import reading
 from replay.readers.mne_signal import MneSignal, scale_of
 
@@ -89,7 +91,10 @@ def content_of_raw(
     if not picked:
         raise SourceError(f"{name} has no channel but triggers: {', '.join(raw.ch_names)}")
     with reading(name, form):
-        events, said = events_of_raw(raw, name, stim, options, table, path)
+        buffers = find_buffers(raw, form)
+        found = events_of_raw(raw, name, stim, options, table=table, path=path, buffers=buffers)
+        suspects = () if options.nan == "keep" else _suspects(raw, form, buffers, found.look)
+    said = found.notes
     scales = [scale_of(raw, i) for i in picked]
     metres = _metres_of([raw.info["chs"][i] for i in picked])
     leads = tuple(
@@ -106,12 +111,25 @@ def content_of_raw(
         rate=float(raw.info["sfreq"]),
         leads=leads,
         signal=MneSignal(name, raw, picked, scales),
-        events=events,
+        events=found.events,
         notes=(*notes, *said, *_unit_notes(leads, scales)),
         lazy=True,
-        # MNE calls every GDF integer, whatever it holds.
-        integer=form != "GDF" and raw.orig_format in ("short", "int"),
+        suspects=suspects,
     )
+
+
+def _suspects(
+    raw: Any, form: str, buffers: Buffers | None, look: Look | None
+) -> tuple[Stretch, ...] | None:
+    """Where something may stand that is no number: nowhere in a file of whole numbers."""
+    # MNE calls every GDF integer, whatever it holds; and what MOABB gives may have been filtered.
+    if form in ("GDF", "MOABB"):
+        return None
+    if raw.orig_format in ("short", "int"):
+        return ()
+    if look is None and buffers is not None:
+        look = buffers.look()
+    return None if look is None else look.suspects
 
 
 def _check_gdf(path: Path) -> None:
