@@ -85,7 +85,7 @@ class Telling:
             said = "a labelled trigger did not fit (a gap?): its trial is not scored"
             self._stage.say(Status("truth", said))
             self._say(trouble)
-        if self._program.live and not shown.truth:
+        if self._program.live and self._program.track and not shown.truth:
             self._stage.probe_truth()  # or else the truth stream would show when a trial ends
         for event in shown.truth:
             self._truth.append((shown.session, self.next_packet, event))

@@ -32,15 +32,6 @@ class Chunk:
     def n(self) -> int:
         return len(self.samples)
 
-    @property
-    def not_finite(self) -> int:
-        """How many samples have a NaN or an infinity on some lead."""
-        with np.errstate(all="ignore"):
-            # One NaN or infinity spoils a sum, and a sum is cheap.
-            if np.isfinite(self.samples.sum()):
-                return 0
-        return int((~np.isfinite(self.samples).all(axis=1)).sum())
-
 
 def merged(chunks: list[Chunk]) -> list[Chunk]:
     """The same samples in fewer chunks: those that follow each other without a gap are one."""

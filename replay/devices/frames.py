@@ -7,6 +7,7 @@ search goes on one byte later.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 LONGEST_FRAME = 1 << 22
 
@@ -21,8 +22,7 @@ class FrameKind:
     length: Callable[[bytes], int | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(NamedTuple):
     """head names its kind; after_skip: bytes that were no frame stood right before it."""
 
     head: bytes
@@ -57,7 +57,7 @@ class FrameScanner:
             self._skip(begin > position)
             frames.append(Frame(kind.head, buffer[begin:end], self._skipping))
             self._skipping = False
-            position = end
+            position = _take_alike(frames, buffer, end, kind)
         self._buffer = buffer[position:]
         return frames
 
@@ -95,3 +95,17 @@ class FrameScanner:
         last = buffer[-1:]
         may_begin = len(buffer) > start and any(head.startswith(last) for head in self._kinds)
         return len(buffer) - may_begin, None
+
+
+def _take_alike(frames: list[Frame], buffer: bytes, begin: int, kind: FrameKind) -> int:
+    """Frames with the header of the last one that follow it at once; returns where they end.
+
+    The same header says the same length, so nothing but the tail is left to look at. A frame a
+    millisecond is too many to be searched for singly.
+    """
+    header, length = frames[-1].data[: kind.header_bytes], len(frames[-1].data)
+    end = begin + length
+    while buffer.startswith(header, begin) and buffer.startswith(kind.tail, end - len(kind.tail)):
+        frames.append(Frame(kind.head, buffer[begin:end], after_skip=False))
+        begin, end = end, end + length
+    return begin

@@ -2,7 +2,7 @@
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
@@ -40,18 +40,20 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """One measuring box; serial 0 is the box that carries triggers."""
+    """One measuring box; serial 0 is the box that carries triggers.
+
+    values: how many numbers a data frame holds for it, channel after channel.
+    """
 
     serial: int
     name: str
     channels: tuple[Channel, ...]
     person: str = ""
     type: str = "EEG"
+    values: int = field(init=False)
 
-    @property
-    def values(self) -> int:
-        """How many numbers a data frame holds for it, channel after channel."""
-        return sum(channel.count for channel in self.channels)
+    def __post_init__(self) -> None:  # once, not in every frame
+        object.__setattr__(self, "values", sum(channel.count for channel in self.channels))
 
     def place(self, channel: int) -> slice:
         """Where a channel's numbers stand among them."""

@@ -89,13 +89,14 @@ class LiveSession:
         for chunk, arrival in self._feed.chunks(lambda: packetiser.missing):
             chunk = self._marked(chunk, timeline.end_of(chunk, arrival), arrival)
             placed = timeline.place(chunk, arrival)
-            self._keeper.took(placed, chunk, timeline.clock)
+            self._keeper.took(placed, timeline.clock)
             for packet in packetiser.push(placed):
                 if any(code == self._until for _, code in packet.triggers):
                     self._keeper.tell("ended", f"trigger {self._until} came")
                     yield replace(packet, last_of_block=True)
                     return
                 yield packet
+            self._keeper.look_at(placed)  # when its packets have left: nobody waits for that
         self._keeper.tell("ended", "closed")
         yield from packetiser.flush(last_of_block=True)
 

@@ -114,13 +114,15 @@ class NeuracleFeed:
                     yield chunk, now
             self._watch(now - quiet_since, bytes_came and not chunks_came)
 
-    def _wanted(self) -> tuple[float, int]:
-        """How long to wait for how many bytes: for a packet's, but not for much longer than it lasts."""
+    def _wanted(self) -> tuple[float, int, float]:
+        """How long to wait for how many bytes, and when they are due: a packet's, but not for much
+        longer than it lasts."""
         missing, info = self._missing(), self._parser.info
         if info is None:
-            return self._waits.stall_s, 1
-        packet_s = LATE_S + 2 * missing / info.rate
-        return min(self._waits.stall_s, packet_s), self._parser.bytes_for(missing)
+            return self._waits.stall_s, 1, 0.0
+        packet_s = missing / info.rate
+        longest_s = min(self._waits.stall_s, LATE_S + 2 * packet_s)
+        return longest_s, self._parser.bytes_for(missing), packet_s
 
     def _parse(self, data: bytes, right_for_s: float) -> list[Chunk]:
         try:
@@ -156,9 +158,9 @@ class NeuracleFeed:
         )
 
 
-def _receive(link: Link, timeout_s: float, least_bytes: int) -> bytes | None:
+def _receive(link: Link, timeout_s: float, least_bytes: int, period_s: float) -> bytes | None:
     try:
-        data = link.receive(timeout_s, least_bytes)
+        data = link.receive(timeout_s, least_bytes, period_s)
     except OSError as error:
         raise _LinkLostError(f"connection broken: {error.strerror or error}") from None
     if data == b"":

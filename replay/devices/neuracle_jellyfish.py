@@ -88,8 +88,8 @@ class JellyfishParser:
         if self.info is None:
             self._meta = meta
             self._module = _choose_module(meta, self._wanted)
-            self._trigger = self._module.channels[-1] if meta.whole else None
-            self._columns = _lead_columns(self._module, self._trigger)
+            self._trigger_place = self._module.place(-1) if meta.whole else slice(0)
+            self._columns = _lead_columns(self._module, has_trigger=meta.whole)
             numbers = np.arange(self._module.values)
             self._places = np.array([numbers[self._module.place(i)] for i in self._columns])
             self.info = self._device_info()
@@ -121,8 +121,8 @@ class JellyfishParser:
         place = self._time.place(data.start_ms, data.length_ms, len(samples))
         if place is None:
             return []
-        line = values[self._module.place(-1)] if self._meta.whole else values[:0]
-        chunk = _trimmed(samples, self._line_triggers(line, len(samples)), place.skip, place.lost)
+        triggers = self._line_triggers(values[self._trigger_place], len(samples))
+        chunk = _trimmed(samples, triggers, place.skip, place.lost)
         if self._meta.whole:
             return [chunk]
         chunks, notes = self._late.add(chunk, place.start_ms, self.info.rate)
@@ -178,8 +178,8 @@ def _choose_module(meta: Meta, wanted: str | None) -> Module:
     )
 
 
-def _lead_columns(module: Module, trigger: Channel | None) -> list[int]:
-    channels = module.channels[:-1] if trigger is not None else module.channels
+def _lead_columns(module: Module, has_trigger: bool) -> list[int]:
+    channels = module.channels[:-1] if has_trigger else module.channels
     if not channels or channels[0].rate <= 0 or channels[0].count <= 0:
         raise SourceError(
             f"the amplifier's box {module.name!r} measures no lead: choose another module="

@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from replay.devices.chunk import Chunk
+from bci_stream.packet import FloatArray
 from replay.devices.sample_clock import SampleClock
 from replay.devices.timeline import Placed
 
@@ -100,16 +100,19 @@ class StatusKeeper:
             text = "bytes that were no frame were skipped, and the next frame was found"
             self._update(resyncs=count, detail=text)
 
-    def took(self, placed: Placed, chunk: Chunk, clock: SampleClock) -> None:
-        """Count a chunk; tell of a gap, of the first NaN, and of a unit that can't be right."""
+    def took(self, placed: Placed, clock: SampleClock) -> None:
+        """Count a chunk, and tell of a gap before it."""
         self._clock = clock
-        self._samples += chunk.n
+        self._samples += len(placed.samples)
         if placed.lost or not placed.exact:
             self._tell_gap(placed)
-        if bad := chunk.not_finite:
+
+    def look_at(self, placed: Placed) -> None:
+        """Tell of the first NaN, and of a unit that can't be right."""
+        if bad := count_not_finite(placed.samples):
             self._count_not_finite(bad, placed.start)
         elif not self._unit_checked and self._samples >= UNIT_AFTER_SAMPLES:
-            self._check_unit(chunk)
+            self._check_unit(placed.samples)
 
     def _tell_gap(self, placed: Placed) -> None:
         status = self._status
@@ -127,8 +130,8 @@ class StatusKeeper:
         if first:
             self.note(f"samples that are NaN or infinite, the first at about {start}")
 
-    def _check_unit(self, chunk: Chunk) -> None:
-        sizes = np.median(np.abs(chunk.samples), axis=0)
+    def _check_unit(self, samples: FloatArray) -> None:
+        sizes = np.median(np.abs(samples), axis=0)
         alive = sizes[sizes > 0]
         if not len(alive):
             return
@@ -145,3 +148,12 @@ class StatusKeeper:
         status = self.now
         for listener in list(self._listeners):
             listener(status)
+
+
+def count_not_finite(samples: FloatArray) -> int:
+    """How many samples have a NaN or an infinity on some lead."""
+    with np.errstate(all="ignore"):
+        # One NaN or infinity spoils a sum, and a sum is cheap.
+        if np.isfinite(samples.sum()):
+            return 0
+    return int((~np.isfinite(samples).all(axis=1)).sum())

@@ -48,11 +48,3 @@ def test_chunks_with_stamps_of_their_own_stay_apart():
     first, second = chunks_of([(3, 0), (2, 0)])
     stamped = [Chunk(first.samples, stamp=1.0), Chunk(second.samples, stamp=2.0)]
     assert [chunk.stamp for chunk in merged(stamped)] == [1.0, 2.0]
-
-
-def test_samples_that_are_not_finite_are_counted_once_each():
-    samples = np.ones((5, 3), np.float32)
-    samples[1, :2] = np.nan
-    samples[3, 2] = -np.inf
-    assert Chunk(samples).not_finite == 2
-    assert Chunk(np.full((4, 2), 3e38, np.float32)).not_finite == 0

@@ -1,8 +1,10 @@
 """A link to a device: one wait for many small sendings, which always ends."""
 
+import math
 import socket
 import struct
 
+import numpy as np
 import pytest
 from virtual_amplifier import LEADS, parser_for, recording
 
@@ -103,3 +105,75 @@ def test_the_bytes_that_are_waited_for_bring_the_samples_and_hardly_more(protoco
         position += wanted
         assert short < samples <= short + last
         assert short + last < samples + encoder.piece_samples
+
+
+class Simulated:
+    """A clock and a system that wakes sleepers late; bytes come at the given moments, one after the other."""
+
+    LATE_S = 2e-4
+    LOOK_S = 2e-6
+
+    def __init__(self, arrivals):
+        self.now = 100.0
+        self.arrivals = list(arrivals)
+        self.seen_late_s: list[float] = []
+        self.awake_s = 0.0
+
+    def select(self, sockets, _, __, timeout_s):
+        came = self.arrivals[0] if self.arrivals else math.inf
+        if came <= self.now or not timeout_s:
+            self.now += self.LOOK_S
+            self.awake_s += self.LOOK_S
+        else:
+            self.now = min(max(came, self.now), self.now + timeout_s) + self.LATE_S
+        if came > self.now:
+            return [], [], []
+        self.seen_late_s.append(self.now - came)
+        self.arrivals.pop(0)
+        return [sockets[0]], [], []
+
+
+PERIOD_S = 0.04
+
+
+def seen(monkeypatch, arrivals):
+    """How late each was seen, and what share of the time was spent awake."""
+    system = Simulated(arrivals)
+    monkeypatch.setattr("replay.devices.link.select.select", system.select)
+    monkeypatch.setattr("replay.devices.link.time.monotonic", lambda: system.now)
+    link = TcpLink(Silent(), None)
+    begun = system.now
+    while system.arrivals:
+        link.receive(0.13, 1, PERIOD_S)
+    return np.array(system.seen_late_s), system.awake_s / (system.now - begun)
+
+
+class Silent:
+    def recv(self, _):
+        return b"x"
+
+
+@pytest.mark.parametrize("jitter_s", [0.0, 1e-4, 3e-4])
+def test_it_is_awake_when_bytes_are_due(monkeypatch, jitter_s):
+    rng = np.random.default_rng(0)
+    arrivals = 100.01 + PERIOD_S * np.arange(1000) + jitter_s * rng.exponential(size=1000)
+    late_s, awake = seen(monkeypatch, arrivals)
+    assert len(late_s) == 1000
+    assert np.median(late_s[20:]) <= Simulated.LOOK_S
+    assert np.mean(late_s[20:] > Simulated.LOOK_S) < 0.2
+    assert awake < 0.03
+
+
+def test_a_device_whose_clock_drifts_or_whose_rhythm_jumps_is_followed(monkeypatch):
+    arrivals = 100.01 + PERIOD_S * (1 - 2e-4) * np.arange(500)
+    arrivals[250:] += 0.017
+    late_s, _ = seen(monkeypatch, arrivals)
+    assert np.mean(late_s[20:] > Simulated.LOOK_S) < 0.15
+
+
+def test_bytes_without_a_rhythm_cost_no_more_than_sleeping_for_them(monkeypatch):
+    gaps = np.random.default_rng(0).uniform(0.001, 0.12, 1000)
+    late_s, awake = seen(monkeypatch, 100.01 + np.cumsum(gaps))
+    assert len(late_s) == 1000
+    assert late_s.max() <= Simulated.LATE_S + 1e-9
+    assert awake < 0.03

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from virtual_amplifier import Run, placed_triggers, recording
 
-from replay.devices.chunk import Chunk
 from replay.devices.fitted_clock import FittedClock
-from replay.devices.status import DeviceStatus, StatusKeeper
+from replay.devices.status import DeviceStatus, StatusKeeper, count_not_finite
 from replay.devices.timeline import Placed
 
 
@@ -20,8 +19,9 @@ def kept() -> tuple[StatusKeeper, list[DeviceStatus]]:
 
 
 def took(keeper: StatusKeeper, samples: np.ndarray, start: int = 0, **gap: object) -> None:
-    chunk = Chunk(samples.astype(np.float32))
-    keeper.took(Placed(chunk.samples, (), start, **gap), chunk, FittedClock(1000))  # type: ignore[arg-type]
+    placed = Placed(samples.astype(np.float32), (), start, **gap)  # type: ignore[arg-type]
+    keeper.took(placed, FittedClock(1000))
+    keeper.look_at(placed)
 
 
 def test_a_state_is_told_once():
@@ -126,3 +126,11 @@ def test_a_mark_does_not_wait_for_ever_for_stamps_that_are_wrong():
     ((place, code),) = placed_triggers(run.packets())
     assert code == 77
     assert 900 < place < 1200
+
+
+def test_samples_that_are_not_finite_are_counted_once_each():
+    samples = np.ones((5, 3), np.float32)
+    samples[1, :2] = np.nan
+    samples[3, 2] = -np.inf
+    assert count_not_finite(samples) == 2
+    assert count_not_finite(np.full((4, 2), 3e38, np.float32)) == 0

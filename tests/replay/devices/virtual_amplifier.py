@@ -102,7 +102,9 @@ class VirtualLink:
         self._queue = [greeting] if (greeting := dialer.device.greeting()) else []
         self._ready = not dialer.device.acknowledged
 
-    def receive(self, timeout_s: float, least_bytes: int = 1) -> bytes | None:
+    def receive(
+        self, timeout_s: float, least_bytes: int = 1, period_s: float = 0.0
+    ) -> bytes | None:
         """Like the system's own: waits for so many bytes, or gives what has come in that time."""
         deadline = self._dialer.clock.now() + timeout_s
         gathered = b""
