@@ -10,7 +10,8 @@ from bci_stream.errors import SourceError
 from replay.event_map import said_aloud
 from replay.events import Events, KnownEvents, Mark, PlainColumn, StimColumn, StimEvents
 from replay.options import SourceOptions
-from replay.readers.buffers import Buffers, Look, LookedColumn
+from replay.readers.buffers import Buffers, LookedColumn
+from replay.readers.content import Stretch
 from replay.readers.edf_column import find_edf_column
 from replay.readers.events_table import EventsTable, marks_of
 from replay.readers.mne_signal import MneSignal, code_scale
@@ -18,11 +19,14 @@ from replay.readers.mne_signal import MneSignal, code_scale
 
 @dataclass(frozen=True)
 class FoundEvents:
-    """Triggers, what is to be said about them, and the look through the file that has found them, if any."""
+    """Triggers, and what is to be said about them.
+
+    suspects: where something may stand that is no number, if all of the file was seen for the triggers.
+    """
 
     events: Events
     notes: tuple[str, ...] = ()
-    look: Look | None = None
+    suspects: tuple[Stretch, ...] | None = None
 
 
 # Annotations about the recording itself, not about what the subject saw or did.
@@ -105,19 +109,19 @@ def _in_channel(
     buffers: Buffers | None,
 ) -> FoundEvents:
     rate, n_samples, rules = float(raw.info["sfreq"]), int(raw.n_times), options.events
-    look = buffers.look(channel) if buffers else None
-    column: StimColumn
-    if buffers and look:
+
+    def events_in(column: StimColumn) -> StimEvents:
+        return StimEvents(
+            name, n_samples, column, lambda marks: rules.triggers(marks, rate, n_samples)
+        )
+
+    if buffers is not None:
+        look = buffers.look(channel)
         column = LookedColumn(look.column, buffers.word, _gain(raw, channel))
-    else:
-        column = _column(raw, name, channel, path)
-    events = StimEvents(
-        name, n_samples, column, lambda marks: rules.triggers(marks, rate, n_samples)
-    )
-    if rules.instant:
-        return FoundEvents(events, look=look)
+        return FoundEvents(KnownEvents(events_in(column).all()), suspects=look.suspects)
+    events = events_in(_column(raw, name, channel, path))
     # A code that follows its event by seconds may fall into a stretch that has no event itself.
-    return FoundEvents(KnownEvents(events.all()), look=look)
+    return FoundEvents(events if rules.instant else KnownEvents(events.all()))
 
 
 def _gain(raw: Any, channel: int) -> float:

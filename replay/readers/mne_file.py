@@ -14,7 +14,7 @@ from bci_stream.packet import Lead
 from replay.options import SourceOptions
 from replay.readers.bids import kinds_beside
 from replay.readers.brainvision_parts import check_parts
-from replay.readers.buffers import Buffers, Look
+from replay.readers.buffers import Buffers
 from replay.readers.content import Content, Stretch
 from replay.readers.crash_probe import probe_matlab
 from replay.readers.edf_raw import LazyBdf, LazyEdf
@@ -93,7 +93,9 @@ def content_of_raw(
     with reading(name, form):
         buffers = find_buffers(raw, form)
         found = events_of_raw(raw, name, stim, options, table=table, path=path, buffers=buffers)
-        suspects = () if options.nan == "keep" else _suspects(raw, form, buffers, found.look)
+        suspects = found.suspects
+        if suspects is None and options.nan != "keep":
+            suspects = _suspects(raw, form, buffers)
     said = found.notes
     scales = [scale_of(raw, i) for i in picked]
     metres = _metres_of([raw.info["chs"][i] for i in picked])
@@ -118,18 +120,14 @@ def content_of_raw(
     )
 
 
-def _suspects(
-    raw: Any, form: str, buffers: Buffers | None, look: Look | None
-) -> tuple[Stretch, ...] | None:
+def _suspects(raw: Any, form: str, buffers: Buffers | None) -> tuple[Stretch, ...] | None:
     """Where something may stand that is no number: nowhere in a file of whole numbers."""
     # MNE calls every GDF integer, whatever it holds; and what MOABB gives may have been filtered.
     if form in ("GDF", "MOABB"):
         return None
     if raw.orig_format in ("short", "int"):
         return ()
-    if look is None and buffers is not None:
-        look = buffers.look()
-    return None if look is None else look.suspects
+    return None if buffers is None else buffers.look().suspects
 
 
 def _check_gdf(path: Path) -> None:
