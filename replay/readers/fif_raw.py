@@ -43,13 +43,19 @@ class LazyFif(mne.io.Raw):  # type: ignore[misc]  # MNE tells no types
 
 
 def open_fif(path: str, preload: bool = False) -> Any:
-    """A raw object of MNE."""
-    tags = walk_tags(Path(path))
-    if _is_plain(tags, Path(path).stat().st_size):
-        raw = LazyFif(Path(path), tags)
-        if raw.is_whole:
-            return raw
-    return mne.io.read_raw_fif(path, preload=preload)
+    """A raw object of MNE, opened by MNE itself wherever ours can't be had."""
+    return _open_plain(Path(path)) or mne.io.read_raw_fif(path, preload=preload)
+
+
+def _open_plain(path: Path) -> LazyFif | None:
+    tags = walk_tags(path)
+    if not _is_plain(tags, path.stat().st_size):
+        return None
+    try:
+        raw = LazyFif(path, tags)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None  # a damaged file, of which MNE tells, or an MNE that has changed inside
+    return raw if raw.is_whole else None
 
 
 def _is_plain(tags: list[Tag], size: int) -> bool:

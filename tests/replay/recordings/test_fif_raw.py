@@ -2,6 +2,7 @@
 
 import datetime
 import struct
+from unittest.mock import Mock
 
 import mne
 import numpy as np
@@ -119,3 +120,12 @@ def test_a_buffer_of_half_a_sample_is_left_to_mne(written, tmp_path):
     change(path, last.pos, struct.pack(">iIii", 300, last.type, last.size - 2, last.end))
     with mne.use_log_level("error"):
         assert not isinstance(open_fif(path), LazyFif)
+
+
+def test_an_mne_that_has_changed_inside_opens_the_file_itself(written, tmp_path, monkeypatch):
+    path = save(written, tmp_path / "x_raw.fif")
+    monkeypatch.setattr(LazyFif, "__init__", Mock(side_effect=KeyError("bounds")))
+    with mne.use_log_level("error"):
+        raw = open_fif(path)
+    assert not isinstance(raw, LazyFif)
+    assert_same(raw, mne.io.read_raw_fif(path, verbose="error"))
