@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from io import FileIO
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -102,7 +103,7 @@ class Buffers:
                 continue
             with row.path.open("rb", buffering=0) as file:
                 for first, count in self._pieces(row, share):
-                    sight.read(file.fileno(), row, first, self._span(row, count))
+                    sight.read(file, row.place + first * row.step, self._span(row, count))
                     start = begin + first * row.buffer_samples
                     stop = start + count * row.buffer_samples
                     if channel is not None:
@@ -142,13 +143,16 @@ class _Sight:
         self._word, self._too_high = word, _TOO_HIGH.get(word)
         self._n_bytes = 0
 
-    def read(self, file: int, row: Row, first: int, n_bytes: int) -> None:
+    def read(self, file: FileIO, place: int, n_bytes: int) -> None:
         if len(self.bytes) < self.shift + n_bytes + self._word.itemsize:
             self.bytes = np.zeros(self.shift + n_bytes + self._word.itemsize, np.uint8)
         self._n_bytes = n_bytes
         into = self.bytes[self.shift : self.shift + n_bytes].data
-        if os.preadv(file, [into], row.place + first * row.step) < n_bytes:
-            raise SourceError(f"{row.path} ends within its samples")
+        file.seek(place)
+        while len(into) and (got := file.readinto(into)):
+            into = into[got:]
+        if len(into):
+            raise SourceError(f"{file.name} ends within its samples")
 
     @property
     def is_suspicious(self) -> bool:
