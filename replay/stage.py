@@ -1,5 +1,6 @@
 """The stage: all streams that one replay shows, and what it says on them."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,7 @@ class Stage:
         self._codes = transport.sample_outlet(names.code_stream(contest, name))
         self._meta = meta
         self._alive_at = transport.now()
+        self._last_stamp = -math.inf
         self.shares_signal = not (program.track and program.track.choose_leads)
         if self.shares_signal:
             self._open_signal(name, program.leads, {})
@@ -151,26 +153,32 @@ class Stage:
         Returns when the samples left.
         """
         left_at = 0.0
+        stamps = self._stamps(packet.n, stamp)
         for outlet, channels in self._signals.values():
             samples = packet.samples
             if channels:
                 columns = [number - 1 for number in channels[packet.subject]]
                 samples = np.ascontiguousarray(samples[:, [*columns, -1]])
-            stamps = self._stamps(len(samples), stamp)
             left_at = left_at or self._transport.now()
             outlet.push(samples, stamps)
         if note is not None and self._control.has_consumers():
             self._control.push(encode(note), stamp)
         for offset, code in packet.triggers:
-            at = stamp - (packet.n - 1 - offset) / self._rate
+            even = stamp - (packet.n - 1 - offset) / self._rate
+            at = even if isinstance(stamps, float) else stamps[offset]
             self._markers.push(str(code), at)
             self._codes.push(np.array([[code]], dtype=np.int32), at)
         return left_at
 
     def _stamps(self, n: int, stamp: float) -> float | list[float]:
-        if not self._stretched:
+        """The last sample's alone is enough where LSL counts back from it by the stream's own rate."""
+        step_s = 1 / self._rate
+        before, self._last_stamp = self._last_stamp, stamp
+        if self._program.live and stamp - (n - 1) * step_s <= before < stamp:
+            step_s = (stamp - before) / n  # a device's clock was corrected: none runs backwards
+        elif not self._stretched:
             return stamp
-        return [stamp - (n - 1 - i) / self._rate for i in range(n)]
+        return [stamp - (n - 1 - i) * step_s for i in range(n)]
 
     def close(self) -> None:
         for outlet in (self._control, self._truth, self._markers, self._codes):

@@ -3,11 +3,14 @@
 A chunk arrives late by the network's whim, never early, so the quickest ones lie on the true line.
 The line's slope (the device's clock against ours) is the lower edge of the quickest arrivals of the
 last minute, its height the quickest one of the last 10 seconds. What is stamped follows that line
-slowly, so that stamps never jump and never run backwards.
+slowly, so that stamps never jump and never run backwards. Only where samples would be stamped long after
+they came (a backlog was the first to arrive) the line is taken at once.
 """
 
 from collections import deque
 from itertools import pairwise
+
+from replay.devices.sample_clock import LEAST_STEP
 
 HEIGHT_WINDOW_S = 10.0
 SLOPE_WINDOW_S = 60.0
@@ -20,6 +23,7 @@ SLEW_S = 100e-6
 """The most a stamp moves at one arrival,"""
 SLEW_RATE = 2.5e-3
 """and the most it moves a second: the same 100 us where chunks are 40 ms."""
+LONG_AFTER_S = 5e-3
 
 
 class FittedClock:
@@ -62,7 +66,8 @@ class FittedClock:
             elapsed_s = at_s - self._at_s
             here_s = self._height_s + self._slope * elapsed_s
             most = min(SLEW_S, SLEW_RATE * elapsed_s)
-            self._height_s = here_s + max(-most, min(most, target_s - here_s))
+            slewed_s = here_s + max(-most, min(most, target_s - here_s))
+            self._height_s = min(slewed_s, target_s + LONG_AFTER_S)
         self._at_s = at_s
 
     def stamp(self, index: int) -> float:
@@ -71,7 +76,7 @@ class FittedClock:
         stamp = at_s + (self._height_s or 0.0) + self._slope * (at_s - self._at_s)
         if self._last_stamp is not None:
             last_index, last = self._last_stamp
-            stamp = max(stamp, last + 0.5 * (index - last_index) / self.rate)
+            stamp = max(stamp, last + LEAST_STEP * (index - last_index) / self.rate)
         self._last_stamp = (index, stamp)
         return stamp
 

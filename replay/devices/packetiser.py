@@ -22,6 +22,7 @@ class Packetiser:
         self._start = 0
         self._pieces: list[FloatArray] = []
         self._collected = 0
+        self._last_stamp = 0.0
         self._triggers: list[tuple[int, int]] = []
 
     @property
@@ -43,6 +44,8 @@ class Packetiser:
             self._pieces.append(placed.samples[begin : begin + take])
             self._collected += take
             begin += take
+            # Now, since after a gap the clock counts anew, which does not concern what came before it.
+            self._last_stamp = self._stamp(self._start + self._collected - 1)
             if self._collected == self._size:
                 yield self._packet()
 
@@ -61,7 +64,7 @@ class Packetiser:
             self._start,
             block=0,
             last_of_block=last_of_block,
-            stamp=self._stamp(stop - 1),
+            stamp=self._last_stamp,
         )
         self._start, self._collected = stop, 0
         self._pieces, self._triggers = [], []

@@ -2,6 +2,9 @@
 
 from typing import Protocol
 
+LEAST_STEP = 0.1
+"""Stamps never run backwards: each is later than the one before by this share of their usual distance."""
+
 
 class SampleClock(Protocol):
     @property
@@ -44,6 +47,6 @@ class GivenClock:
         stamp -= (known - index) / self._rate
         if self._last is not None:
             last_index, last = self._last
-            stamp = max(stamp, last + 0.5 * (index - last_index) / self._rate)
+            stamp = max(stamp, last + LEAST_STEP * (index - last_index) / self._rate)
         self._last = (index, stamp)
         return stamp

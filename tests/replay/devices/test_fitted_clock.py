@@ -84,6 +84,17 @@ def test_a_stamp_moves_slowly():
     assert clock.stamp(119) - before == pytest.approx(0.04 - SLEW_RATE * 0.04, abs=1e-9)
 
 
+@pytest.mark.parametrize("backlog_s", [0.5, 4.0])
+def test_a_backlog_that_is_the_first_to_arrive_does_not_put_stamps_into_the_future(backlog_s):
+    index, true, arrival = simulate(30, 4, seconds=60, jitter_s=1e-4)
+    arrival = np.maximum(arrival, true[0] + backlog_s + 1e-4 * np.arange(len(index)))
+    stamped = stamps(index, arrival)
+    after_it = true > true[0] + 2 * backlog_s
+    assert (stamped - arrival).max() < 0.11 * backlog_s
+    assert np.abs(stamped - true)[after_it].max() < 10e-3
+    assert (np.diff(stamped) > 0).all()
+
+
 def test_a_counted_gap_keeps_the_line():
     index, true, arrival = simulate(30, 5)
     kept = (index < 40 * RATE) | (index > 55 * RATE)

@@ -59,3 +59,14 @@ def test_a_gap_ends_a_packet_early_and_the_next_one_begins_after_it():
 @pytest.mark.parametrize("n", [0, 10])
 def test_no_packet_is_empty(n):
     assert [len(p.samples) for p in cut([placed(0, n)] if n else [], 10)] == [10] * bool(n)
+
+
+def test_what_came_before_a_gap_is_stamped_by_the_clock_of_its_own_time():
+    clock = {"offset": 0.0}
+    packetiser = Packetiser(10, stamp=lambda index: clock["offset"] + index / 100)
+    assert list(packetiser.push(placed(0, 4))) == []
+    clock["offset"] = 5.0  # as a clock does that counts anew after a gap
+    (short,) = packetiser.push(placed(300, 4))
+    assert (short.start, len(short.samples), short.stamp) == (0, 4, 0.03)
+    (rest,) = packetiser.flush()
+    assert rest.stamp == pytest.approx(8.03)
