@@ -33,9 +33,8 @@ class Amplifier:
     def __init__(self, tape: Tape, protocol: str, faults: Sequence[Fault] = ()) -> None:
         for fault in faults:
             check_fault(fault, protocol)
-            if fault.kind == "hold":
-                tape.hold_samples = max(1, int(fault.value))
         self._tape, self._protocol, self._faults = tape, protocol, tuple(faults)
+        tape.hold_samples = self._hold_samples
         self._encoder = self._make_encoder(tape.leads)
         self._connections = 0
 
@@ -66,12 +65,21 @@ class Amplifier:
                 continue
             busy_until_s = max([busy_until_s, *(due_s + f.value for f in now if f.kind == "stall")])
             data = self._encoder.encode(self._spoil_samples(piece, now))
+            if self._lasting("big-endian", piece.at_s):
+                data = np.frombuffer(data, "<u4").byteswap().tobytes()
             for act in self._spoil_sending(data, due_s, now):
                 yield replace(act, due_s=max(due_s, busy_until_s))
 
     def _begins(self, fault: Fault, piece: Piece) -> bool:
         length_s = len(piece.samples) / self._tape.rate
         return piece.at_s is not None and piece.at_s <= fault.at_s < piece.at_s + length_s
+
+    def _lasting(self, kind: str, at_s: float | None) -> list[Fault]:
+        """The faults of this kind that have begun, and never end."""
+        return [f for f in self._faults if f.kind == kind and f.at_s <= (at_s or 0.0)]
+
+    def _hold_samples(self, at_s: float) -> int:
+        return max([1, *(int(fault.value) for fault in self._lasting("hold", at_s))])
 
     def _has(self, kind: str) -> bool:
         return any(fault.kind == kind for fault in self._faults)
@@ -84,9 +92,8 @@ class Amplifier:
         return encoder
 
     def _spoil_samples(self, piece: Piece, now: list[Fault]) -> Piece:
-        for fault in self._faults:
-            if fault.kind == "channels" and (piece.at_s or 0.0) >= fault.at_s:
-                piece = replace(piece, samples=_other_width(piece, int(fault.value)))
+        for fault in self._lasting("channels", piece.at_s):
+            piece = replace(piece, samples=_other_width(piece, int(fault.value)))
         for fault in now:
             if fault.kind in ("nan", "inf", "token"):
                 samples = piece.samples.copy()
@@ -95,8 +102,6 @@ class Amplifier:
         return piece
 
     def _spoil_sending(self, data: bytes, due_s: float, now: list[Fault]) -> Iterator[Act]:
-        if self._has("big-endian"):
-            data = np.frombuffer(data, "<u4").byteswap().tobytes()
         kinds = {fault.kind: fault for fault in now}
         if "bad-tail" in kinds:
             data = data[:-2] + b"\0\0"

@@ -63,7 +63,12 @@ class DeviceInfo:
 
 
 class Parser(Protocol):
-    """Bytes in, chunks out; the chunks' samples are the same for any split of the bytes."""
+    """Bytes in, chunks out; the chunks' samples are the same for any split of the bytes.
+
+    counts: whether the format itself tells how many samples are missing.
+    """
+
+    counts: bool
 
     @property
     def info(self) -> DeviceInfo | None:

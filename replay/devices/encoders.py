@@ -8,14 +8,20 @@ import numpy as np
 
 from bci_stream.errors import SourceError
 from bci_stream.packet import FloatArray, Lead, Triggers
-from replay.devices.jellyfish_frames import Channel, Meta, Module, encode_data, encode_meta
+from replay.devices.jellyfish_frames import (
+    TRIGGER_RATE,
+    Channel,
+    Meta,
+    Module,
+    encode_data,
+    encode_meta,
+)
 from replay.devices.neuracle_heeg import encode_frame
 from replay.devices.neuracle_raw import encode_rows
 from replay.devices.tape import Piece
 from replay.devices.trigger_word import WordKind
 
 SERIAL = 20001
-TRIGGER_RATE = 1000
 
 
 class Encoder(Protocol):
@@ -84,24 +90,26 @@ class JellyfishEncoder:
     def encode(self, piece: Piece) -> bytes:
         start_ms = self.first_ms + piece.number * 1000 // self._rate
         channels: list[FloatArray] = list(np.ascontiguousarray(piece.samples.T))
+        line = self._trigger_line(piece.triggers)
         if self._whole:
-            channels.append(self._trigger_line(piece.triggers))
+            channels.append(line)
             return encode_data(self._meta.flag, start_ms, self._length_ms, {SERIAL: channels})
         signal = encode_data(self._meta.flag, start_ms, self._length_ms, {SERIAL: channels})
         return signal + b"".join(
-            encode_data(
-                self._meta.flag,
-                start_ms + offset * 1000 // self._rate,
-                1,
-                {0: [np.array([code], dtype=np.float32)]},
-            )
-            for offset, code in piece.triggers
+            encode_data(self._meta.flag, start_ms + int(ms), 1, {0: [line[ms : ms + 1]]})
+            for ms in np.flatnonzero(line)
         )
 
     def _trigger_line(self, triggers: Triggers) -> FloatArray:
+        """A code stands on its line for as long as its sample lasts.
+
+        It is seen at the first whole millisecond in it; in a sample that is shorter than one there
+        may be none, and the millisecond before has to do.
+        """
         line = np.zeros(self._length_ms, dtype=np.float32)
         for offset, code in triggers:
-            line[offset * 1000 // self._rate] = code
+            begin, end = (-(-i * TRIGGER_RATE // self._rate) for i in (offset, offset + 1))
+            line[min(begin, end - 1) : end] = code
         return line
 
     def _describe(self, leads: tuple[Lead, ...]) -> Meta:

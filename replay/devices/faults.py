@@ -12,12 +12,16 @@ from bci_stream.errors import SourceError
 
 @dataclass(frozen=True, slots=True)
 class FaultKind:
-    """value: what the number after the colon means. only: the protocols that can have it."""
+    """value: what the number after the colon means. only: the protocols that can have it.
+
+    timed: it begins at @SECONDS; else it is there from the amplifier's start, or not at all.
+    """
 
     about: str
     value: str = ""
     default: float = 0.0
     only: tuple[str, ...] = ()
+    timed: bool = True
 
 
 _RAW = ("raw", "raw-uint")
@@ -41,9 +45,13 @@ FAULTS: dict[str, FaultKind] = {
     "channels": FaultKind("another number of leads than agreed", "leads more or fewer", -1.0),
     "big-endian": FaultKind("numbers with their bytes swapped", only=_RAW),
     "hold": FaultKind("a trigger stays on its line", "samples", 10.0),
-    "wrap": FaultKind("the device's clock wraps", "seconds after the start", 2.0, only=_JELLYFISH),
-    "data-first": FaultKind("JellyFish: data before meta", "seconds", 0.5, only=_JELLYFISH),
-    "new-meta": FaultKind("JellyFish: other leads on a second connection", only=_JELLYFISH),
+    "wrap": FaultKind(
+        "the device's clock wraps", "seconds after the start", 2.0, _JELLYFISH, False
+    ),
+    "data-first": FaultKind("JellyFish: data before meta", "seconds", 0.5, _JELLYFISH, False),
+    "new-meta": FaultKind(
+        "JellyFish: other leads on a second connection", only=_JELLYFISH, timed=False
+    ),
 }
 
 _SPELLING = re.compile(r"(?P<kind>[a-z-]+)(@(?P<at>\d+(\.\d+)?))?(:(?P<value>-?\d+(\.\d+)?))?")
@@ -69,7 +77,14 @@ def parse_fault(text: str) -> Fault:
             f"{text!r} is no fault: write KIND, KIND@SECONDS or KIND@SECONDS:VALUE with one of "
             f"{', '.join(FAULTS)}"
         )
-    value = float(match["value"]) if match["value"] else FAULTS[match["kind"]].default
+    kind = FAULTS[match["kind"]]
+    if match["at"] and not kind.timed:
+        spelling = f"{match['kind']}:VALUE ({kind.value})" if kind.value else match["kind"]
+        raise SourceError(
+            f"{text!r}: {match['kind']} concerns the amplifier from its start, and so takes no "
+            f"@SECONDS; write {spelling}"
+        )
+    value = float(match["value"]) if match["value"] else kind.default
     if not math.isfinite(value):
         raise SourceError(f"{text!r}: the value must be finite")
     return Fault(match["kind"], float(match["at"] or 0.0), value)

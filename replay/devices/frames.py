@@ -23,11 +23,11 @@ class FrameKind:
 
 
 class Frame(NamedTuple):
-    """head names its kind; after_skip: bytes that were no frame stood right before it."""
+    """head names its kind; skipped: how many bytes that were no frame stood right before it."""
 
     head: bytes
     data: bytes
-    after_skip: bool
+    skipped: int
 
 
 class FrameScanner:
@@ -38,7 +38,7 @@ class FrameScanner:
 
     def restart(self) -> None:
         self._buffer = b""
-        self._skipping = False
+        self._skipped = 0
 
     def bytes_for(self, samples: int, frame: tuple[int, int]) -> int:
         """How many more bytes bring so many samples, where frames have (bytes, samples)."""
@@ -51,20 +51,20 @@ class FrameScanner:
         while (found := self._next(buffer, position)) is not None:
             begin, end, kind = found
             if kind is None:
-                self._skip(begin > position or end > begin)
+                self._skip(end - position)
                 position = end
                 continue
-            self._skip(begin > position)
-            frames.append(Frame(kind.head, buffer[begin:end], self._skipping))
-            self._skipping = False
+            self._skip(begin - position)
+            frames.append(Frame(kind.head, buffer[begin:end], self._skipped))
+            self._skipped = 0
             position = _take_alike(frames, buffer, end, kind)
         self._buffer = buffer[position:]
         return frames
 
-    def _skip(self, skipped: bool) -> None:
-        if skipped and not self._skipping:
-            self._skipping = True
+    def _skip(self, skipped: int) -> None:
+        if skipped and not self._skipped:
             self.resyncs += 1
+        self._skipped += skipped
 
     def _next(self, buffer: bytes, start: int) -> tuple[int, int, FrameKind | None] | None:
         """(begin, end, kind) of a frame; kind None: no frame. None: more bytes are needed."""
@@ -106,6 +106,6 @@ def _take_alike(frames: list[Frame], buffer: bytes, begin: int, kind: FrameKind)
     header, length = frames[-1].data[: kind.header_bytes], len(frames[-1].data)
     end = begin + length
     while buffer.startswith(header, begin) and buffer.startswith(kind.tail, end - len(kind.tail)):
-        frames.append(Frame(kind.head, buffer[begin:end], after_skip=False))
+        frames.append(Frame(kind.head, buffer[begin:end], skipped=0))
         begin, end = end, end + length
     return begin

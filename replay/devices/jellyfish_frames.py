@@ -22,6 +22,8 @@ TEXT_BYTES = 30
 NAME_BYTES = 10
 MOST_MODULES = 64
 MOST_CHANNELS = 1024
+TRIGGER_RATE = 1000
+"""Of the trigger line, whatever the leads' rate is."""
 
 
 class BrokenFrameError(SourceError):

@@ -50,6 +50,10 @@ class Dialer(Protocol):
         """From any thread: every wait of this dialer and of its links ends at once."""
 
 
+def host_and_port(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 class TcpDialer:
     def __init__(self, host: str, port: int) -> None:
         self._host, self._port = host, port
@@ -58,7 +62,7 @@ class TcpDialer:
 
     @property
     def address(self) -> str:
-        return f"{self._host}:{self._port}"
+        return host_and_port(self._host, self._port)
 
     def dial(self, timeout_s: float) -> "TcpLink":
         try:

@@ -11,6 +11,7 @@ from replay.devices.chunk import Chunk, DeviceInfo
 from replay.devices.marks import MarkBox, MarkError, MarkServer
 from replay.devices.packetiser import Packetiser
 from replay.devices.sample_clock import SampleClock
+from replay.devices.silent_gaps import find_silent_gaps
 from replay.devices.status import DeviceStatus, Listener, StatusKeeper
 from replay.devices.timeline import Timeline
 from replay.source import RawPacket, Session
@@ -21,6 +22,10 @@ MARK_WAIT_S = 1.0
 
 class Feed(Protocol):
     """A device that is being read."""
+
+    @property
+    def counts(self) -> bool:
+        """Whether its chunks tell how many samples are missing; else that is found by time."""
 
     def open(self) -> DeviceInfo:
         """Find the device and what it measures; raises SourceError where that fails in its time."""
@@ -86,7 +91,10 @@ class LiveSession:
     def _packets(self, packet_samples: int) -> Iterator[RawPacket]:
         timeline = Timeline(self.rate, self._feed.clock(self.rate))
         packetiser = Packetiser(packet_samples, timeline.stamp)
-        for chunk, arrival in self._feed.chunks(lambda: packetiser.missing):
+        chunks = self._feed.chunks(lambda: packetiser.missing)
+        if not self._feed.counts:
+            chunks = find_silent_gaps(chunks, self.rate)
+        for chunk, arrival in chunks:
             chunk = self._marked(chunk, timeline.end_of(chunk, arrival), arrival)
             placed = timeline.place(chunk, arrival)
             self._keeper.took(placed, timeline.clock)

@@ -17,6 +17,13 @@ PROVEN_S = 10.0
 LATE_S = 0.05
 """What an amplifier may be late with a packet before what has come of it is taken as it is."""
 
+SILENT = "no samples come"
+UNREADABLE = "bytes come, but no sample can be read from them"
+IDLE = (
+    "the amplifier has only said what it measures and sends no samples: start the recording or the "
+    "preview in the recorder"
+)
+
 
 class _LinkLostError(Exception):
     """Why a connection ended, or never came to be; it will be dialled again."""
@@ -36,6 +43,11 @@ class NeuracleFeed:
         self._parser = parser()
         self._missing: Callable[[], int] = lambda: 1
         self._info: DeviceInfo | None = None
+        self._heard = self._patience_s = 0.0
+
+    @property
+    def counts(self) -> bool:
+        return self._parser.counts
 
     def clock(self, rate: float) -> FittedClock:
         return FittedClock(rate)
@@ -49,7 +61,8 @@ class NeuracleFeed:
         The stream itself begins on a connection of its own: what would have queued up between the
         two is not sent late, but not at all.
         """
-        for _ in self._connections(self._waits.first_s):
+        self._patience_s = self._waits.first_s
+        for _ in self._connections():
             if self._parser.info is not None:
                 self._info = self._parser.info
                 return self._info
@@ -59,9 +72,10 @@ class NeuracleFeed:
         """From a parser of its own: what the first look held back is long past."""
         self._parser = self._make_parser()
         self._missing = missing
-        return self._connections(self._waits.reconnect_s)
+        self._patience_s = max(self._waits.first_s, self._waits.reconnect_s)
+        return self._connections()
 
-    def _connections(self, patience_s: float) -> Iterator[tuple[Chunk, float]]:
+    def _connections(self) -> Iterator[tuple[Chunk, float]]:
         """The chunks of one connection after another, until closed or out of patience."""
         self._heard = self._clock.now()
         failures = 0
@@ -71,11 +85,16 @@ class NeuracleFeed:
                 yield from self._connection()
             except _LinkLostError as why:
                 failures = 1 if self._heard > before else failures + 1
-                if self._clock.now() - self._heard >= patience_s:
-                    raise SourceError(self._gave_up(str(why), patience_s)) from None
-                fresh = self._status.samples == 0
-                self._status.tell("connecting" if fresh else "reconnecting", str(why))
-                self._dialer.pause(self._waits.backoff(failures))
+                if self._left_s():
+                    fresh = self._status.samples == 0
+                    self._status.tell("connecting" if fresh else "reconnecting", str(why))
+                    self._dialer.pause(min(self._waits.backoff(failures), self._left_s()))
+                if not self._left_s() and not self._dialer.closed:
+                    raise SourceError(self._gave_up(str(why))) from None
+
+    def _left_s(self) -> float:
+        """How long the amplifier is still looked for; 0: it is given up."""
+        return max(0.0, self._heard + self._patience_s - self._clock.now())
 
     def _connection(self) -> Iterator[tuple[Chunk, float]]:
         link = self._dial()
@@ -87,7 +106,7 @@ class NeuracleFeed:
 
     def _dial(self) -> Link:
         try:
-            return self._dialer.dial(self._waits.dial_s)
+            return self._dialer.dial(min(self._waits.dial_s, self._left_s()))
         except UnknownHostError as error:
             if (
                 self._status.samples == 0
@@ -99,29 +118,34 @@ class NeuracleFeed:
 
     def _read(self, link: Link) -> Iterator[tuple[Chunk, float]]:
         began = quiet_since = self._clock.now()
-        bytes_came = chunks_came = False
+        chunks_came, what = False, SILENT
         while not self._dialer.closed:
-            data = _receive(link, *self._wanted())
+            stall_s = self._waits.stall_s
+            longest_s = stall_s if chunks_came else min(stall_s, self._left_s())
+            data = _receive(link, *self._wanted(longest_s))
             now = self._clock.now()
             if data:
-                bytes_came = True
                 chunks = self._parse(data, now - began if chunks_came else 0.0)
-                _send(link, self._parser.reply())
+                reply = self._parser.reply()
+                _send(link, reply)
                 if chunks:
-                    chunks_came, quiet_since, self._heard = True, now, now
+                    chunks_came, what, quiet_since = True, SILENT, now
+                    self._heard, self._patience_s = now, self._waits.reconnect_s
                     self._status.tell("connected")
+                elif not chunks_came:
+                    what = IDLE if reply else UNREADABLE
                 for chunk in merged(chunks):  # a chunk has its price, however small it is
                     yield chunk, now
-            self._watch(now - quiet_since, bytes_came and not chunks_came)
+            self._watch(now - quiet_since, what, looking=not chunks_came)
 
-    def _wanted(self) -> tuple[float, int, float]:
+    def _wanted(self, longest_s: float) -> tuple[float, int, float]:
         """How long to wait for how many bytes, and when they are due: a packet's, but not for much
         longer than it lasts."""
         missing, info = self._missing(), self._parser.info
         if info is None:
-            return self._waits.stall_s, 1, 0.0
+            return longest_s, 1, 0.0
         packet_s = missing / info.rate
-        longest_s = min(self._waits.stall_s, LATE_S + 2 * packet_s)
+        longest_s = min(longest_s, LATE_S + 2 * packet_s)
         return longest_s, self._parser.bytes_for(missing), packet_s
 
     def _parse(self, data: bytes, right_for_s: float) -> list[Chunk]:
@@ -141,20 +165,17 @@ class NeuracleFeed:
             self._status.note(note)
         return chunks
 
-    def _watch(self, quiet_s: float, unreadable: bool) -> None:
-        what = (
-            "bytes come, but no sample can be read from them" if unreadable else "no samples come"
-        )
-        if quiet_s >= self._waits.dead_s:
-            raise _LinkLostError(f"the connection is open, but {what} for {quiet_s:.1f} s")
+    def _watch(self, quiet_s: float, what: str, looking: bool) -> None:
+        if quiet_s >= self._waits.dead_s or (looking and not self._left_s()):
+            raise _LinkLostError(f"the connection is open, but {what} ({quiet_s:.1f} s)")
         if quiet_s >= self._waits.stall_s:
             self._status.tell("stalled", f"the connection is open, but {what}")
 
-    def _gave_up(self, why: str, patience_s: float) -> str:
+    def _gave_up(self, why: str) -> str:
         return (
-            f"no samples from the amplifier at {self._dialer.address} for {patience_s:g} s: {why}; "
-            "check that the recorder runs and is recording or previewing, that its data service "
-            "(forwarding) is on, the address, port and firewall, and protocol="
+            f"no samples from the amplifier at {self._dialer.address} for {self._patience_s:g} s: "
+            f"{why}; check that the recorder runs and is recording or previewing, that its data "
+            "service (forwarding) is on, the address, port and firewall, and protocol="
         )
 
 

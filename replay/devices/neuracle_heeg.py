@@ -11,6 +11,8 @@ from bci_stream.packet import FloatArray, Lead
 from replay.devices.chunk import Chunk, DeviceInfo
 from replay.devices.edges import Edges
 from replay.devices.frames import Frame, FrameKind, FrameScanner
+from replay.devices.notes import Notes
+from replay.devices.trigger_word import LARGEST_CODE
 
 HEAD, TAIL = b"\x5a\xa5", b"\xa5\x5a"
 HEADER = struct.Struct("<2s6I")
@@ -21,30 +23,33 @@ _CODE = re.compile(r"(?:^|:)\s*(\d{1,5})\s*$", re.ASCII)
 
 
 def code_of(text: bytes) -> int | None:
-    """The code in a trigger text (`51`, `Trigger-In:51`); 0: empty; None: no number in it."""
+    """The code in a trigger text (`51`, `Trigger-In:51`); 0: empty; None: no code in it."""
     words = text.split(b"\0")[0].decode("ascii", "replace").strip()
     if not words:
         return 0
     match = _CODE.search(words)
-    return int(match[1]) if match else None
+    code = int(match[1]) if match else None
+    return code if code is not None and code <= LARGEST_CODE else None
 
 
 def unread_trigger(text: bytes) -> str:
     shown = text.rstrip(b"\0").decode("ascii", "replace")
     return (
-        f"the trigger text {shown!r} is no number (51, Trigger-In:51) and was passed over: send "
-        "numeric codes from the stimulus program"
+        f"the trigger text {shown!r} is no number from 1 to {LARGEST_CODE} (51, Trigger-In:51) and "
+        "was passed over: send numeric codes from the stimulus program"
     )
 
 
 class HeegParser:
     """leads: the names to give; None names them ch1, ch2, ..., since the frames don't."""
 
+    counts = False
+
     def __init__(self, leads: tuple[Lead, ...] | None = None, hold: bool = True) -> None:
         self.info: DeviceInfo | None = None
         self._leads = leads
         self._edges = Edges(hold)
-        self._notes: list[str] = []
+        self._notes = Notes()
         self._restarted = False
         self._frame = (0, 1)
         self._scanner = FrameScanner((FrameKind(HEAD, TAIL, HEADER.size, _length),))
@@ -64,8 +69,7 @@ class HeegParser:
         return b""
 
     def notes(self) -> list[str]:
-        notes, self._notes = self._notes, []
-        return notes
+        return self._notes.take()
 
     def feed(self, data: bytes) -> list[Chunk]:
         return [self._chunk(run) for run in _runs(self._scanner.feed(data))]
@@ -77,9 +81,10 @@ class HeegParser:
         self._frame = (len(run[0].data), n)
         table = np.frombuffer(b"".join(frame.data for frame in run), _layout(leads, n))
         samples = np.ascontiguousarray(table["values"].transpose(0, 2, 1), dtype=np.float32)
-        broken, self._restarted = self._restarted or run[0].after_skip, False
+        lost = None if self._restarted else _lost(run[0], n)
+        self._restarted = False
         triggers = tuple((n * i, code) for i, code in self._edges.step(self._codes(table["text"])))
-        return Chunk(samples.reshape(-1, leads), triggers, None if broken else 0)
+        return Chunk(samples.reshape(-1, leads), triggers, lost)
 
     def _codes(self, texts: NDArray[np.bytes_]) -> NDArray[np.int64]:
         """A frame's text belongs to its first sample; repeated in the next frames it is held."""
@@ -87,7 +92,7 @@ class HeegParser:
         for i in np.flatnonzero(texts != b""):
             code = code_of(texts[i])
             if code is None:
-                self._notes.append(unread_trigger(texts[i]))
+                self._notes.add(unread_trigger(texts[i]))
             codes[i] = code or 0
         return codes
 
@@ -112,11 +117,17 @@ def _runs(frames: list[Frame]) -> list[list[Frame]]:
     runs: list[list[Frame]] = []
     for frame in frames:
         same = runs and frame.data[: HEADER.size] == runs[-1][0].data[: HEADER.size]
-        if same and not frame.after_skip:
+        if same and not frame.skipped:
             runs[-1].append(frame)
         else:
             runs.append([frame])
     return runs
+
+
+def _lost(frame: Frame, n: int) -> int | None:
+    """Frames that were skipped as a whole are counted; other bytes are no measure of anything."""
+    frames, more = divmod(frame.skipped, len(frame.data))
+    return None if more else frames * n
 
 
 def _layout(leads: int, n: int) -> np.dtype[np.void]:

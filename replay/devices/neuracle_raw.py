@@ -5,6 +5,7 @@ and the values then look like. The first rows are therefore held back until they
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bci_stream.packet import FloatArray, Triggers
 from replay.devices.chunk import Chunk, DeviceInfo
@@ -19,6 +20,7 @@ PLAUSIBLE_UV = (1e-9, 1e9)
 
 
 class RawParser:
+    counts = False
     resyncs = 0  # the format has no frames to find again: it is right from the connection's start
 
     def __init__(self, info: DeviceInfo, kind: WordKind | None = None, hold: bool = True) -> None:
@@ -29,11 +31,13 @@ class RawParser:
         self._rest = b""
         self._rows_seen = 0
         self._lost: int | None = 0
+        self._error: MisalignedError | None = None
 
     def restart(self) -> None:
         self._rest = b""
         self._rows_seen = 0
         self._lost = None
+        self._error = None
 
     def bytes_for(self, samples: int) -> int:
         proof = PROOF_ROWS if self._rows_seen == 0 else 0
@@ -46,6 +50,8 @@ class RawParser:
         return []
 
     def feed(self, data: bytes) -> list[Chunk]:
+        if self._error is not None:
+            raise self._error
         data = self._rest + data
         n = len(data) // self._row.itemsize
         if not n or (self._rows_seen == 0 and n < PROOF_ROWS):
@@ -53,13 +59,26 @@ class RawParser:
             return []
         rows = np.frombuffer(data, dtype=self._row, count=n)
         self._rest = data[n * self._row.itemsize :]
-        codes = self._words.read(np.ascontiguousarray(rows["word"]), self._rows_seen)
-        samples = np.ascontiguousarray(rows["leads"], dtype=np.float32)
+        codes = self._read(np.ascontiguousarray(rows["word"]))
+        if not len(codes):
+            return []
+        samples = np.ascontiguousarray(rows["leads"][: len(codes)], dtype=np.float32)
         if self._rows_seen == 0:
             _check_plausible(samples[:PROOF_ROWS])
-        self._rows_seen += n
+        self._rows_seen += len(codes)
         lost, self._lost = self._lost, 0
         return [Chunk(samples, self._edges.step(codes), lost)]
+
+    def _read(self, words: NDArray[np.uint32]) -> NDArray[np.int64]:
+        """The rows before a wrong word are given all the same, as if they had come by themselves;
+        the error is raised at the next bytes."""
+        try:
+            return self._words.read(words, self._rows_seen)
+        except MisalignedError as error:
+            if self._rows_seen + error.right < PROOF_ROWS:
+                raise
+            self._error = error
+            return self._words.read(words[: error.right], self._rows_seen)
 
 
 def _check_plausible(samples: FloatArray) -> None:

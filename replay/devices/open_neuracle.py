@@ -1,5 +1,6 @@
 """`neuracle://HOST:8712?protocol=raw&channels=64&rate=1000&montage=mi` as a source."""
 
+import re
 from collections.abc import Callable
 from typing import cast
 from urllib.parse import urlencode
@@ -17,6 +18,9 @@ from replay.devices.params import Params, read_live_params, read_montage
 from replay.devices.trigger_word import WordKind
 
 PORT = 8712
+_ADDRESS = re.compile(
+    r"(\[(?P<ipv6>[^\[\]]*:[^\[\]]*)\]|(?P<host>[^:\[\]]+))(:(?P<port>[0-9]{0,5}))?"
+)
 
 Make = Callable[[], Parser]
 
@@ -53,7 +57,7 @@ PARSERS: dict[str, Callable[[Params, bool], Make]] = {
 def open_neuracle(rest: str, given: dict[str, str], clock: Clock | None = None) -> LiveSource:
     uri = f"neuracle:{rest}" + (f"?{urlencode(given)}" if given else "")
     host, port = _address(rest)
-    params = Params(f"neuracle://{host}:{port}", given)
+    params = Params(f"neuracle:{rest}", given)
     protocol = params.choice("protocol", PARSERS, "raw")
     hold = params.choice("triggers", ("edge", "each"), "edge") == "edge"
     make_parser = PARSERS[protocol](params, hold)
@@ -70,10 +74,11 @@ def open_neuracle(rest: str, given: dict[str, str], clock: Clock | None = None) 
 
 
 def _address(rest: str) -> tuple[str, int]:
-    host, _, port = rest.removeprefix("//").rstrip("/").partition(":")
-    if not host or (port and not (port.isascii() and port.isdigit() and 0 < int(port) < 65536)):
+    match = _ADDRESS.fullmatch(rest.removeprefix("//").rstrip("/"))
+    if match is None or not 0 < int(match["port"] or PORT) < 65536:
         raise SourceError(
             f"neuracle:{rest} names no amplifier: write neuracle://HOST:PORT, as in "
-            f"neuracle://192.168.1.20:{PORT}?protocol=raw&channels=64&rate=1000"
+            f"neuracle://192.168.1.20:{PORT}?protocol=raw&channels=64&rate=1000; an IPv6 address "
+            f"stands in brackets: neuracle://[fe80::1%eth0]:{PORT}"
         )
-    return host, int(port or PORT)
+    return match["ipv6"] or match["host"], int(match["port"] or PORT)

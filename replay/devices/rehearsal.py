@@ -12,6 +12,7 @@ from bci_stream.errors import SourceError
 from replay.devices.amplifier import Amplifier
 from replay.devices.emulator import Emulator
 from replay.devices.faults import parse_fault
+from replay.devices.link import host_and_port
 from replay.devices.tape import Tape
 from replay.source import Session, Source
 from replay.uri import open_source
@@ -89,9 +90,9 @@ def client_uri(host: str, port: int, protocol: str, session: Session) -> str:
     """What to give to `bci-replay start` for this emulator."""
     from tracks.registry import TRACKS
 
-    here = "127.0.0.1" if host == "0.0.0.0" else host
+    here = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     name = protocol.partition("-")[0]
-    uri = f"neuracle://{here}:{port}?protocol={name}"
+    uri = f"neuracle://{host_and_port(here, port)}?protocol={name}"
     names = tuple(lead.name for lead in session.leads)
     tracks = [track for track, facts in TRACKS.items() if tuple(facts.leads) == names]
     montage = tracks[0] if tracks else ",".join(names)

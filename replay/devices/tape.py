@@ -29,16 +29,16 @@ class Piece:
 
 @dataclass
 class Tape:
-    """hold_samples: how long a trigger stays on its line.
+    """quiet: asked with the seconds played so far; the recording begins as soon as it says no.
 
-    quiet: asked with the seconds played so far; the recording begins as soon as it says no.
+    hold_samples: how long a trigger stays on its line, by its second in the recording.
     tail_s: how long the quiet inputs are sent after it; an amplifier outlasts the experiment.
     """
 
     session: Session
     quiet: Callable[[float], bool] = lambda _: False
     seed: int = 0
-    hold_samples: int = 1
+    hold_samples: Callable[[float], int] = lambda _: 1
     tail_s: float = 0.0
     _random: np.random.Generator = field(init=False)
     _waiting: list[tuple[int, int]] = field(default_factory=list)
@@ -78,10 +78,10 @@ class Tape:
         return self._random.normal(0, QUIET_UV, (n, len(self.leads))).astype(np.float32)
 
     def _piece(self, cut: RawPacket, lead_in: int) -> Piece:
-        triggers = self._one_a_sample(cut.triggers, len(cut.samples))
+        triggers = self._one_a_sample(cut.triggers, cut.start, len(cut.samples))
         return Piece(cut.samples, triggers, lead_in + cut.start, cut.start / self.rate)
 
-    def _one_a_sample(self, triggers: Triggers, n: int) -> Triggers:
+    def _one_a_sample(self, triggers: Triggers, start: int, n: int) -> Triggers:
         """An amplifier has one trigger line: the second of two on a sample comes a sample later.
 
         A trigger that is held ends where the next one begins.
@@ -96,7 +96,7 @@ class Tape:
         code, left = self._held
         for offset in range(n) if rises or left else ():
             if offset in rises:
-                code, left = rises[offset], self.hold_samples
+                code, left = rises[offset], self.hold_samples((start + offset) / self.rate)
             if left:
                 line.append((offset, code))
                 left -= 1

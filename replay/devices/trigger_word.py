@@ -17,7 +17,14 @@ LARGEST_CODE = 0xFFFF
 
 
 class MisalignedError(SourceError):
-    """Bytes that can't be rows of the configured width: wrong channel count or byte order."""
+    """Bytes that can't be rows of the configured width: wrong channel count or byte order.
+
+    right: how many rows before the wrong one could be read.
+    """
+
+    def __init__(self, message: str, right: int = 0) -> None:
+        super().__init__(message)
+        self.right = right
 
 
 class TriggerWords:
@@ -34,10 +41,11 @@ class TriggerWords:
             return codes
         kind = self.kind or _kind(words[set_rows[0]])
         values = words[set_rows] if kind == "uint" else words[set_rows].view(np.float32)
-        wrong = ~_is_code(values)
+        wrong = ~is_code(values)
         if kind is None or wrong.any():
             row = int(set_rows[np.argmax(wrong)])
-            raise MisalignedError(_message(words[row], first_row + row, self.kind))
+            known = self.kind if row == set_rows[0] else kind
+            raise MisalignedError(_message(words[row], first_row + row, known), row)
         self.kind = kind
         codes[set_rows] = values.astype(np.int64)
         return codes
@@ -46,10 +54,11 @@ class TriggerWords:
 def _kind(word: np.uint32) -> WordKind | None:
     if word <= LARGEST_CODE:
         return "uint"
-    return "float" if _is_code(np.array([word]).view(np.float32))[0] else None
+    return "float" if is_code(np.array([word]).view(np.float32))[0] else None
 
 
-def _is_code(values: NDArray[np.uint32] | NDArray[np.float32]) -> NDArray[np.bool_]:
+def is_code(values: NDArray[np.uint32] | NDArray[np.float32]) -> NDArray[np.bool_]:
+    """A trigger is a whole number from 1 to 65535."""
     inside: NDArray[np.bool_] = (values >= 1) & (values <= LARGEST_CODE)
     inside[inside] = values[inside] == np.floor(values[inside])
     return inside

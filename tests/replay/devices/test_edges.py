@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.devices.edges import Edges
+from replay.devices.edges import Edges, TimedEdges
 
 LINE = st.lists(st.integers(0, 3), max_size=40)
 
@@ -45,3 +45,33 @@ def test_an_empty_piece_changes_nothing(hold):
     edges.step(np.array([5]))
     assert edges.step(np.array([], dtype=np.int64)) == ()
     assert bool(edges.step(np.array([5]))) is not hold
+
+
+def timed(line: list[int], cuts: list[int], overlap: int = 0) -> list[tuple[float, int]]:
+    """The triggers of a line that is sent in pieces, each repeating the end of the one before."""
+    edges, found = TimedEdges(rest_ms=1), []
+    bounds = sorted({0, len(line), *(cut % (len(line) + 1) for cut in cuts)})
+    for begin, end in pairwise(bounds):
+        begin = max(0, begin - overlap)
+        found += edges.step(np.array(line[begin:end], dtype=np.int64), float(begin), 1.0)
+    return found
+
+
+@given(LINE, st.lists(st.integers(0, 100)), st.integers(0, 50))
+def test_pieces_with_a_time_may_be_cut_and_repeated_as_they_like(line, cuts, overlap):
+    assert timed(line, cuts, overlap) == rises(line, [])
+
+
+@given(LINE)
+def test_a_line_that_is_sent_only_where_it_is_not_0_has_the_same_triggers(line):
+    edges, found = TimedEdges(rest_ms=1), []
+    for ms, code in enumerate(line):
+        if code:
+            found += edges.step(np.array([code]), float(ms), 1.0)
+    assert found == rises(line, [])
+
+
+def test_a_line_that_is_sent_all_the_time_holds_its_code_over_a_gap():
+    edges = TimedEdges()
+    assert edges.step(np.array([0, 9]), 0.0, 1.0) == [(1.0, 9)]
+    assert edges.step(np.array([9, 0]), 500.0, 1.0) == []

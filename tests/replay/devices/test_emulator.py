@@ -213,3 +213,15 @@ def test_leads_keep_their_names_over_every_protocol():
             (session,) = source_for(emulator, protocol, 30).sessions()
         assert [lead.name for lead in session.leads] == [lead.name for lead in LEADS]
         assert session.rate == 1000
+
+
+def test_an_ipv6_address_is_an_address():
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    with Emulator(amplifier(recording(30), "jellyfish"), "::1") as emulator:
+        rest = f"//[::1]:{emulator.port}"
+        (session,) = open_device("neuracle", rest, {"protocol": "jellyfish"}).sessions()
+    assert [lead.name for lead in session.leads] == [lead.name for lead in LEADS]

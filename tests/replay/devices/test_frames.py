@@ -21,12 +21,12 @@ def frame(body: bytes) -> bytes:
     return HEAD + (6 + len(body) + 2).to_bytes(4, "little") + body + TAIL
 
 
-def scan(stream: bytes, cuts: list[int]) -> tuple[list[tuple[bytes, bool]], int]:
+def scan(stream: bytes, cuts: list[int]) -> tuple[list[tuple[bytes, int]], int]:
     scanner = FrameScanner((KIND,))
     bounds = sorted({0, len(stream), *(cut % (len(stream) + 1) for cut in cuts)})
     found = []
     for begin, end in pairwise(bounds):
-        found += [(f.data, f.after_skip) for f in scanner.feed(stream[begin:end])]
+        found += [(f.data, f.skipped) for f in scanner.feed(stream[begin:end])]
     return found, scanner.resyncs
 
 
@@ -41,7 +41,7 @@ def test_any_split_finds_the_same_frames(parts, cuts):
     stream = b"".join(garbage + frame(body) for garbage, body in parts)
     found, resyncs = scan(stream, cuts)
     assert [data for data, _ in found] == [frame(body) for _, body in parts]
-    assert [skipped for _, skipped in found] == [bool(garbage) for garbage, _ in parts]
+    assert [skipped for _, skipped in found] == [len(garbage) for garbage, _ in parts]
     assert resyncs == sum(bool(garbage) for garbage, _ in parts)
 
 
@@ -62,7 +62,7 @@ def test_a_wrong_tail_costs_one_frame():
     broken = frame(b"0123456789")[:-2] + b"\0\0"
     found, resyncs = scan(frame(b"a") + broken + frame(b"b"), [])
     assert [data for data, _ in found] == [frame(b"a"), frame(b"b")]
-    assert (found[1][1], resyncs) == (True, 1)
+    assert (found[1][1], resyncs) == (len(broken), 1)
 
 
 def test_an_absurd_length_is_not_waited_for():

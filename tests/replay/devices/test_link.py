@@ -177,3 +177,8 @@ def test_bytes_without_a_rhythm_cost_no_more_than_sleeping_for_them(monkeypatch)
     assert len(late_s) == 1000
     assert late_s.max() <= Simulated.LATE_S + 1e-9
     assert awake < 0.03
+
+
+def test_an_address_of_the_sixth_version_is_written_so_that_it_can_be_read_again():
+    assert TcpDialer("::1", 8712).address == "[::1]:8712"
+    assert TcpDialer("amp.lab", 8712).address == "amp.lab:8712"

@@ -101,7 +101,7 @@ def test_triggers_of_frames_that_are_read_together_stand_where_they_were_sent():
     [
         (b"51", 51), (b"Trigger-In:51", 51), (b" 7 ", 7), (b"", 0), (b"\0\0", 0), (b"0", 0),
         (b"start", None), (b"5 1", None), (b"123456", None), (b"-5", None),
-        ("٥".encode(), None),
+        (b"65535", 65535), (b"65536", None), (b"In:99999", None), ("٥".encode(), None),
     ],
 )  # fmt: skip
 def test_trigger_texts(text, code):
@@ -114,3 +114,21 @@ def test_a_text_without_a_number_is_told_and_passed_over():
     assert chunk.triggers == ()
     assert "'start' is no number" in parser.notes()[0]
     assert parser.notes() == []
+
+
+def test_a_text_in_every_frame_is_one_note():
+    parser = HeegParser()
+    told = []
+    for _ in range(20):
+        parser.feed(frames(50, codes=dict.fromkeys(range(50), "NULL")))
+        told += parser.notes()
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize("lost", [1, 2, 7])
+def test_frames_that_are_broken_are_counted(lost):
+    values = np.zeros((2, 3), dtype=np.float32)
+    frame = encode_frame(values, 2000)
+    broken = (frame[:-2] + b"\0\0") * lost
+    chunks = HeegParser().feed(frame + broken + frame)
+    assert [(chunk.n, chunk.lost) for chunk in chunks] == [(2, 0), (2, 2 * lost)]

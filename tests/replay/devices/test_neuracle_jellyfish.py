@@ -193,7 +193,7 @@ def test_a_trigger_that_is_too_late_stands_on_the_next_sample_and_is_told():
     late = encode_data(1, 12, 1, {0: [np.array([9], np.float32)]})
     chunks = parser.feed(late + b"".join(sent[10:]))
     assert triggers_of(chunks) == [(40, 9)]
-    assert "trigger 9 came 28 ms too late" in parser.notes()[0]
+    assert "a trigger came 28 ms too late" in parser.notes()[0]
 
 
 def test_texts_and_channel_of_one_trigger_are_one_trigger():

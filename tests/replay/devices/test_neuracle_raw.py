@@ -98,8 +98,9 @@ def test_a_lost_byte_in_mid_stream_is_noticed_and_not_given():
     parser = RawParser(info(8))
     given = parser.feed(data[: 9 * 4 * 100])
     assert given[0].n == 100
+    assert parser.feed(data[9 * 4 * 100 + 1 :]) == []
     with pytest.raises(MisalignedError):
-        parser.feed(data[9 * 4 * 100 + 1 :])
+        parser.feed(b"")
 
 
 def test_flat_and_missing_leads_are_no_reason_to_refuse():
@@ -119,3 +120,28 @@ def test_a_held_trigger_is_one_over_any_split():
         assert joined(feed(RawParser(info(2)), data, cuts))[1] == [(30, 5), (60, 6)]
     each = joined(feed(RawParser(info(2), hold=False), data, [400]))[1]
     assert len(each) == 32
+
+
+@settings(max_examples=60)
+@given(st.lists(st.integers(0, 10**6)), st.integers(0, 119))
+def test_the_rows_before_a_wrong_word_are_given_for_any_split(cuts, wrong):
+    samples = eeg(120, 2)
+    data = bytearray(encode_rows(samples, ((3, 11), (50, 12))))
+    data[12 * wrong + 8 : 12 * wrong + 12] = b"\xff\xff\x7f\x41"
+    parser = RawParser(info(2))
+    chunks: list[Chunk] = []
+    with pytest.raises(MisalignedError, match=f"sample {wrong} must be 0 or"):
+        chunks.extend(fed(parser, bytes(data) + b"\0", [*cuts, len(data)]))  # at the next bytes
+    given = 0 if wrong < PROOF_ROWS else wrong
+    assert sum(chunk.n for chunk in chunks) == given
+    if given:
+        got, triggers = joined(chunks)
+        assert got.tobytes() == samples[:given].tobytes()
+        assert triggers == [(i, code) for i, code in ((3, 11), (50, 12)) if i < given]
+
+
+def test_a_new_connection_forgets_the_wrong_word():
+    parser, data = RawParser(info(2)), encode_rows(eeg(80, 2), ())
+    parser.feed(data + b"\xff" * 12)
+    parser.restart()
+    assert joined(parser.feed(data))[0].shape[0] == 80

@@ -67,3 +67,10 @@ def test_the_message_names_the_first_wrong_sample():
     words[2] = np.array([12.5], "<f4").view("<u4")[0]
     with pytest.raises(MisalignedError, match=r"sample 102 .* got 0x41480000 \(12.5 as a float\)"):
         TriggerWords().read(words, 100)
+
+
+def test_the_error_says_how_many_words_were_right_before():
+    words = as_words([0, 3, 0, 4, 70000], "uint")
+    with pytest.raises(MisalignedError, match="a uint code") as caught:
+        TriggerWords().read(words, 0)
+    assert caught.value.right == 4
