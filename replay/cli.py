@@ -2,8 +2,6 @@
 
 import importlib
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -13,14 +11,13 @@ import click
 from bci_stream.cli import (
     TRACK_NAMES,
     Commands,
+    Seconds,
     open_contest,
     open_wire,
     say,
     stop_on_signals,
     wire_options,
 )
-
-START_S = 90.0
 
 
 @click.group(cls=Commands)
@@ -49,7 +46,12 @@ def main() -> None:
 )
 @click.option("--team", default="", help="Lockstep: the one team that this replay is for.")
 @click.option(
-    "--wait", "wait_s", default=600.0, show_default=True, help="Seconds to wait for them."
+    "--wait",
+    "wait_s",
+    type=Seconds(min=0),
+    default=600.0,
+    show_default=True,
+    help="Seconds to wait for them.",
 )
 @click.option("--loop", is_flag=True, help="Begin again at the end.")
 @click.option("--foreground", is_flag=True, help="Stay in this terminal, with a progress line.")
@@ -67,7 +69,9 @@ def start(foreground: bool, **options: Any) -> None:
     if foreground:
         _serve(**options)
     else:
-        _spawn(options["name"])
+        from replay.spawn import spawn
+
+        spawn(options["name"], say)
 
 
 def _default_name(track: str | None, sources: tuple[str, ...]) -> str:
@@ -91,15 +95,13 @@ def _serve(
     lsl_session: str,
     **reading: str | None,
 ) -> None:
-    from replay.daemon import alive, read_state
     from replay.options import SourceOptions
     from replay.pace import parse_pace
     from replay.progress import progress_line
     from replay.serve import Service
+    from replay.spawn import check_free
 
-    running = read_state(name)
-    if running is not None and alive(running):
-        raise click.ClickException(_already(name, running.pid))
+    check_free(name)
     played = parse_pace(pace)
     if played.lockstep and start_on in ("consumer", "now"):
         raise click.UsageError(
@@ -126,46 +128,6 @@ def _serve(
     service.listen_to_signals()
     with progress_line(service):
         service.run()
-
-
-def _already(name: str, pid: int) -> str:
-    return f"replay {name!r} is running already (pid {pid}); `bci-replay stop {name}`, or choose --name"
-
-
-def _spawn(name: str) -> None:
-    """Start the same command again in the background, in a session of its own, and see it come up."""
-    from replay.daemon import alive, log_path, read_state
-
-    running = read_state(name)
-    if running is not None and alive(running):
-        raise click.ClickException(_already(name, running.pid))
-    arguments = [*sys.argv[1:], "--foreground", "--name", name]
-    with log_path(name).open("ab") as log:
-        child = subprocess.Popen(
-            [sys.executable, "-m", "replay", *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-    deadline = time.monotonic() + START_S
-    while time.monotonic() < deadline:
-        state = read_state(name)
-        if state is not None and state.pid == child.pid and state.state != "starting":
-            break
-        if child.poll() is not None:
-            break
-        time.sleep(0.05)
-    state = read_state(name)
-    if state is None or state.pid != child.pid or not (alive(state) or state.state == "finished"):
-        detail = state.detail if state and state.pid == child.pid else _last_line(log_path(name))
-        raise click.ClickException(f"replay {name!r} did not start: {detail}")
-    click.echo(f"replay {name!r} is {state.state} (pid {child.pid}); log: {log_path(name)}")
-
-
-def _last_line(path: Path) -> str:
-    lines = path.read_text(errors="replace").strip().splitlines()
-    return lines[-1].removeprefix("Error: ") if lines else "it said nothing"
 
 
 @main.command()
@@ -254,8 +216,8 @@ def inspect(source: str, track: str | None, plot: Path | None) -> None:
     if plot is not None:
         from replay.inspect_plot import plot_uri
 
-        plot_uri(source, options, plot)
-        click.echo(f"drawn: {plot}")
+        for drawn in plot_uri(source, options, plot):
+            click.echo(f"drawn: {drawn}")
 
 
 ELSEWHERE = {

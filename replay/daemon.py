@@ -32,7 +32,7 @@ class DaemonState:
 
 def folder() -> Path:
     path = home() / "replays"
-    path.mkdir(exist_ok=True)
+    path.mkdir(exist_ok=True, mode=0o700)  # what a device says may quote a label
     return path
 
 

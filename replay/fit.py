@@ -30,21 +30,12 @@ def fit(content: Content, options: SourceOptions) -> Content:
 
 def _with_leads(content: Content, options: SourceOptions, track: Track | None) -> Content:
     plan = plan_leads(content.name, content.leads, options, track)
-    doubled = {lead.name for lead in plan.leads if _count(plan.leads, lead.name) > 1}
-    if doubled:
-        raise SourceError(
-            f"{content.name} has two leads of one name: {', '.join(sorted(doubled))}; rename them"
-        )
     return dataclasses.replace(
         content,
         leads=plan.leads,
         signal=plan.applied_to(content.signal, len(content.leads)),
         notes=(*content.notes, *plan.notes),
     )
-
-
-def _count(leads: tuple[object, ...], name: str) -> int:
-    return sum(getattr(lead, "name", None) == name for lead in leads)
 
 
 def _resampled(content: Content, options: SourceOptions, track: Track | None) -> Content:

@@ -22,28 +22,40 @@ class LeadPlan:
     columns: tuple[int | None, ...]
     notes: tuple[str, ...] = ()
 
+    def picker(self, count: int) -> "ColumnPicker | None":
+        """What makes the columns that are sent of `count` given ones; None where they are the same."""
+        return None if self.columns == tuple(range(count)) else ColumnPicker(self.columns)
+
     def applied_to(self, signal: Signal, count: int) -> Signal:
-        return (
-            signal if self.columns == tuple(range(count)) else OrderedSignal(signal, self.columns)
-        )
+        pick = self.picker(count)
+        return signal if pick is None else OrderedSignal(signal, pick)
+
+
+class ColumnPicker:
+    """Some columns of samples, in another order; missing ones are flat."""
+
+    def __init__(self, columns: Sequence[int | None]) -> None:
+        self._columns = np.array([c or 0 for c in columns], dtype=np.intp)
+        self._flat = [k for k, c in enumerate(columns) if c is None]
+
+    def __call__(self, samples: FloatArray) -> FloatArray:
+        picked = samples.take(self._columns, axis=1)
+        picked[:, self._flat] = 0
+        return picked
 
 
 class OrderedSignal:
     """Some columns of another signal, in another order."""
 
-    def __init__(self, signal: Signal, columns: Sequence[int | None]) -> None:
-        self._signal = signal
-        self._columns = np.array([c or 0 for c in columns], dtype=np.intp)
-        self._flat = [k for k, c in enumerate(columns) if c is None]
+    def __init__(self, signal: Signal, pick: ColumnPicker) -> None:
+        self._signal, self._pick = signal, pick
 
     @property
     def n_samples(self) -> int:
         return self._signal.n_samples
 
     def read(self, start: int, stop: int) -> FloatArray:
-        samples = self._signal.read(start, stop).take(self._columns, axis=1)
-        samples[:, self._flat] = 0
-        return samples
+        return self._pick(self._signal.read(start, stop))
 
 
 def plan_leads(
@@ -52,8 +64,13 @@ def plan_leads(
     """Rename what is asked, then select what is asked, else fit to the track."""
     leads = _renamed(name, leads, options.rename)
     if options.select:
-        return _selected(name, leads, options.select)
-    return _fitted(name, leads, track, options.missing) if track else _all(leads)
+        plan = _selected(name, leads, options.select)
+    else:
+        plan = _fitted(name, leads, track, options.missing) if track else _all(leads)
+    names = [lead.name for lead in plan.leads]
+    if doubled := sorted({each for each in names if names.count(each) > 1}):
+        raise SourceError(f"{name} has two leads of one name: {', '.join(doubled)}; rename them")
+    return plan
 
 
 def _all(leads: tuple[Lead, ...], *notes: str) -> LeadPlan:
@@ -90,7 +107,9 @@ def _fitted(name: str, leads: tuple[Lead, ...], track: Track, missing: str) -> L
     lacking = [wanted for wanted, column in found.items() if column is None]
     if len(lacking) == len(found):
         return _all(
-            leads, f"none of {track.name}'s leads has its name here: all are sent as they are"
+            leads,
+            f"none of {track.name}'s leads has its name here: all are sent as they are. --rename OLD=NEW "
+            "names them; so does an amplifier's montage=",
         )
     if lacking and missing == "refuse":
         raise SourceError(f"{name} lacks {len(lacking)} of {track.name}'s leads: {_some(lacking)}")

@@ -1,7 +1,8 @@
 """Raw packets in, what may be shown out: masked by the track, TRIGGER laid beside the leads."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any
 
 from bci_stream.errors import BciError
@@ -16,6 +17,7 @@ class Shown:
     """A packet as a decoder may see it; truth that became known with it; a live device's stamp.
 
     trouble: labelled triggers of a live device that did not fit together, in words.
+    round: how often the program was played before.
     """
 
     session: int
@@ -23,6 +25,7 @@ class Shown:
     truth: tuple[dict[str, Any], ...]
     stamp: float | None
     trouble: tuple[str, ...] = ()
+    round: int = 0
 
 
 def shown_packets(program: Program) -> Iterator[Shown]:
@@ -30,6 +33,13 @@ def shown_packets(program: Program) -> Iterator[Shown]:
     for number, session in enumerate(program.sessions):
         last_session = number == len(program.sessions) - 1
         yield from _session_packets(program, number, session, last_session)
+
+
+def shown_again_and_again(program: Program) -> Iterator[Shown]:
+    """Round after round, for as long as anybody asks; so none says `finish`."""
+    for number in count():
+        for shown in shown_packets(program):
+            yield replace(shown, packet=replace(shown.packet, finish=False), round=number)
 
 
 def _session_packets(

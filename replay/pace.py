@@ -28,3 +28,12 @@ def parse_pace(text: str) -> Pace:
     if not 0.0 < speed < 1e6:
         raise SourceError(f"pace {text!r}: 'lockstep', 'realtime' or a factor like 2.0 is expected")
     return Pace(lockstep=False, speed=speed)
+
+
+def check_live_pace(uri: str, pace: Pace) -> None:
+    """A live device sets the pace itself: it can neither wait for a team nor run faster than time."""
+    if pace != Pace(lockstep=False):
+        raise SourceError(
+            f"--pace {pace}: {uri} is a live device, which can neither wait nor run faster or slower "
+            "than time; leave --pace away"
+        )

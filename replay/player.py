@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from bci_stream.clock import Clock
 from bci_stream.contest.contest import Contest
-from bci_stream.errors import BciError
+from bci_stream.errors import BciError, WireError
 from bci_stream.wire.ear import Ear
 from bci_stream.wire.messages import Offer, Status, Stopped
 from bci_stream.wire.transport import Transport
@@ -26,7 +26,7 @@ LINGER_S = 60.0
 
 
 class Player:
-    """Plays one program once. `paused` holds real-time packets back while it is set."""
+    """Plays one program, once or (endless) until it is stopped. `paused` holds real-time packets back."""
 
     def __init__(
         self,
@@ -40,6 +40,7 @@ class Player:
         start_on: StartOn,
         stop: threading.Event,
         team: str = "",
+        endless: bool = False,
         wait_s: float | None = None,
         say: Callable[[str], None] = lambda _: None,
     ) -> None:
@@ -49,14 +50,16 @@ class Player:
         self._pace = pace
         self._start_on = start_on
         self._for_teams = start_on in ("judge", "team")
+        self._endless = endless
         self._stop = stop
         self._wait_s = contest.limits.join_s if wait_s is None else wait_s
         self._say = say
+        self._announced: Status | None = None
         self.paused = threading.Event()
         run = secrets.token_hex(8)
         key = contest.keys.contest_key()
         self._stage = Stage(transport, contest.name, name, run, key, program, pace.speed)
-        self._telling = Telling(self._stage, program, say)
+        self._telling = Telling(self._stage, program, say, judged=self._for_teams)
         self._reception = self._open_reception(transport, run, key, team)
 
     @property
@@ -103,15 +106,24 @@ class Player:
                     self._linger()
             self.progress.state = "stopped" if self._stop.is_set() else "finished"
         except BciError as error:
-            self._stage.say(Stopped(str(error)))
+            self._stage.say(Stopped(self._public(error)))
             raise
         finally:
             self._reception.close()
             self._stage.close()
 
     def announce(self, state: str, detail: str) -> None:
-        """Something about the source that everyone should know."""
-        self._stage.say(Status(state, detail))
+        """Something about the source that everyone should know; said once, however often it is told."""
+        news = Status(state, detail)
+        if news != self._announced:
+            self._announced = news
+            self._stage.say(news)
+
+    def _public(self, error: BciError) -> str:
+        """Where labels are masked, a source's own words are not for everyone: they may quote a trigger."""
+        if self._program.track is None or isinstance(error, WireError):
+            return str(error)
+        return "its source failed; why is said in the replay's own terminal and status"
 
     def _performance(self) -> Lockstep | Realtime:
         parts = (self._stage, self._reception, self._telling, self._program, self._clock)
@@ -120,6 +132,7 @@ class Player:
         return Realtime(
             *parts,
             speed=self._pace.speed,
+            endless=self._endless,
             for_teams=self._for_teams,
             wait_s=self._wait_s,
             paused=self.paused,

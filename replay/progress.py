@@ -45,4 +45,5 @@ def describe(player: Player) -> str:
     at = player.progress
     share = f"{at.played / at.total:.0%} played" if at.total else f"{at.played} samples played"
     teams = f", teams: {', '.join(at.teams)}" if at.teams else ""
-    return f"{at.state} {at.subject}: {share}{teams}, last packet {at.late_s * 1000:.1f} ms late"
+    again = f", round {at.round + 1}" if at.round else ""
+    return f"{at.state} {at.subject}: {share}{again}{teams}, last packet {at.late_s * 1000:.1f} ms late"

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from bci_stream.clock import Clock
 from bci_stream.wire.messages import Status, Stopped
 from replay.ahead import ahead
-from replay.masked import shown_packets
+from replay.masked import shown_again_and_again, shown_packets
 from replay.program import Program
 from replay.reception import Reception
 from replay.stage import Stage
@@ -30,7 +30,10 @@ MOST_LEAD_S = 0.0001
 
 
 class Realtime:
-    """Plays a program to anybody, at `speed` times its own pace. `paused` holds packets back."""
+    """Plays a program to anybody, at `speed` times its own pace. `paused` holds packets back.
+
+    endless: begins again at the end, without a pause.
+    """
 
     def __init__(
         self,
@@ -41,6 +44,7 @@ class Realtime:
         clock: Clock,
         *,
         speed: float,
+        endless: bool,
         for_teams: bool,
         wait_s: float,
         paused: threading.Event,
@@ -53,6 +57,7 @@ class Realtime:
         self._program = program
         self._clock = clock
         self._rate = program.rate * speed
+        self._endless = endless
         self._for_teams = for_teams
         self._wait_s = wait_s
         self._paused = paused
@@ -75,12 +80,12 @@ class Realtime:
         sent = 0
         lead_s = 0.0
         self._telling.begin_session(0)
-        packets = shown_packets(self._program)
+        packets = (shown_again_and_again if self._endless else shown_packets)(self._program)
         if not self._program.live:
             packets = ahead(packets, self._stop)
         for shown in packets:
             origin += self._held_back()
-            self._telling.begin_session(shown.session)
+            self._telling.begin_session(shown.session, shown.round)
             sent += shown.packet.n
             deadline = shown.stamp if shown.stamp is not None else origin + sent / self._rate
             self._telling.tell_truth(shown)

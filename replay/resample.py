@@ -58,10 +58,14 @@ class ResampledSignal:
         _, response = dsp.freqz(self._taps, worN=[frequency_hz], fs=rate * self._up)
         return -float(np.angle(response[0])) / (2 * np.pi * frequency_hz)
 
-    def read(self, start: int, stop: int) -> FloatArray:
-        oldest = (start * self._down - len(self._taps)) // self._up
+    def oldest_for(self, sample: int) -> int:
+        """The first sample of the other signal that this one's depends on, or one before it."""
+        oldest = (sample * self._down - len(self._taps)) // self._up
         # upfirdn counts its outputs from an input sample where both rates meet: a multiple of down.
-        first = oldest // self._down * self._down
+        return oldest // self._down * self._down
+
+    def read(self, start: int, stop: int) -> FloatArray:
+        first = self.oldest_for(start)
         held = self._held(first, (stop - 1) * self._down // self._up + 1)
         outputs = dsp.upfirdn(self._taps, held, self._up, self._down, axis=0)
         skipped = start - first // self._down * self._up

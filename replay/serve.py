@@ -1,23 +1,24 @@
 """Plays sources in this process until they end or are stopped, and keeps the daemon's state file true."""
 
+import contextlib
 import gc
 import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 
 from bci_stream.clock import RealClock
 from bci_stream.contest.contest import Contest
-from bci_stream.errors import BciError
+from bci_stream.errors import BciError, SourceError
 from bci_stream.wire.transport import Transport
-from replay.daemon import DaemonState, born, write_state
-from replay.devices.live import LiveSource
+from replay.daemon import OVER, DaemonState, born, write_state
+from replay.devices.fitted_device import FittedDevice
 from replay.devices.status import DeviceStatus
 from replay.joined import join_sources
 from replay.options import SourceOptions
-from replay.pace import Pace
+from replay.pace import Pace, check_live_pace
 from replay.player import Player
 from replay.program import Program, make_program
 from replay.reception import StartOn
@@ -60,6 +61,7 @@ class Service:
         self._loop = loop
         self._stop = stop
         self._say = say
+        self._device: FittedDevice | None = None
         self.player: Player | None = None
         pid = os.getpid()
         self.state = DaemonState(
@@ -75,41 +77,52 @@ class Service:
             source = join_sources(
                 [open_source(uri, self._options, self._transport) for uri in self._uris]
             )
-            try:
+            with contextlib.closing(source), self._state_kept():
                 self._play(source)
-            finally:
-                source.close()
         except BciError as error:
             self._write("failed", str(error))
             raise
         self._write("stopped" if self._stop.is_set() else "finished")
 
     def _play(self, source: Source) -> None:
+        if isinstance(source, FittedDevice):
+            self._watch(source)
         track = self._track or source.track
-        program = make_program(source, track, self._contest.rules(track or ""))
+        try:
+            program = make_program(source, track, self._contest.rules(track or ""))
+        except SourceError:
+            if self._device is not None and self._stop.is_set():
+                return  # a search that was interrupted is a stop, and no error
+            raise
         for session in program.sessions:
             for note in getattr(session, "notes", ()):
                 self._say(f"{session.subject}: {note}")
         self.state.track, self.state.rate = program.track_name, program.rate
-        if source.live and isinstance(source, LiveSource):
-            source.listen(self._take_status)
-        if source.live:
-            threading.Thread(target=self._close_on_stop, args=(source,), daemon=True).start()
         while not self._stop.is_set():
             self._play_once(program)
             if not self._loop:
                 break
 
-    def _take_status(self, status: DeviceStatus) -> None:
-        """What a device tells goes into the state file, to the terminal and to everyone on the wire."""
-        self.state.device = status.as_dict()
-        self._say(str(status))
-        if self.player is not None:
-            self.player.announce(status.state, status.detail or str(status))
+    def _watch(self, device: FittedDevice) -> None:
+        """Before it is looked for, since that can take long: its word is heard, and a stop is heeded."""
+        check_live_pace(device.uri, self._pace)
+        self._device = device
+        self._say(str(device.status))
+        device.listen(self._take_status)
+        threading.Thread(target=self._close_on_stop, args=(device,), daemon=True).start()
 
-    def _close_on_stop(self, source: Source) -> None:
+    def _take_status(self, status: DeviceStatus) -> None:
+        """All that a device tells goes to the terminal; its numbers alone go to everyone on the wire."""
+        self._say(str(status))
+        self._announce(status)
+
+    def _announce(self, status: DeviceStatus) -> None:
+        if self.player is not None:
+            self.player.announce(status.state, status.public)
+
+    def _close_on_stop(self, device: FittedDevice) -> None:
         self._stop.wait()
-        source.close()
+        device.close()
 
     def _play_once(self, program: Program) -> None:
         player = Player(
@@ -122,30 +135,42 @@ class Service:
             start_on=self._start_on,
             stop=self._stop,
             team=self._team,
+            # To anybody one run without an end: streams that come and go would lose what lies between. Teams
+            # and a judge begin anew, each time with a log of its own.
+            endless=self._loop and self._start_on in ("consumer", "now") and not program.live,
             wait_s=self._wait_s,
             say=self._say,
         )
         self.player = player
+        if self._device is not None:
+            self._announce(self._device.status)
         # What was loaded stays: the collector need not look through it again and again while packets are due.
         gc.collect()
         gc.freeze()
+        player.play()
+
+    @contextlib.contextmanager
+    def _state_kept(self) -> Iterator[None]:
         over = threading.Event()
-        writer = threading.Thread(target=self._keep_state, args=(player, over), daemon=True)
+        writer = threading.Thread(target=self._keep_state, args=(over,), daemon=True)
         writer.start()
         try:
-            player.play()
+            yield
         finally:
             over.set()
             writer.join()
 
-    def _keep_state(self, player: Player, over: threading.Event) -> None:
+    def _keep_state(self, over: threading.Event) -> None:
         while not over.wait(STATE_EVERY_S):
-            self.state.progress = asdict(player.progress)
-            self._write(player.progress.state)
+            state = self.player.progress.state if self.player is not None else "starting"
+            if state not in OVER:  # that is said by `run`, when all is closed
+                self._write(state)
 
     def _write(self, state: str, detail: str = "") -> None:
         if self.player is not None:
             self.state.progress = asdict(self.player.progress)
+        if self._device is not None:
+            self.state.device = self._device.status.as_dict()
         self.state.state, self.state.detail = state, detail
         write_state(self.state)
 

@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from replay.daemon import DaemonState
+from replay.daemon import OVER, DaemonState
 
 TITLES = ("replay", "state", "track", "pace", "played", "consumers", "late (worst)", "source")
 
@@ -26,14 +26,19 @@ def render_states(states: list[DaemonState], *, as_json: bool) -> str:
     with console.capture() as capture:
         console.print(table)
     details = [f"{state.name}: {state.detail}" for state in states if state.detail]
-    details += [f"{state.name}: {_device(state.device)}" for state in states if state.device]
+    details += [f"{state.name}: {_device(state)}" for state in states if state.device]
     return "\n".join([capture.get().rstrip(), *details])
 
 
-def _device(device: dict[str, Any]) -> str:
+def _device(state: DaemonState) -> str:
+    device = state.device
+    words = f"{device['device']} {'was' if state.state in OVER else 'is'} {device['state']}"
+    words += f" ({device['detail']})" if device["detail"] else ""
+    if not device["samples"]:
+        return words
     about = "" if device["lost_exact"] else "about "
     return (
-        f"{device['device']} is {device['state']} {device['detail']}: {device['samples']} samples, "
+        f"{words}: {device['samples']} samples, "
         f"{about}{device['samples_lost']} lost in {device['gaps']} gaps, {device['reconnects']} reconnects, "
         f"offset {device['offset_s']:.3f} s, drift {device['drift_ppm']:+.1f} ppm"
     )
@@ -59,7 +64,10 @@ def _played(at: dict[str, Any], rate: float) -> str:
     if not rate:
         return "-"
     so_far = _minutes(played / rate)
-    return f"{played / total:.0%} ({so_far} of {_minutes(total / rate)})" if total else so_far
+    again = f", round {at['round'] + 1}" if at.get("round") else ""
+    return (
+        f"{played / total:.0%} ({so_far} of {_minutes(total / rate)}{again})" if total else so_far
+    )
 
 
 def _minutes(seconds: float) -> str:

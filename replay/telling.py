@@ -16,6 +16,7 @@ class Progress:
     """Where a replay stands; read by status displays, written by the player alone.
 
     heard: whether anybody at all has opened its signal; LSL does not tell who, or how many.
+    round: how often all of it was played before; played counts within it.
     """
 
     state: str = "waiting"
@@ -27,20 +28,27 @@ class Progress:
     teams: tuple[str, ...] = ()
     heard: bool = False
     subject: str = ""
+    round: int = 0
 
 
 class Telling:
-    """Sessions, truth and packets, in the order in which they are told. team: whose lockstep run it is."""
+    """Sessions, truth and packets, in the order in which they are told. team: whose lockstep run it is.
 
-    def __init__(self, stage: Stage, program: Program, say: Callable[[str], None]) -> None:
+    judged: a judge may have to be told again; else what was sent is not remembered, and may go on for days.
+    """
+
+    def __init__(
+        self, stage: Stage, program: Program, say: Callable[[str], None], judged: bool = True
+    ) -> None:
         self._stage = stage
         self._program = program
         self._say = say
         self._events: list[Sent | Said] = []
+        self._judged = judged
         self._told_to_judge = 0
         self.team = ""
         self._truth: list[tuple[int, int, dict[str, Any]]] = []
-        self._session = -1
+        self._session = (0, -1)
         self.session_said: Session | None = None
         self.progress = Progress(total=program.n_samples)
 
@@ -67,12 +75,14 @@ class Telling:
         track = self._program.track
         return (track.choose_leads if track else None) or len(self._program.leads)
 
-    def begin_session(self, number: int) -> None:
+    def begin_session(self, number: int, round_number: int = 0) -> None:
         """Say which subject it is, unless that has been said."""
-        if number == self._session:
+        if (round_number, number) == self._session:
             return
         session = self._program.sessions[number]
-        self._session = number
+        self._session = (round_number, number)
+        if round_number != self.progress.round:
+            self.progress.round, self.progress.played = round_number, 0
         self.progress.subject = session.subject
         names = [lead.name for lead in session.leads]
         samples = self._program.packet_samples
@@ -106,7 +116,8 @@ class Telling:
         Returns when its samples left.
         """
         left_at = self._stage.show(note if noted else None, packet, stamp)
-        self._events.append(Sent(note, stamp, left_at))
+        if self._judged:
+            self._events.append(Sent(note, stamp, left_at))
         self.progress.packets += 1
         self.progress.played += packet.n
         return left_at

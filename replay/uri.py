@@ -34,16 +34,27 @@ def _synthetic(
 def _device(
     uri: str, rest: str, params: Params, options: SourceOptions, transport: Transport | None
 ) -> Source:
-    _refuse_asked(uri, options, "a device is played as it is, with parameters of its own")
+    because = "a device is played as it is, with parameters of its own"
+    _refuse_asked(uri, options, because, possible=LEAD_OPTIONS)
     from replay.devices import open_device
+    from replay.devices.fitted_device import FittedDevice
 
-    return open_device(uri.partition(":")[0].lower(), rest, params, transport)
+    about_leads = {name: params.pop(name) for name in LEAD_OPTIONS if name in params}
+    device = open_device(uri.partition(":")[0].lower(), rest, params, transport)
+    return FittedDevice(device, options.with_params(about_leads))
 
 
-def _refuse_asked(uri: str, options: SourceOptions, because: str) -> None:
+LEAD_OPTIONS = ("rename", "select", "missing")
+"""What can be asked of a device too, beside its own parameters."""
+
+
+def _refuse_asked(
+    uri: str, options: SourceOptions, because: str, possible: tuple[str, ...] = ()
+) -> None:
     """Options are about files; what can't be done must not be passed over in silence."""
-    if options.asked:
-        names = ", ".join("leads (select)" if name == "select" else name for name in options.asked)
+    asked = [name for name in options.asked if name not in possible]
+    if asked:
+        names = ", ".join("leads (select)" if name == "select" else name for name in asked)
         raise SourceError(f"{uri}: {names} can't be asked for: {because}")
 
 
@@ -60,6 +71,10 @@ def _files(
 ) -> Source:
     from replay.file_source import open_files
 
+    if not rest.strip():  # to Path, that would be the current folder
+        raise SourceError(
+            f"{uri!r} names no source: give a file, a folder or a URI; the current folder is `.`"
+        )
     return open_files(uri, Path(rest), options.with_params(params))
 
 
@@ -81,7 +96,7 @@ def open_source(
     transport: what this process speaks LSL with, where it does; an `lsl:` source listens on the same one.
     """
     options = options or SourceOptions()
-    if Path(uri).exists():  # whatever signs a file's name may hold, it is that file
+    if _exists(uri):  # whatever signs a file's name may hold, it is that file
         return _files(uri, uri, {}, options, transport)
     address, _, query = uri.partition("?")
     scheme, colon, rest = address.partition(":")
@@ -93,6 +108,13 @@ def open_source(
             f"the schemes {', '.join(SCHEMES)}"
         )
     return SCHEMES[scheme.lower()](uri, rest, _params(uri, query), options, transport)
+
+
+def _exists(uri: str) -> bool:
+    try:
+        return Path(uri).exists()
+    except OSError:  # a URI with many parameters is longer than any file's name
+        return False
 
 
 def _params(uri: str, query: str) -> Params:

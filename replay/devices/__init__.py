@@ -8,24 +8,24 @@ from bci_stream.errors import SourceError
 if TYPE_CHECKING:  # a command line's --help passes through here, and needs no numpy
     from bci_stream.clock import Clock
     from bci_stream.wire.transport import Transport
-    from replay.source import Source
+    from replay.devices.live import LiveSource
 
 Params = dict[str, str]
 
 
-def _neuracle(rest: str, params: Params, transport: "Transport | None") -> "Source":
+def _neuracle(rest: str, params: Params, transport: "Transport | None") -> "LiveSource":
     from replay.devices.open_neuracle import open_neuracle
 
     return open_neuracle(rest, params, _clock(transport))
 
 
-def _brainflow(rest: str, params: Params, transport: "Transport | None") -> "Source":
+def _brainflow(rest: str, params: Params, transport: "Transport | None") -> "LiveSource":
     from replay.devices.open_brainflow import open_brainflow
 
     return open_brainflow(rest, params, _clock(transport))
 
 
-def _lsl(rest: str, params: Params, transport: "Transport | None") -> "Source":
+def _lsl(rest: str, params: Params, transport: "Transport | None") -> "LiveSource":
     from replay.devices.open_lsl import open_lsl
 
     return open_lsl(rest, params, transport)
@@ -38,7 +38,7 @@ def _clock(transport: "Transport | None") -> "Clock":
     return RealClock(transport.now) if transport is not None else RealClock()
 
 
-SCHEMES: dict[str, "Callable[[str, Params, Transport | None], Source]"] = {
+SCHEMES: dict[str, "Callable[[str, Params, Transport | None], LiveSource]"] = {
     "neuracle": _neuracle,
     "brainflow": _brainflow,
     "lsl": _lsl,
@@ -47,7 +47,7 @@ SCHEMES: dict[str, "Callable[[str, Params, Transport | None], Source]"] = {
 
 def open_device(
     scheme: str, rest: str, params: Params, transport: "Transport | None" = None
-) -> "Source":
+) -> "LiveSource":
     """The device that `scheme:rest?params` names; it is contacted when its session is asked for.
 
     transport: the process's own LSL, where it has one already: `lsl:` reads through it, and stamps

@@ -4,6 +4,7 @@ import sys
 
 import click
 
+from bci_stream.cli import Seconds
 from replay.devices.faults import FAULTS
 
 PROTOCOL_NAMES = ("raw", "raw-uint", "heeg", "jellyfish", "jellyfish-modules")
@@ -38,7 +39,14 @@ def _fault_help() -> str:
     show_default=True,
     help="Seconds of quiet before the recording begins; `ask`: until you press Enter.",
 )
-@click.option("--tail", "tail_s", default=5.0, show_default=True, help="Seconds of quiet after it.")
+@click.option(
+    "--tail",
+    "tail_s",
+    type=Seconds(min=0),
+    default=5.0,
+    show_default=True,
+    help="Seconds of quiet after it.",
+)
 @click.option("--fault", "faults", multiple=True, metavar="FAULT", help=_fault_help())
 def emulate_command(
     source: str,

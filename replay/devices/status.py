@@ -1,5 +1,6 @@
 """A device's status: what the operator is told while a device is on the wire."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -7,6 +8,8 @@ from typing import Literal
 import numpy as np
 
 from bci_stream.packet import FloatArray
+from replay.devices.fitted_clock import LARGEST_SLOPE, FittedClock
+from replay.devices.rate_watch import RateWatch
 from replay.devices.sample_clock import SampleClock
 from replay.devices.timeline import Placed
 
@@ -38,14 +41,28 @@ class DeviceStatus:
     drift_ppm: float = 0.0
 
     def as_dict(self) -> dict[str, object]:
-        """For a message on the control stream."""
+        """For the state file, which is the operator's own."""
         return {name: getattr(self, name) for name in self.__slots__}
 
-    def __str__(self) -> str:
+    @property
+    def losses(self) -> str:
         about = "" if self.lost_exact else "about "
+        return f"{about}{self.samples_lost} lost in {self.gaps} gaps, {self.reconnects} reconnects"
+
+    @property
+    def public(self) -> str:
+        """What everyone may know. A detail is not for everyone: it may quote a trigger.
+
+        Nothing in it grows by itself, or else it would show when a detail was told.
+        """
+        words = self.losses + (f", {self.resyncs} resyncs" if self.resyncs else "")
+        return words + (", samples that are not finite" if self.not_finite else "")
+
+    def __str__(self) -> str:
         words = f"{self.device}: {self.state}" + (f" ({self.detail})" if self.detail else "")
-        words += f", {self.samples} samples, {about}{self.samples_lost} lost in {self.gaps} gaps"
-        words += f", {self.reconnects} reconnects, drift {self.drift_ppm:+.1f} ppm"
+        if not self.samples:
+            return words
+        words += f", {self.samples} samples, {self.losses}, drift {self.drift_ppm:+.1f} ppm"
         return words + (f", {self.not_finite} samples not finite" if self.not_finite else "")
 
 
@@ -56,14 +73,18 @@ class StatusKeeper:
     """Keeps one device's status, and calls the listeners when there is something to tell.
 
     They are called on the thread that reads the device, and a status is a value: keep it freely.
+    now: by which samples are counted a second.
     """
 
-    def __init__(self, device: str) -> None:
+    def __init__(self, device: str, now: Callable[[], float] = time.monotonic) -> None:
         self._status = DeviceStatus(device)
         self._samples = 0
         self._clock: SampleClock | None = None
         self._listeners: list[Listener] = []
         self._unit_checked = False
+        self._time = now
+        self._rate = RateWatch()
+        self._rate_doubted = False
 
     @property
     def now(self) -> DeviceStatus:
@@ -88,6 +109,7 @@ class StatusKeeper:
         status = self._status
         if state == status.state and (not detail or detail == status.detail):
             return
+        self._rate.restart()
         again = status.reconnects + (state == "reconnecting" != status.state)
         self._update(state=state, detail=detail, reconnects=again)
 
@@ -108,14 +130,18 @@ class StatusKeeper:
             self._tell_gap(placed)
 
     def look_at(self, placed: Placed) -> None:
-        """Tell of the first NaN, and of a unit that can't be right."""
+        """Tell of the first NaN, and of a unit or a rate that can't be right."""
         if bad := count_not_finite(placed.samples):
             self._count_not_finite(bad, placed.start)
-        elif not self._unit_checked and self._samples >= UNIT_AFTER_SAMPLES:
+        if not self._unit_checked and self._samples >= UNIT_AFTER_SAMPLES:
             self._check_unit(placed.samples)
+        if not self._rate_doubted and isinstance(self._clock, FittedClock):
+            self._rate.took(len(placed.samples), self._time())
+            self._check_rate(self._clock)
 
     def _tell_gap(self, placed: Placed) -> None:
         status = self._status
+        self._rate.restart()
         about = "" if placed.exact else "about "
         self._update(
             samples_lost=status.samples_lost + placed.lost,
@@ -132,7 +158,7 @@ class StatusKeeper:
 
     def _check_unit(self, samples: FloatArray) -> None:
         sizes = np.median(np.abs(samples), axis=0)
-        alive = sizes[sizes > 0]
+        alive = sizes[np.isfinite(sizes) & (sizes > 0)]
         if not len(alive):
             return
         self._unit_checked = True
@@ -141,6 +167,18 @@ class StatusKeeper:
             self.note(
                 f"the median size of the signal is {typical:g}, in microvolts {USUAL_UV[0]:g} to "
                 f"{USUAL_UV[1]:g} are usual: check the recorder's unit, and the electrodes"
+            )
+
+    def _check_rate(self, clock: FittedClock) -> None:
+        """A clock that can follow no further, while all seconds agree that samples come too fast or slow."""
+        if abs(clock.drift_ppm) < 0.99e6 * LARGEST_SLOPE:
+            return
+        come = self._rate.other_than(clock.rate)
+        if come is not None:
+            self._rate_doubted = True
+            self.note(
+                f"about {come:.0f} samples a second come, rate= says {clock.rate:g}: check rate= and "
+                "channels=, and the recorder's own rate"
             )
 
     def _update(self, **changes: object) -> None:

@@ -6,6 +6,7 @@ Four real processes (the emulator is in this one) over LSL on this machine, in r
 import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -210,6 +211,11 @@ def test_judge_and_decoder_live_through_a_reconnect_and_the_log_shows_the_gap(tm
     assert scored(events)[-1] == (labels(session)[-1] == 1)
     assert (events[-1]["kind"], events[-1]["reason"]) == ("end", "stopped")
     assert '"amp"' in status
+    # Of the device everyone is told numbers only; the gaps are among them.
+    told = [event["detail"] for event in events if event["kind"] == "status"]
+    assert f"{gaps[0]} lost in 1 gaps, 1 reconnects" in told
+    assert f"{sum(gaps)} lost in 2 gaps, 2 reconnects" in told
+    assert all(re.fullmatch(r"\d+ lost in \d gaps, \d reconnects", words) for words in told)
 
 
 def scored(events: list[dict]) -> list[bool]:

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from virtual_amplifier import Run, placed_triggers, recording
 
+from replay.devices.chunk import Chunk
 from replay.devices.fitted_clock import FittedClock
 from replay.devices.status import DeviceStatus, StatusKeeper, count_not_finite
-from replay.devices.timeline import Placed
+from replay.devices.timeline import Placed, Timeline
 
 
 def kept() -> tuple[StatusKeeper, list[DeviceStatus]]:
@@ -75,6 +76,96 @@ def test_a_unit_is_doubted_once_where_sizes_are_not_microvolts(size, doubted):
     for _ in range(60):
         took(keeper, np.full((40, 3), size))
     assert len(told) == doubted
+
+
+def test_a_unit_is_doubted_even_where_a_lead_is_always_nan():
+    keeper, told = kept()
+    samples = np.full((40, 3), 20_000.0)
+    samples[:, 1] = np.nan
+    for _ in range(20):
+        took(keeper, samples)
+    assert [status.detail.split(":")[0] for status in told] == [
+        "samples that are NaN or infinite, the first at about 0",
+        "the median size of the signal is 20000, in microvolts 0.001 to 1000 are usual",
+    ]
+
+
+class Arriving:
+    """Chunks of 40 samples, placed, stamped and counted as they arrive; the time is ours."""
+
+    def __init__(self, rate: float) -> None:
+        self.now = 1000.0
+        self.keeper = StatusKeeper("neuracle://amp:8712", lambda: self.now)
+        self.told: list[DeviceStatus] = []
+        self.keeper.listen(self.told.append)
+        self.timeline = Timeline(rate, FittedClock(rate))
+
+    def chunk(self, after_s: float, lost: int | None = 0) -> None:
+        self.now += after_s
+        chunk = Chunk(np.full((40, 2), 15.0, np.float32), (), lost)
+        placed = self.timeline.place(chunk, self.now)
+        self.keeper.took(placed, self.timeline.clock)
+        self.keeper.look_at(placed)
+
+    def seconds(self, n: float, a_second: float = 1000.0) -> None:
+        for _ in range(round(n * a_second / 40)):
+            self.chunk(40 / a_second)
+
+    def doubts(self) -> list[str]:
+        return [status.detail for status in self.told if "samples a second come" in status.detail]
+
+
+@pytest.mark.parametrize(("said", "come"), [(500, 1000), (2000, 1000), (1000, 500), (500, 512)])
+def test_a_rate_that_is_not_the_devices_is_told_once_within_some_ten_seconds(said, come):
+    device = Arriving(said)
+    device.seconds(4, come)
+    assert device.doubts() == []
+    device.seconds(7, come)
+    (doubt,) = device.doubts()
+    assert doubt.startswith(f"about {come} samples a second come, rate= says {said}: check rate=")
+    device.seconds(30, come)
+    assert len(device.doubts()) == 1
+
+
+def test_a_rate_is_not_doubted_where_a_device_stalls_loses_or_sends_late():
+    device = Arriving(1000)
+    device.seconds(8)
+    for _ in range(4):  # it catches up
+        device.chunk(2.0)
+        for _ in range(49):
+            device.chunk(0.0)
+        device.seconds(3)
+    for _ in range(4):  # it drops what it could not send, and says nothing: the clock is far off
+        device.chunk(1.5)
+        device.seconds(4)
+    for lost in (400, None) * 4:  # it says so
+        device.chunk(0.44, lost)
+        device.seconds(2.5)
+    for _ in range(25):  # a second and a half at once
+        device.chunk(0.0)
+    device.seconds(20)
+    assert device.doubts() == []
+
+
+def test_a_rate_is_not_doubted_where_the_network_is_slow_for_some_seconds():
+    device = Arriving(1000)
+    device.seconds(60)
+    device.seconds(9, a_second=900)
+    device.seconds(3, a_second=1300)
+    device.seconds(20)
+    assert device.doubts() == []
+
+
+def test_what_everyone_may_know_has_numbers_and_no_words_of_the_device():
+    keeper, _ = kept()
+    keeper.note("the trigger text 'left_hand' is no number")
+    took(keeper, np.full((40, 2), np.nan), start=30, lost=30, exact=False)
+    keeper.resyncs(2)
+    known = keeper.now.public
+    assert known == "about 30 lost in 1 gaps, 0 reconnects, 2 resyncs, samples that are not finite"
+    took(keeper, np.full((40, 2), np.nan), start=70)
+    keeper.note("trigger 11 came too late")
+    assert keeper.now.public == known
 
 
 def test_a_status_can_be_sent_and_read():

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 from replay.daemon import DaemonState, born, is_suspended, read_state, write_state
+from replay.devices.status import DeviceStatus
 from replay.status import render_states
 
 PROGRESS = {"played": 9000, "total": 15000, "late_s": -0.00002, "worst_late_s": 3.5741, "teams": ()}
@@ -36,6 +37,27 @@ def test_a_live_device_has_no_end_and_a_starting_one_no_place_yet():
     live = {"played": 100 * 1000, "total": None}
     assert " 1:40 " in render_states([playing(1, rate=1000.0, progress=live)], as_json=False)
     assert " - " in render_states([playing(1)], as_json=False)
+
+
+def test_a_device_that_is_looked_for_is_shown_with_what_keeps_it_and_no_numbers():
+    status = DeviceStatus("lsl:amp", detail="can't connect: Connection refused")
+    shown = render_states([playing(1, device=status.as_dict())], as_json=False)
+    assert shown.endswith("one: lsl:amp is connecting (can't connect: Connection refused)")
+
+
+def test_a_device_of_a_replay_that_is_over_was_something():
+    over = DaemonState("one", 1, "", [], "", "realtime", "c", state="stopped")
+    over.device = DeviceStatus("lsl:amp", "connected").as_dict()
+    assert render_states([over], as_json=False).endswith("one: lsl:amp was connected")
+
+
+def test_a_running_device_is_shown_with_all_its_numbers():
+    status = DeviceStatus("lsl:amp", "connected", "", 400, 30, False, 1, 2, 0, 0, 12.5, -3.0)
+    shown = render_states([playing(1, device=status.as_dict())], as_json=False)
+    assert shown.endswith(
+        "one: lsl:amp is connected: 400 samples, about 30 lost in 1 gaps, 2 reconnects, "
+        "offset 12.500 s, drift -3.0 ppm"
+    )
 
 
 def test_a_suspended_process_is_told_from_a_playing_one():

@@ -1,0 +1,71 @@
+"""--loop to anybody: one run without an end, seamless from round to round."""
+
+import threading
+from contextlib import suppress
+
+import numpy as np
+
+from bci_stream.clock import ManualClock
+from bci_stream.contest.contest import Contest
+from bci_stream.errors import LostError
+from bci_stream.wire.memory import MemoryTransport
+from bci_stream.wire.messages import PacketNote, Session, read_control
+from replay.pace import Pace
+from replay.player import Player
+from replay.program import make_program
+from replay.uri import open_source
+
+RATE, N = 250, 333
+
+
+class Ending(ManualClock):
+    """Ends what waits on it after some seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self._end = self.now() + seconds
+
+    def wait_until(self, deadline: float, stop: threading.Event | None = None) -> bool:
+        if deadline > self._end and stop is not None:
+            stop.set()
+        return super().wait_until(deadline, stop)
+
+
+def test_rounds_follow_each_other_on_the_same_streams_without_a_pause(tmp_path):
+    data = np.vstack([np.arange(N, dtype=np.float64), np.zeros(N)])
+    events = np.array([[0, 0, 7], [100, 0, 8]])
+    np.savez(tmp_path / "x.npz", data=data, rate=RATE, leads=np.array(["C3", "C4"]), events=events)
+    clock = Ending(5.0)  # three rounds of 1.332 s, and most of a fourth
+    transport = MemoryTransport(clock.now)
+    player = Player(
+        transport,
+        clock,
+        Contest("c", tmp_path),
+        make_program(open_source(str(tmp_path / "x.npz")), None),
+        name="r",
+        pace=Pace(lockstep=False),
+        start_on="now",
+        stop=threading.Event(),
+        endless=True,
+    )
+    streams = {found.name: found for found in transport.visible("")}
+    signal = transport.sample_inlet(streams["c-r-signal"], 1)
+    markers = transport.text_inlet(streams["c-r-markers"], 1)
+    control = transport.text_inlet(streams["c-r-control"], 1)
+    player.play()
+    samples, stamps = signal.pull(5000, 0)
+    assert 3 * N < len(samples) < 4 * N
+    assert (samples[:, 0] == np.arange(len(samples)) % N).all()
+    np.testing.assert_allclose(np.diff(stamps), 1 / RATE, atol=1e-9)
+    assert [code for code, _ in markers.pull(0)] == ["7", "8"] * 4
+    said = []
+    with suppress(LostError):
+        while texts := control.pull(0):
+            said += [read_control(text) for text, _ in texts]
+    assert sum(isinstance(message, Session) for message in said) == 4
+    notes = [message for message in said if isinstance(message, PacketNote)]
+    assert [note.i for note in notes] == list(range(len(notes)))
+    assert not any(note.finish for note in notes)
+    assert player.progress.round == 3
+    assert player.progress.played == len(samples) - 3 * N
+    assert player._telling.behind == 0

@@ -1,0 +1,25 @@
+"""A replay in the background: what its device says while it is looked for, and Ctrl-C meanwhile."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from replay.daemon import read_state
+
+
+@pytest.mark.lsl
+@pytest.mark.timeout(120)
+def test_a_search_in_the_background_is_told_and_ended_by_ctrl_c() -> None:
+    command = [sys.executable, "-m", "replay", "start", "lsl:nope?wait_s=60", "--name", "one"]
+    asked = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert asked.stderr is not None
+    assert asked.stderr.readline() == "one: connecting\n"
+    state = read_state("one")
+    assert state is not None
+    assert state.pid != asked.pid
+    asked.send_signal(signal.SIGINT)
+    said, _ = asked.communicate(timeout=30)
+    assert (asked.returncode, said) == (0, "replay 'one' has stopped\n")
+    assert read_state("one").state == "stopped"
