@@ -1,12 +1,7 @@
 """The event map turns what a file calls its events into a track's trigger codes.
 
-A name that is a number, or a word and a number (`Stimulus/S  2`, `Trigger-In:51`), is that code by
-itself. Any other name needs a rule; rules are written with commas between them:
-
-    T1=11                        each T1 becomes a trigger 11
-    T1=11+12@2+13@3+241@4        ... and 12, 13, 241 two, three and four seconds after it
-    T0=0                         T0 is left out;  *=0 leaves out whatever has no rule of its own
-    START=242,END=243            the first and the last sample of each file
+A name that is a number, or a trigger's usual name and a number (`Stimulus/S  2`, `Trigger-In:51`), is
+that code by itself. Any other name needs a rule (`replay.event_rules`).
 """
 
 import re
@@ -14,21 +9,19 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bci_stream.errors import SourceError
 from bci_stream.packet import Triggers
+from replay.event_rules import Codes, matcher, plain, read_rules, written
 from replay.events import MAX_CODE, Mark
 
 START, END, OTHERS = "START", "END", "*"
+# What recorders call a trigger. Anything else with a number in it (a button that was pressed,
+# `Response/R  1`; a remark, `Comment/see 8`; `Block 3`) is no stimulus, and must not look like one.
 _CODE_IN_NAME = re.compile(
-    # A button that was pressed (`Response/R  1`) is no stimulus, and must not look like one.
-    r"(?!Response)(?:[A-Za-z _-]+[:/#])?\s*(?:[A-Za-z]*\s+|S)?0*(\d{1,5})(?:\.0+)?",
+    r"(?:(?i:stimulus|stim|trigger(?:-in)?|trig|marker|event|code|condition)\s*[:/#_=]?\s*)?"
+    r"(?:S\s*)?0*(\d{1,5})(?:\.0+)?",
     re.ASCII,
 )
-_RULE = re.compile(r"^(?P<name>.*\S)\s*=\s*(?P<codes>[^=]+)$", re.DOTALL)
-_CODE = re.compile(r"^(?P<code>\d{1,5})(?:@(?P<after_s>\d+(?:\.\d+)?)s?)?$", re.ASCII)
-
-Codes = tuple[tuple[int, float], ...]
-"""(code, seconds after the event), one or more."""
+_SHOWN, _SHOWN_LETTERS = 8, 40
 
 
 def code_in(name: str) -> int | None:
@@ -40,25 +33,46 @@ def code_in(name: str) -> int | None:
 
 @dataclass(frozen=True)
 class EventMap:
-    """Rules from names to codes; without any, names speak for themselves."""
+    """Rules from names to codes; without any, names speak for themselves.
+
+    patterns: rules for all names that fit, as they are written; a name's own rule goes first.
+    """
 
     rules: Mapping[str, Codes] = field(default_factory=dict)
+    patterns: Mapping[str, Codes] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, text: str) -> "EventMap":
-        """Read `T1=11,T2=21+22@2`."""
-        return cls(dict(_read_rule(part.strip(), text) for part in text.split(",") if part.strip()))
+        """Read `T1=11,T2=21+22@2,p300*=1`."""
+        read = read_rules(text)
+        wild = {name for name in read if "*" in name and name != OTHERS}
+        return cls(
+            {plain(name): codes for name, codes in read.items() if name not in wild},
+            {name: codes for name, codes in read.items() if name in wild},
+        )
 
     @property
     def instant(self) -> bool:
         """No rule needs more than the event itself: triggers can be told while a file is read."""
-        delayed = any(after_s for codes in self.rules.values() for _, after_s in codes)
+        every = (*self.rules.values(), *self.patterns.values())
+        delayed = any(after_s for codes in every for _, after_s in codes)
         return not delayed and START not in self.rules and END not in self.rules
+
+    def names(self, name: str) -> bool:
+        """Some rule is about this name, and not about all others."""
+        return self._rule(name) is not None
+
+    def _rule(self, name: str) -> Codes | None:
+        if name in self.rules:
+            return self.rules[name]
+        fitting = (codes for each, codes in self.patterns.items() if matcher(each).fullmatch(name))
+        return next(fitting, None)
 
     def codes(self, name: str) -> Codes:
         """What one event becomes: no code, one, or several."""
-        if name in self.rules:
-            return self.rules[name]
+        rule = self._rule(name)
+        if rule is not None:
+            return rule
         if OTHERS in self.rules:
             return self.rules[OTHERS]
         code = code_in(name)
@@ -82,36 +96,16 @@ class EventMap:
 
     def unmapped(self, marks: Iterable[Mark]) -> dict[str, int]:
         """Names that became no trigger though no rule says so, with their counts."""
-        known = self.rules.keys()
-        names = Counter(m.name for m in marks if m.name not in known and not self.codes(m.name))
-        return {} if OTHERS in known else dict(names)
+        if OTHERS in self.rules:
+            return {}
+        counts = Counter(mark.name for mark in marks)
+        return {n: k for n, k in counts.items() if not self.names(n) and not self.codes(n)}
 
     def unused(self, marks: Iterable[Mark]) -> list[str]:
         """Rules whose event never occurs: most often a misspelt name."""
-        names = {mark.name for mark in marks} | {START, END, OTHERS}
-        return [name for name in self.rules if name not in names]
-
-
-def _read_rule(part: str, text: str) -> tuple[str, Codes]:
-    found = _RULE.match(part)
-    if not found:
-        raise _bad(part, text)
-    pieces = [_read_code(code.strip(), part, text) for code in found["codes"].split("+")]
-    return found["name"].strip(), tuple(piece for piece in pieces if piece[0])
-
-
-def _read_code(code: str, part: str, text: str) -> tuple[int, float]:
-    found = _CODE.match(code)
-    if not found or int(found["code"]) > MAX_CODE:
-        raise _bad(part, text)
-    return int(found["code"]), float(found["after_s"] or 0.0)
-
-
-def _bad(part: str, text: str) -> SourceError:
-    return SourceError(
-        f"events {text!r}: {part!r} is not NAME=CODE with a code from 0 to {MAX_CODE} "
-        "(write T1=11,T2=21, or T1=11+12@2 for a second code 2 s later)"
-    )
+        names = {mark.name for mark in marks}
+        idle = [name for name in self.rules if name not in names | {START, END, OTHERS}]
+        return idle + [p for p in self.patterns if not any(map(matcher(p).fullmatch, names))]
 
 
 def said_aloud(events: EventMap, marks: Sequence[Mark]) -> tuple[str, ...]:
@@ -119,9 +113,26 @@ def said_aloud(events: EventMap, marks: Sequence[Mark]) -> tuple[str, ...]:
     notes = []
     lost = events.unmapped(marks)
     if lost:
-        names = ", ".join(f"{name[:40]!r} ({count})" for name, count in sorted(lost.items())[:8])
-        notes.append(f"events without a code are left out: {names}; map them, e.g. NAME=11")
+        notes.append(
+            f"events without a code are left out: {_listed(lost)}; map them, e.g. {_rule_for(lost)}"
+        )
     unused = events.unused(marks)
     if unused:
         notes.append(f"no event is called {', '.join(map(repr, unused))}: that mapping is unused")
     return tuple(notes)
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    shown = [f"{_short(name)!r} ({count})" for name, count in sorted(counts.items())[:_SHOWN]]
+    more = len(counts) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")
+
+
+def _rule_for(names: Iterable[str]) -> str:
+    name = next((name for name in sorted(names) if name.strip()), "NAME")
+    rest = "" if len(name) <= _SHOWN_LETTERS else "*"
+    return f"{written(name[:_SHOWN_LETTERS])}{rest}=11"
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _SHOWN_LETTERS else f"{name[:_SHOWN_LETTERS]}..."

@@ -6,12 +6,14 @@
 - a subfolder is a subject, and its files are that subject's blocks; so is a folder that is called
   `subject01` or `sub-1`;
 - any other file is a subject by itself. `?files=blocks` and `?files=subjects` overrule this.
+
+Numbers in names count as numbers: run-2 comes before run-10.
 """
 
 import re
 from collections import Counter
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, zip_longest
 from pathlib import Path
 
 from bci_stream.errors import SourceError
@@ -21,7 +23,11 @@ from replay.readers.bids import is_run, series_of, subject_of
 from replay.readers.neuracle_folder import is_neuracle_folder
 
 _NAMES_A_SUBJECT = re.compile(r"(?:sub|subject|subj)[-_ ]?\d+", re.IGNORECASE)
-_NO_RECORDING = re.compile(r".*[-_]eve\.fif|evt\.bdf|.*-\d+\.fif", re.IGNORECASE)
+# Also what macOS puts beside each file on a foreign disk (`._run1.edf`).
+_NO_RECORDING = re.compile(r".*[-_]eve\.fif|evt\.bdf|\..*", re.IGNORECASE)
+_CONTINUES = re.compile(r"(.*)-\d+(\.fif)", re.IGNORECASE)
+
+_Numbered = tuple[list[tuple[str, int]], str]
 
 
 @dataclass(frozen=True)
@@ -36,6 +42,12 @@ def groups_in(path: Path, options: SourceOptions) -> list[Group]:
     """The subjects of a file or folder."""
     if path.is_file():
         return [Group(subject_of(path.stem) or path.stem, (path,))]
+    if not path.is_dir():
+        raise SourceError(
+            f"{path} is neither a file nor a folder: save what it gives as a file, and play that"
+        )
+    if path.name in ("", ".."):  # `.` has no name to call a subject by
+        path = path.resolve()
     if is_neuracle_folder(path):
         return [Group(path.name, (path,))]
     found = _groups_of_folder(path, options)
@@ -63,7 +75,7 @@ def _is_one_subjects(folder: Path, options: SourceOptions) -> bool:
 
 def _subfolders(folder: Path, options: SourceOptions) -> list[Group]:
     found = []
-    for below in sorted(path for path in folder.iterdir() if path.is_dir()):
+    for below in sorted(filter(Path.is_dir, folder.iterdir()), key=_order):
         files = _recordings(below, "*")
         if is_neuracle_folder(below):
             found.append(Group(below.name, (below,)))
@@ -76,7 +88,7 @@ def _subfolders(folder: Path, options: SourceOptions) -> list[Group]:
 
 def _by_subject(runs: list[Path]) -> list[Group]:
     """Runs of one subject, session and task are blocks; a second task is a session of its own."""
-    ordered = sorted(runs, key=lambda path: (series_of(path), str(path)))
+    ordered = sorted(runs, key=lambda path: (*map(_numbered, series_of(path)), _order(path)))
     series = [(key, tuple(paths)) for key, paths in groupby(ordered, key=series_of)]
     alone = Counter(key[0] for key, _ in series)
     return [
@@ -86,13 +98,32 @@ def _by_subject(runs: list[Path]) -> list[Group]:
 
 
 def _recordings(folder: Path, pattern: str) -> list[Path]:
-    return sorted(
+    found = (
         path
         for path in folder.glob(pattern)
         if path.is_file()
         and path.suffix.lower() in FORMATS
         and not _NO_RECORDING.fullmatch(path.name)
+        and not _is_continuation(path)
     )
+    return sorted(found, key=_order)
+
+
+def _is_continuation(path: Path) -> bool:
+    """MNE splits a long `X.fif` into X.fif, X-1.fif, ..., and reads them as one."""
+    found = _CONTINUES.fullmatch(path.name)
+    return found is not None and path.with_name(found[1] + found[2]).is_file()
+
+
+def _order(path: Path) -> tuple[_Numbered, _Numbered]:
+    # First without the suffix, so that run.edf comes before run-1.edf, and data.bdf before data.1.bdf.
+    return _numbered(str(path.with_suffix(""))), _numbered(str(path))
+
+
+def _numbered(text: str) -> _Numbered:
+    """Sorts by the numbers in a text; by its letters where these are the same (1 and 01)."""
+    parts = re.split(r"(\d+)", text)
+    return [(word, int(number or 0)) for word, number in zip_longest(parts[::2], parts[1::2])], text
 
 
 def _plain(name: str) -> str:

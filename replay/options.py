@@ -5,6 +5,7 @@ contest file can hold all of it in one string; a URI's own parameters go first.
 """
 
 import dataclasses
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,10 +13,12 @@ from typing import Any
 
 from bci_stream.errors import SourceError
 from replay.event_map import EventMap
+from replay.track_facts import track_named
 
 MISSING = ("drop", "zero", "refuse")
 NANS = ("refuse", "keep")
 GROUPS = ("blocks", "subjects")
+_SUBJECT = re.compile(r"(?![.\s])[^/\\\x00-\x1f\x7f]{1,100}")
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,22 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
+def _some_names(text: str) -> tuple[str, ...]:
+    names = _names(text)
+    if not names:
+        raise ValueError("name one or more: C3,Cz,C4")
+    return names
+
+
+def _subject(text: str) -> str:
+    if not _SUBJECT.fullmatch(text):
+        raise ValueError(
+            "a subject's name has 1 to 100 signs, no / or \\ among them, and begins with no dot: "
+            "files are called by it"
+        )
+    return text
+
+
 def _pairs(text: str) -> dict[str, str]:
     pairs = [part.partition("=") for part in _names(text)]
     if not all(old.strip() and new.strip() for old, _, new in pairs):
@@ -96,19 +115,19 @@ def _one_of(*allowed: str) -> Callable[[str], str]:
 
 
 PARAMETERS: dict[str, Callable[[str], Any]] = {
-    "track": str,
+    "track": lambda text: track_named(text).name,
     "events": EventMap.parse,
     "rename": _pairs,
-    "select": _names,
+    "select": _some_names,
     "resample": _hertz,
     "missing": _one_of(*MISSING),
     "nan": _one_of(*NANS),
-    "subject": str,
+    "subject": _subject,
     "triggers": str,
     "events_file": Path,
     "angles_file": Path,
     "rate": _hertz,
-    "leads": _names,
+    "leads": _some_names,
     "unit": _one_of("uV", "mV", "V"),
     "stream": str,
     "variable": str,

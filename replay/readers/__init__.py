@@ -6,6 +6,7 @@ from pathlib import Path
 
 from bci_stream.errors import SourceError
 from replay.options import SourceOptions
+from replay.readers.bids_electrodes import with_places
 from replay.readers.content import Content
 from replay.readers.guard import check_file
 
@@ -20,13 +21,14 @@ UNSAID = ("rate", "leads", "unit", "variable", "batch", "stream")
 class Format:
     """A file format: its name, how its files begin (where they all do alike), its reader.
 
-    unsaid: which of those parameters it has a use for.
+    unsaid: which of those parameters it has a use for. hint: for files that begin otherwise.
     """
 
     name: str
     begins: tuple[bytes, ...]
     read: Reader
     unsaid: tuple[str, ...] = ()
+    hint: str = ""
 
 
 # Readers import heavy libraries, each only when a file of its kind is opened.
@@ -62,6 +64,16 @@ def _xdf(path: Path, options: SourceOptions) -> Content:
     return read_xdf(path, options)
 
 
+# MATLAB 4 has no name at its beginning, but a number that says how a matrix lies there.
+_TYPES_4 = [10 * precision + kind for precision in range(6) for kind in range(3)]
+_MATLAB_4 = (
+    *(number.to_bytes(4, "little") for number in _TYPES_4),
+    *((1000 + number).to_bytes(4, "big") for number in _TYPES_4),
+)
+_OLD_PICKLE = (
+    "pickles of protocol 0 and 1 are too old to be told apart from other files: load it in Python and "
+    "save it anew with pickle.dump(data, file, protocol=4)"
+)
 _ARRAYS = ("rate", "leads", "unit", "variable", "batch")
 
 FORMATS: dict[str, Format] = {
@@ -74,11 +86,11 @@ FORMATS: dict[str, Format] = {
     ".set": Format("EEGLAB", (), _mne),
     ".xdf": Format("XDF", (b"XDF:", b"\x1f\x8b"), _xdf, ("stream",)),
     ".xdfz": Format("XDF", (b"\x1f\x8b",), _xdf, ("stream",)),
-    ".mat": Format("MATLAB", (b"MATLAB", b"\x89HDF"), _mat, _ARRAYS),
+    ".mat": Format("MATLAB", (b"MATLAB", b"\x89HDF", *_MATLAB_4), _mat, _ARRAYS),
     ".npy": Format("npy", (b"\x93NUMPY",), _numpy, _ARRAYS),
     ".npz": Format("npz", (b"PK",), _numpy, _ARRAYS),
-    ".pkl": Format("pickle", (b"\x80",), _pickle, _ARRAYS),
-    ".pickle": Format("pickle", (b"\x80",), _pickle, _ARRAYS),
+    ".pkl": Format("pickle", (b"\x80",), _pickle, _ARRAYS, _OLD_PICKLE),
+    ".pickle": Format("pickle", (b"\x80",), _pickle, _ARRAYS, _OLD_PICKLE),
 }
 
 
@@ -95,7 +107,7 @@ def format_of(path: Path) -> Format:
 def check_recording(path: Path) -> None:
     """Refuse early, without reading it all, what can't be a recording."""
     found = format_of(path)
-    check_file(path, found.name, found.begins)
+    check_file(path, found.name, found.begins, found.hint)
 
 
 def read_recording(path: Path, options: SourceOptions) -> Content:
@@ -109,4 +121,4 @@ def read_recording(path: Path, options: SourceOptions) -> Content:
             f"{path.name}: ?{useless[0]}= is for {', '.join(used)}, and not for {found.name}; "
             "?resample=, ?select= and ?rename= are for all files"
         )
-    return found.read(path, options)
+    return with_places(found.read(path, options), path)

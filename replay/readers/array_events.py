@@ -35,7 +35,8 @@ def events_of_arrays(
     if options.triggers == "none":
         marks: list[Mark] = []
     elif options.events_file:
-        marks = marks_of(read_events_table(options.events_file), rate, first_sample=0)
+        table = read_events_table(options.events_file, options.events)
+        marks = marks_of(table, rate, first_sample=0)
     elif trigger_row is None or ("events" in arrays and options.triggers in (None, "events")):
         # An array of events can hold two of one sample, which a row can't: it goes first.
         marks = _marks_of_array(name, arrays.get("events"), n_samples)

@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 from bci_stream.errors import SourceError
 from bci_stream.packet import Lead
 from replay.options import SourceOptions
-from replay.readers.array_events import events_of_arrays, looks_like_triggers
-from replay.readers.content import ArraySignal, Content
-from replay.track_facts import leads_of_rows, track_named
+from replay.readers.array_events import events_of_arrays
+from replay.readers.array_rows import check_choice, find_rows, scaled_rows
+from replay.readers.content import Content
+from replay.readers.lead_kinds import VOLTAGES
+from replay.track_facts import track_named
 
 Array = NDArray[Any]
 Arrays = Mapping[str, Array]
@@ -30,7 +32,6 @@ MICROVOLTS = {"uV": 1.0, "mV": 1e3, "V": 1e6}
 _SUBJECT = re.compile(r"(?!\.)[\w.-]{1,64}")
 MASKED = "masked"
 """The set that `prepare` shows: played without its track, since it holds no truth."""
-TRIGGER_NAMES = ("trigger", "triggers", "stim", "status", "sti 014", "marker", "markers")
 
 
 def content_of_arrays(name: str, form: str, arrays: Arrays, options: SourceOptions) -> Content:
@@ -41,18 +42,16 @@ def content_of_arrays(name: str, form: str, arrays: Arrays, options: SourceOptio
     track = options.track or text_in(arrays, "track")
     rate = rate_in(name, arrays, options, track, notes)
     names = lead_names(arrays, options)
-    leads, trigger_row = _rows(name, data, names, track, options, notes)
-    _check_choice(name, arrays, names, trigger_row, options)
-    events, said = events_of_arrays(name, arrays, data, trigger_row, rate, options)
+    rows = find_rows(name, data, names, track, options, notes)
+    check_choice(name, "events" in arrays, names, rows.trigger, options)
+    leads = rows.leads(name, arrays.get("kinds"))
+    events, said = events_of_arrays(name, arrays, data, rows.trigger, rate, options)
     return Content(
         name=name,
         form=form,
         rate=rate,
-        leads=_with_kinds(name, leads, arrays),
-        signal=ArraySignal(
-            data if trigger_row is None else _without(data, trigger_row),
-            MICROVOLTS[options.unit or "uV"],
-        ),
+        leads=leads,
+        signal=scaled_rows(rows.without_triggers(data), [_scale(lead, options) for lead in leads]),
         events=events,
         block_starts=_block_starts(name, arrays, data.shape[1]),
         angles=_angles(name, arrays),
@@ -61,6 +60,10 @@ def content_of_arrays(name: str, form: str, arrays: Arrays, options: SourceOptio
         notes=(*notes, *said),
         masked=masked,
     )
+
+
+def _scale(lead: Lead, options: SourceOptions) -> float:
+    return MICROVOLTS[options.unit or "uV"] if lead.kind in VOLTAGES else 1.0
 
 
 def text_in(arrays: Arrays, key: str) -> str | None:
@@ -146,86 +149,6 @@ def lead_names(arrays: Arrays, options: SourceOptions) -> tuple[str, ...]:
         if key in arrays and arrays[key].dtype.kind in "US":
             return tuple(str(n).strip() for n in arrays[key].reshape(-1).astype(str))
     return ()
-
-
-def _rows(
-    name: str,
-    data: Array,
-    names: tuple[str, ...],
-    track: str | None,
-    options: SourceOptions,
-    notes: list[str],
-) -> tuple[tuple[str, ...], int | None]:
-    """The lead names, and which row holds the triggers (None: none does)."""
-    rows = data.shape[0]
-    if not names and track:
-        names = _document_names(track, rows, options, notes)
-    if not names:
-        trigger = rows > 1 and (options.triggers == "last" or looks_like_triggers(data[-1]))
-        trigger = trigger and options.triggers != "none"
-        if trigger and options.triggers != "last":
-            notes.append("the last row holds whole numbers, mostly 0: taken as the triggers")
-        count = rows - 1 if trigger else rows
-        return tuple(f"ch{k}" for k in range(1, count + 1)), rows - 1 if trigger else None
-    if len(names) == rows - 1:
-        return names, rows - 1
-    if len(names) != rows:
-        raise SourceError(
-            f"{name} names {len(names)} leads for {rows} rows; there must be as many, or one "
-            "fewer where the last row holds the triggers"
-        )
-    trigger_row = _named_row(names, options)
-    return tuple(n for i, n in enumerate(names) if i != trigger_row), trigger_row
-
-
-def _named_row(names: tuple[str, ...], options: SourceOptions) -> int | None:
-    if options.triggers == "last":
-        return len(names) - 1
-    if options.triggers in names:
-        return names.index(options.triggers)
-    found = [i for i, name in enumerate(names) if name.lower() in TRIGGER_NAMES]
-    return found[-1] if found else None
-
-
-def _check_choice(
-    name: str, arrays: Arrays, names: tuple[str, ...], row: int | None, options: SourceOptions
-) -> None:
-    """Refuse triggers that the options name and the file has not."""
-    wanted, held = options.triggers, []
-    if row is not None:
-        held = ["stim", "last", names[row] if row < len(names) else "TRIGGER"]
-    if "events" in arrays:
-        held.append("events")
-    if wanted not in (None, "none", *held):
-        raise SourceError(
-            f"{name} has no {wanted!r} for triggers; it has {', '.join(held) or 'none'}. Say "
-            "?events_file=FILE where they stand in a file of their own, or ?triggers=none"
-        )
-
-
-def _document_names(
-    track: str, rows: int, options: SourceOptions, notes: list[str]
-) -> tuple[str, ...]:
-    names = leads_of_rows(track, options.batch)
-    if rows not in (len(names), len(names) + 1):
-        return ()
-    order = f"batch {options.batch}" if options.batch else "the document's order"
-    hint = "; for the first batch say ?batch=1" if track == "emotion" and not options.batch else ""
-    notes.append(f"the file names no leads: taken as {track}'s, in {order}{hint}")
-    return names
-
-
-def _without(data: Array, row: int) -> Array:
-    # The triggers are nearly always the last row: then the leads are a view, not a copy.
-    return data[:row] if row == data.shape[0] - 1 else np.delete(data, row, axis=0)
-
-
-def _with_kinds(name: str, leads: tuple[str, ...], arrays: Arrays) -> tuple[Lead, ...]:
-    kinds = [str(kind) for kind in arrays["kinds"].reshape(-1)] if "kinds" in arrays else []
-    if kinds and len(kinds) < len(leads):
-        raise SourceError(f"{name} gives {len(kinds)} kinds for {len(leads)} leads")
-    kinds = kinds or ["EEG"] * len(leads)
-    return tuple(Lead(lead, kind.upper()) for lead, kind in zip(leads, kinds, strict=False))
 
 
 def _block_starts(name: str, arrays: Arrays, n_samples: int) -> tuple[int, ...] | None:

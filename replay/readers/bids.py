@@ -5,22 +5,10 @@ import re
 from pathlib import Path
 
 from replay.readers.guard import reading
+from replay.readers.lead_kinds import kind_called
 
 _SUBJECT = re.compile(r"(?:^|_)sub-([A-Za-z0-9+]+)(?:_|$)")
 _SUFFIX = re.compile(r"_(?:eeg|ieeg)$")
-_KINDS = {
-    "EEG": "EEG",
-    "ECOG": "ECOG",
-    "SEEG": "SEEG",
-    "DBS": "DBS",
-    "EOG": "EOG",
-    "HEOG": "EOG",
-    "VEOG": "EOG",
-    "ECG": "ECG",
-    "EMG": "EMG",
-    "TRIG": "STIM",
-    "REF": "EEG",
-}
 
 
 def subject_of(stem: str) -> str | None:
@@ -40,10 +28,15 @@ def kinds_beside(path: Path) -> dict[str, str]:
         return {}
     with reading(str(table), "BIDS channels table"), table.open(encoding="utf-8-sig") as file:
         rows = list(csv.DictReader(file, delimiter="\t"))
-        return {row["name"]: _KINDS.get(row["type"].upper(), "MISC") for row in rows}
+        return {row["name"]: kind_called(row["type"]) for row in rows}
+
+
+def entities_of(stem: str) -> dict[str, str]:
+    """`sub-01_task-x_eeg` names {sub: 01, task: x}."""
+    return dict(part.split("-", 1) for part in stem.split("_") if "-" in part)
 
 
 def series_of(path: Path) -> tuple[str, str, str]:
     """(subject, session, task): runs that agree in these continue each other."""
-    parts = dict(part.split("-", 1) for part in path.stem.split("_") if "-" in part)
+    parts = entities_of(path.stem)
     return parts.get("sub", ""), parts.get("ses", ""), parts.get("task", "")

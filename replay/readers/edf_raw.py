@@ -3,20 +3,33 @@
 MNE reads every channel from end to end to find the annotations while it opens a file, lazily or not: here
 it is handed the bytes it looks for. Then it makes a deep copy of each annotation to crop it to the
 recording: here they stay as they were found, and `events_of_raw` leaves out, and tells, what lies outside.
+
+And units are the header's: MNE takes "uv" or "nV" for volts, and forgets any that it does not know.
 """
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from mne.io.edf.edf import RawBDF, RawEDF
 from numpy.typing import NDArray
 
 from replay.readers.edf_column import find_annotations
+from replay.readers.edf_header import read_edf_header
+from replay.readers.mne_signal import tell_units
 
 # The parents are called by name: MNE calls these methods with a stand-in for self.
 
 
 class LazyEdf(RawEDF):  # type: ignore[misc]  # MNE tells no types
     """An EDF or EDF+ file."""
+
+    def __init__(self, path: str | Path, **options: Any) -> None:
+        with _unclosed_is_said(Path(path)):
+            super().__init__(path, **options)
+        _take_units(self, Path(path))
 
     def _read_segment_file(self, data: NDArray[Any], idx: Any, fi: int, *rest: Any) -> Any:
         found = _annotations_alone(data, self.filenames[fi])
@@ -29,12 +42,39 @@ class LazyEdf(RawEDF):  # type: ignore[misc]  # MNE tells no types
 class LazyBdf(RawBDF):  # type: ignore[misc]
     """A BDF or BDF+ file."""
 
+    def __init__(self, path: str | Path, **options: Any) -> None:
+        with _unclosed_is_said(Path(path)):
+            super().__init__(path, **options)
+        _take_units(self, Path(path))
+
     def _read_segment_file(self, data: NDArray[Any], idx: Any, fi: int, *rest: Any) -> Any:
         found = _annotations_alone(data, self.filenames[fi])
         return found or RawBDF._read_segment_file(self, data, idx, fi, *rest)
 
     def set_annotations(self, annotations: Any, *rest: Any, **options: Any) -> Any:
         return _kept(self, annotations) or super().set_annotations(annotations, *rest, **options)
+
+
+@contextmanager
+def _unclosed_is_said(path: Path) -> Iterator[None]:
+    """A file that was never closed gives no number of records: that is no sign that any is missing."""
+    header = read_edf_header(path)
+    if header is None or not header.is_unclosed:
+        yield
+        return
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Number of records from the header")
+        yield
+    warnings.warn(
+        "it was never closed (did its recorder crash?): it is played as far as whole records go",
+        stacklevel=2,
+    )
+
+
+def _take_units(raw: Any, path: Path) -> None:
+    header = read_edf_header(path)
+    if header is not None:
+        tell_units(raw, header.fields["unit"])
 
 
 def _annotations_alone(data: NDArray[Any], path: Any) -> list[NDArray[Any]] | None:

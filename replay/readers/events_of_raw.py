@@ -1,20 +1,23 @@
-"""The events of a raw object of MNE: in a table beside it, its annotations, or a stim channel."""
+"""The events of a raw file: in a table beside it, its annotations, or a stim channel."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bci_stream.errors import SourceError
-from replay.event_map import said_aloud
+from bci_stream.packet import Triggers
+from replay.event_map import EventMap, said_aloud
 from replay.events import Events, KnownEvents, Mark, PlainColumn, StimColumn, StimEvents
 from replay.options import SourceOptions
-from replay.readers.buffers import Buffers, LookedColumn
+from replay.readers.buffers import LookedColumn
 from replay.readers.content import Stretch
 from replay.readers.edf_column import find_edf_column
 from replay.readers.events_table import EventsTable, marks_of
-from replay.readers.mne_signal import MneSignal, code_scale
+from replay.readers.mne_signal import code_scale
+from replay.readers.raw_file import RawFile
 
 
 @dataclass(frozen=True)
@@ -30,37 +33,26 @@ class FoundEvents:
 
 
 # Annotations about the recording itself, not about what the subject saw or did.
-_NO_EVENTS = ("BAD", "EDGE", "New Segment")
+_NO_EVENTS = ("bad", "edge", "new segment")
 _KEYWORDS = (None, "stim", "annotations", "events", "last", "none")
 
 
 def events_of_raw(
-    raw: Any,
-    name: str,
-    stim: list[int],
-    options: SourceOptions,
-    *,
-    table: EventsTable | None = None,
-    path: Path | None = None,
-    buffers: Buffers | None = None,
+    file: RawFile, stim: list[int], options: SourceOptions, table: EventsTable | None = None
 ) -> FoundEvents:
-    """The triggers that the options name; else the table's, the annotations', the channel's.
-
-    path: the file, where it is one. buffers: where its samples stand, if that is plain.
-    """
+    """The triggers that the options name; else the table's, the annotations', the channel's."""
     if options.triggers == "none":
-        return _known([], raw, options)
+        return _known([], file, options)
     if table is not None:
-        return _known(marks_of(table, float(raw.info["sfreq"]), int(raw.first_samp)), raw, options)
-    marks = _annotations(raw) if options.triggers in (None, "annotations") else []
+        return _known(_of_table(table, file), file, options)
+    marks = _annotations(file) if options.triggers in (None, "annotations") else []
     speaks = any(options.events.codes(mark.name) for mark in marks)
     if options.triggers == "annotations" or (options.triggers is None and not stim):
-        return _known(marks, raw, options)
+        return _known(marks, file, options)
     if options.triggers is None and speaks:
-        return _before_the_channel(_known(marks, raw, options), raw.ch_names[stim[-1]])
+        return _before_the_channel(_known(marks, file, options), file.raw.ch_names[stim[-1]])
     # STI 014 and its like sum up the single lines, and stand last where there are several.
-    channel = _named_channel(raw, name, stim, options.triggers or "stim")
-    return _in_channel(raw, name, channel, options, path, buffers)
+    return _in_channel(file, _named_channel(file, stim, options.triggers or "stim"), options)
 
 
 def _before_the_channel(found: FoundEvents, channel: str) -> FoundEvents:
@@ -68,58 +60,87 @@ def _before_the_channel(found: FoundEvents, channel: str) -> FoundEvents:
     return FoundEvents(found.events, (*found.notes, note))
 
 
-def _named_channel(raw: Any, name: str, stim: list[int], wanted: str) -> int:
+def _named_channel(file: RawFile, stim: list[int], wanted: str) -> int:
+    names = file.raw.ch_names
     if wanted == "last":
-        return len(raw.ch_names) - 1
+        return len(names) - 1
     if wanted == "stim" and stim:
         return stim[-1]
-    if wanted in _KEYWORDS or wanted not in raw.ch_names:
-        channels = ", ".join(raw.ch_names)
-        raise SourceError(f"{name} has no channel {wanted!r} for triggers; it has {channels}")
-    return int(raw.ch_names.index(wanted))
+    if wanted in _KEYWORDS or wanted not in names:
+        channels = ", ".join(names)
+        raise SourceError(f"{file.name} has no channel {wanted!r} for triggers; it has {channels}")
+    return int(names.index(wanted))
 
 
-def _known(marks: list[Mark], raw: Any, options: SourceOptions) -> FoundEvents:
-    n_samples = int(raw.n_times)
-    triggers = options.events.triggers(marks, float(raw.info["sfreq"]), n_samples)
-    outside = sum(not 0 <= mark.sample < n_samples for mark in marks)
+# Marks stand where the clock says: on their sample in a file without pauses.
+
+
+def _known(marks: list[Mark], file: RawFile, options: SourceOptions) -> FoundEvents:
+    outside = sum(_sample_of(mark.sample, file) is None for mark in marks)
     notes = (f"{outside} events lie outside the recording and are left out",) if outside else ()
+    triggers = _triggers(marks, file, options.events)
     return FoundEvents(KnownEvents(triggers), notes + said_aloud(options.events, marks))
 
 
-def _annotations(raw: Any) -> list[Mark]:
-    notes = raw.annotations
+def _triggers(marks: Iterable[Mark], file: RawFile, rules: EventMap) -> Triggers:
+    if file.times is None:
+        return rules.triggers(marks, file.rate, file.n_samples)
+    by_the_clock = rules.triggers(marks, file.rate, file.times.n_clock)
+    placed = [(_sample_of(place, file), code) for place, code in by_the_clock]
+    return tuple((sample, code) for sample, code in placed if sample is not None)
+
+
+def _sample_of(place: int, file: RawFile) -> int | None:
+    if file.times is not None:
+        return file.times.sample_of(place)
+    return place if 0 <= place < file.n_samples else None
+
+
+def _annotations(file: RawFile) -> list[Mark]:
+    notes = file.raw.annotations
     # Not raw.time_as_index: that makes the times of all samples, some 50 MB for 1.5 h at 1 kHz.
     # A raw object's annotations count from the acquisition's beginning, its samples from the file's.
-    onsets_s = np.asarray(notes.onset, dtype=float) - float(raw.first_time)
-    samples = np.rint(onsets_s * float(raw.info["sfreq"]))
+    onsets_s = np.asarray(notes.onset, dtype=float) - float(file.raw.first_time)
     return [
-        Mark(int(sample), str(name))
-        for sample, name in zip(samples, notes.description, strict=True)
-        if not str(name).startswith(_NO_EVENTS)
+        Mark(place, str(name))
+        for place, name in zip(_places(onsets_s, file), notes.description, strict=True)
+        if not str(name).lower().startswith(_NO_EVENTS)
     ]
 
 
-def _in_channel(
-    raw: Any,
-    name: str,
-    channel: int,
-    options: SourceOptions,
-    path: Path | None,
-    buffers: Buffers | None,
-) -> FoundEvents:
-    rate, n_samples, rules = float(raw.info["sfreq"]), int(raw.n_times), options.events
+def _of_table(table: EventsTable, file: RawFile) -> list[Mark]:
+    if file.times is None:
+        return marks_of(table, file.rate, int(file.raw.first_samp))
+    of_time, of_sample = file.times.clock_of_time, file.times.clock_of
+    return [
+        Mark(of_sample(onset) if isinstance(onset, int) else of_time(onset), name)
+        for onset, name in table
+    ]
+
+
+def _places(onsets_s: NDArray[np.float64], file: RawFile) -> list[int]:
+    if file.times is not None:
+        return [file.times.clock_of_time(float(onset_s)) for onset_s in onsets_s]
+    places: list[int] = np.rint(onsets_s * file.rate).astype(np.int64).tolist()
+    return places
+
+
+def _in_channel(file: RawFile, channel: int, options: SourceOptions) -> FoundEvents:
+    rules, times, buffers = options.events, file.times, file.buffers
+
+    def triggers_at(marks: list[Mark]) -> Triggers:
+        if times is not None:
+            marks = [Mark(times.clock_of(mark.sample), mark.name) for mark in marks]
+        return _triggers(marks, file, rules)
 
     def events_in(column: StimColumn) -> StimEvents:
-        return StimEvents(
-            name, n_samples, column, lambda marks: rules.triggers(marks, rate, n_samples)
-        )
+        return StimEvents(file.name, file.n_samples, column, triggers_at)
 
     if buffers is not None:
         look = buffers.look(channel)
-        column = LookedColumn(look.column, buffers.word, _gain(raw, channel))
+        column = LookedColumn(look.column, buffers.word, _gain(file.raw, channel))
         return FoundEvents(KnownEvents(events_in(column).all()), suspects=look.suspects)
-    events = events_in(_column(raw, name, channel, path))
+    events = events_in(_column(file, channel))
     # A code that follows its event by seconds may fall into a stretch that has no event itself.
     return FoundEvents(events if rules.instant else KnownEvents(events.all()))
 
@@ -130,11 +151,12 @@ def _gain(raw: Any, channel: int) -> float:
     return float(info["cal"]) * float(info["range"]) * code_scale(raw, channel)
 
 
-def _column(raw: Any, name: str, channel: int, path: Path | None) -> StimColumn:
+def _column(file: RawFile, channel: int) -> StimColumn:
     """The channel's own bytes where their place is plain, else as MNE reads it."""
-    if path is not None:
+    raw = file.raw
+    if file.path is not None:
         is_status = raw.get_channel_types(picks=[channel])[0] == "stim"
-        column = find_edf_column(path, raw.ch_names[channel], is_status)
+        column = find_edf_column(file.path, raw.ch_names[channel], is_status)
         if column is not None:
             return column
-    return PlainColumn(MneSignal(name, raw, [channel], [code_scale(raw, channel)]).read)
+    return PlainColumn(file.signal([channel], [code_scale(raw, channel)]).read)

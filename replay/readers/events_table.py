@@ -5,6 +5,7 @@ import math
 from pathlib import Path
 
 from bci_stream.errors import SourceError
+from replay.event_map import EventMap
 from replay.events import Mark
 from replay.options import SourceOptions
 from replay.readers.guard import reading
@@ -18,12 +19,12 @@ _NAME_COLUMNS = ("value", "trial_type", "description", "code", "name")
 def events_beside(path: Path, options: SourceOptions) -> EventsTable | None:
     """The table that the options name, else the one beside the recording, else None."""
     if options.events_file:
-        return read_events_table(options.events_file)
+        return read_events_table(options.events_file, options.events)
     if options.triggers not in (None, "events"):
         return None
     for candidate in _candidates(path):
         if candidate.is_file():
-            return read_events_table(candidate)
+            return read_events_table(candidate, options.events)
     if options.triggers == "events":
         names = ", ".join(candidate.name for candidate in _candidates(path))
         raise SourceError(f"{path.name}: no events file stands beside it (looked for {names})")
@@ -38,11 +39,14 @@ def _candidates(path: Path) -> list[Path]:
     return [path.with_name(name) for name in dict.fromkeys(names)]
 
 
-def read_events_table(path: Path) -> EventsTable:
-    """Read a `.tsv` or `.csv` with a column `onset` in seconds, or MNE's events in a `.fif`."""
+def read_events_table(path: Path, rules: EventMap | None = None) -> EventsTable:
+    """Read a `.tsv` or `.csv` with a column `onset` in seconds, or MNE's events in a `.fif`.
+
+    rules: what the names are for: a table may give an event several, in several columns.
+    """
     if path.suffix.lower() in (".tsv", ".csv"):
         with reading(str(path), "events table"):
-            return _read_columns(path)
+            return _read_columns(path, rules or EventMap())
     import mne
 
     with reading(str(path), "FIF events"):
@@ -50,13 +54,13 @@ def read_events_table(path: Path) -> EventsTable:
         return [(int(sample), str(int(code))) for sample, _, code in events]
 
 
-def _read_columns(path: Path) -> EventsTable:
+def _read_columns(path: Path, rules: EventMap) -> EventsTable:
     separator = "\t" if path.suffix.lower() == ".tsv" else ","
     with path.open(newline="", encoding="utf-8-sig") as file:
         rows = list(csv.DictReader(file, delimiter=separator))
     if rows and "onset" not in rows[0]:
         raise SourceError(f"{path} has no column `onset`: it has {', '.join(map(str, rows[0]))}")
-    return [(_onset(path, row["onset"]), _name_of(row)) for row in rows]
+    return [(_onset(path, row["onset"]), _name_of(row, rules)) for row in rows]
 
 
 def _onset(path: Path, text: str) -> float:
@@ -66,10 +70,11 @@ def _onset(path: Path, text: str) -> float:
     return onset
 
 
-def _name_of(row: dict[str, str]) -> str:
-    """The first of the columns that says something, as BIDS orders them."""
-    texts = [row[column] for column in _NAME_COLUMNS if row.get(column)]
-    return next((text.strip() for text in texts if text != "n/a"), "n/a")
+def _name_of(row: dict[str, str], rules: EventMap) -> str:
+    """The name that a rule is about; else what the first of the columns says that says something."""
+    texts = [(row.get(column) or "").strip() for column in _NAME_COLUMNS]
+    names = [text for text in texts if text not in ("", "n/a")]
+    return next(filter(rules.names, names), names[0] if names else "n/a")
 
 
 def marks_of(table: EventsTable, rate: float, first_sample: int) -> list[Mark]:

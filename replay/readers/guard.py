@@ -55,13 +55,13 @@ def reading(name: str, form: str, logger: str | None = None) -> Iterator[list[st
         raise
     except Exception as error:  # a parser that is fed a broken file may raise anything
         raise SourceError(
-            f"{name} can't be read as {form}: {_first_line(error)}. Is it whole, and is it {form}?"
+            f"{name} can't be read as {form}: {first_line(error)}. Is it whole, and is it {form}?"
         ) from error
     finally:
         if log:
             log.removeHandler(listener)
             log.propagate = propagated
-    said += [_first_line(warning.message) for warning in caught]
+    said += [first_line(warning.message) for warning in caught]
     _judge(name, form, said)
     notes += [text for text in dict.fromkeys(said) if not _NOISE.search(text)]
 
@@ -72,13 +72,17 @@ def _judge(name: str, form: str, said: list[str]) -> None:
             raise SourceError(f"{name} is damaged, or not all of it is there ({form}): {text}")
 
 
-def _first_line(error: object) -> str:
+def first_line(error: object) -> str:
+    """What an error says, short enough for a message."""
     text = str(error).strip() or type(error).__name__
     return text.splitlines()[0][:300]
 
 
-def check_file(path: Path, form: str, begins: tuple[bytes, ...]) -> None:
-    """Refuse what is no file, has nothing in it, or does not begin as its format does."""
+def check_file(path: Path, form: str, begins: tuple[bytes, ...], hint: str = "") -> None:
+    """Refuse what is no file, has nothing in it, or does not begin as its format does.
+
+    hint: what else may be the reason, in this format.
+    """
     try:
         with path.open("rb") as file:
             head = file.read(256)
@@ -89,5 +93,5 @@ def check_file(path: Path, form: str, begins: tuple[bytes, ...]) -> None:
     if begins and not head.startswith(begins):
         raise SourceError(
             f"{path} does not begin as {form} does: it is of another format than its name says, "
-            "or damaged"
+            f"or damaged{f'; {hint}' if hint else ''}"
         )

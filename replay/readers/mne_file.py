@@ -1,13 +1,10 @@
 """A file that MNE reads (EDF, BDF, GDF, FIF, BrainVision, CNT, EEGLAB): lazily, piece by piece."""
 
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import mne
-import numpy as np
-from numpy.typing import NDArray
 
 from bci_stream.errors import SourceError
 from bci_stream.packet import Lead
@@ -15,20 +12,24 @@ from replay.options import SourceOptions
 from replay.readers.bids import kinds_beside
 from replay.readers.brainvision_parts import check_parts
 from replay.readers.buffers import Buffers
+from replay.readers.cnt_parts import check_events
 from replay.readers.content import Content, Stretch
 from replay.readers.crash_probe import probe_matlab
 from replay.readers.edf_raw import LazyBdf, LazyEdf
 from replay.readers.events_of_raw import events_of_raw
 from replay.readers.events_table import EventsTable, events_beside
 from replay.readers.fif_raw import open_fif
-from replay.readers.find_buffers import find_buffers
+from replay.readers.gdf_raw import GdfFile
 from replay.readers.guard import reading
-from replay.readers.mne_signal import MneSignal, scale_of
+from replay.readers.lead_places import Place, places_of
+from replay.readers.mne_signal import other_unit, scale_of
+from replay.readers.own_rates import held_note
+from replay.readers.raw_file import RawFile
 
 OPENERS: dict[str, tuple[str, Callable[..., Any]]] = {
     ".edf": ("EDF", LazyEdf),
     ".bdf": ("BDF", LazyBdf),
-    ".gdf": ("GDF", mne.io.read_raw_gdf),
+    ".gdf": ("GDF", GdfFile),
     ".fif": ("FIF", open_fif),
     ".vhdr": ("BrainVision", mne.io.read_raw_brainvision),
     ".cnt": ("CNT", mne.io.read_raw_cnt),
@@ -36,8 +37,6 @@ OPENERS: dict[str, tuple[str, Callable[..., Any]]] = {
 }
 MAX_CHANNELS = 4096
 MAX_RATE = 1e6
-FIFF_COORD_HEAD = 4
-GDF_CHANNEL_HEADER = 256
 STIM_NAMES = ("trigger", "status", "stim", "sti 014", "sti014", "sti101", "sti 101", "din")
 
 
@@ -48,8 +47,8 @@ def read_mne(path: Path, options: SourceOptions) -> Content:
         probe_matlab(path)  # a .set is a MATLAB file
     if form == "BrainVision":
         check_parts(path)
-    if form == "GDF":
-        _check_gdf(path)
+    if form == "CNT":
+        check_events(path)
     with reading(str(path), form) as notes, mne.use_log_level("warning"):
         raw = opener(str(path), preload=False)
     return content_of_raw(
@@ -83,6 +82,8 @@ def content_of_raw(
     _check(name, raw)
     with reading(name, form):
         kind_of = dict(zip(raw.ch_names, map(str.upper, raw.get_channel_types()), strict=True))
+    others = [lead for i, lead in enumerate(raw.ch_names) if other_unit(raw, i)]
+    kind_of |= {lead: "MISC" for lead in others if kind_of[lead] == "EEG"}
     kind_of |= {lead: kind for lead, kind in (kinds or {}).items() if lead in kind_of}
     stim = [i for i, channel in enumerate(raw.ch_names) if _is_stim(channel, kind_of[channel])]
     picked = [
@@ -91,30 +92,33 @@ def content_of_raw(
     if not picked:
         raise SourceError(f"{name} has no channel but triggers: {', '.join(raw.ch_names)}")
     with reading(name, form):
-        buffers = find_buffers(raw, form)
-        found = events_of_raw(raw, name, stim, options, table=table, path=path, buffers=buffers)
+        file = RawFile.of(raw, name, form, path)
+        found = events_of_raw(file, stim, options, table)
         suspects = found.suspects
         if suspects is None and options.nan != "keep":
-            suspects = _suspects(raw, form, buffers)
-    said = found.notes
+            suspects = _suspects(raw, form, file.buffers)
     scales = [scale_of(raw, i) for i in picked]
-    metres = _metres_of([raw.info["chs"][i] for i in picked])
+    places = places_of([raw.info["chs"][i] for i in picked])
     leads = tuple(
-        _lead(raw.info["chs"][i], kind_of[raw.ch_names[i]], scale, metres)
-        for i, scale in zip(picked, scales, strict=True)
+        _lead(raw, i, kind_of[raw.ch_names[i]], scale, place)
+        for i, scale, place in zip(picked, scales, places.metres, strict=True)
     )
-    if metres != 1.0:
-        said += (
-            "its leads stand metres away from the head: their places are taken as millimetres",
-        )
     return Content(
         name=name,
         form=form,
-        rate=float(raw.info["sfreq"]),
+        rate=file.rate,
         leads=leads,
-        signal=MneSignal(name, raw, picked, scales),
+        signal=file.signal(picked, scales),
         events=found.events,
-        notes=(*notes, *said, *_unit_notes(leads, scales)),
+        block_starts=file.times.block_starts if file.times else None,
+        notes=(
+            *notes,
+            *found.notes,
+            *places.notes,
+            *held_note(file.raw, picked, file.counts),
+            *_pause_notes(file),
+            *_unit_notes(leads, scales),
+        ),
         lazy=True,
         suspects=suspects,
     )
@@ -128,17 +132,6 @@ def _suspects(raw: Any, form: str, buffers: Buffers | None) -> tuple[Stretch, ..
     if raw.orig_format in ("short", "int"):
         return ()
     return None if buffers is None else buffers.look().suspects
-
-
-def _check_gdf(path: Path) -> None:
-    """A damaged number of channels, up to four billion of them, would keep MNE busy for hours."""
-    with path.open("rb") as file:
-        head = file.read(GDF_CHANNEL_HEADER)
-        size = file.seek(0, os.SEEK_END)
-    stands = slice(252, 254) if head[4:8] >= b"1.90" else slice(252, 256)
-    channels = int.from_bytes(head[stands], "little")
-    if GDF_CHANNEL_HEADER * (1 + channels) > size:
-        raise SourceError(f"{path} says it has {channels} channels, but is too short for them")
 
 
 def _check(name: str, raw: Any) -> None:
@@ -157,33 +150,29 @@ def _is_stim(channel: str, kind: str) -> bool:
     return kind == "STIM" or channel.strip().lower() in STIM_NAMES
 
 
-def _lead(info: Any, kind: str, scale: float, metres: float) -> Lead:
-    place = _place(info)
+def _lead(raw: Any, channel: int, kind: str, scale: float, place: Place | None) -> Lead:
+    unit = "microvolts" if scale != 1.0 else other_unit(raw, channel)
     return Lead(
-        name=str(info["ch_name"]),
+        name=raw.ch_names[channel],
         kind=kind,
-        unit="microvolts" if scale != 1.0 or kind == "EEG" else "none",
-        position=None if place is None else tuple((place * metres).tolist()),
+        unit=unit or ("microvolts" if kind == "EEG" else "none"),
+        position=place,
     )
 
 
-def _place(info: Any) -> NDArray[np.float64] | None:
-    """Where a channel is on the head, as the file has it; None where it does not say."""
-    place = np.asarray(info["loc"][:3], dtype=np.float64)
-    known = bool(np.isfinite(place).all() and place.any())
-    return place if known and int(info["coord_frame"]) == FIFF_COORD_HEAD else None
-
-
-def _metres_of(channels: list[Any]) -> float:
-    """What makes metres of the places: they are metres, but some files have millimetres there."""
-    places = [place for info in channels if (place := _place(info)) is not None]
-    is_head = not places or max(float(np.abs(place).max()) for place in places) < 1.0
-    return 1.0 if is_head else 0.001
+def _pause_notes(file: RawFile) -> tuple[str, ...]:
+    if file.times is None or not file.times.pauses:
+        return ()
+    count = len(file.times.pauses)
+    found = "there is a pause" if count == 1 else f"there are {count} pauses"
+    return (
+        f"{found} in it: a block begins after each, and events stand on the sample of their time",
+    )
 
 
 def _unit_notes(leads: tuple[Lead, ...], scales: list[float]) -> tuple[str, ...]:
     pairs = zip(leads, scales, strict=True)
-    unsaid = [lead.name for lead, scale in pairs if scale == 1.0 and lead.kind == "EEG"]
+    unsaid = [lead.name for lead, scale in pairs if scale == 1.0 and lead.unit == "microvolts"]
     if not unsaid:
         return ()
     return (f"the file gives no unit for {', '.join(unsaid[:8])}: taken as microvolts",)

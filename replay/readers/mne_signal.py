@@ -14,13 +14,33 @@ from bci_stream.packet import FloatArray
 MICROVOLTS_A_VOLT = 1e6
 FIFF_UNIT_VOLT = 107
 _OF_A_VOLT = {"v": 1.0, "mv": 1e3, "µv": 1e6, "μv": 1e6, "uv": 1e6, "nv": 1e9}
+_OF_A_VOLT |= {"\x83\xeav": 1e6}  # a Japanese mu, byte by byte
+_UNSAID = "n/a"
+
+
+def tell_units(raw: Any, units: Sequence[str]) -> None:
+    """Tell MNE what an EDF's, BDF's or GDF's header says: it takes what it does not know for volts.
+
+    units: of each channel of the file. A stim channel stays as it is.
+    """
+    (extra,) = raw._raw_extras
+    stated = [units[channel] or _UNSAID for channel in extra["sel"]]
+    raw._orig_units = dict(zip(raw.ch_names, stated, strict=True))
+    for channel, kind in enumerate(raw.get_channel_types()):
+        if kind != "stim":
+            extra["units"][channel] = 1 / _of_a_volt(stated[channel])
+
+
+def _of_a_volt(unit: str) -> float:
+    """How many of that unit are a volt; 1 for what is no voltage, and so is never made one."""
+    return _OF_A_VOLT.get(unit.lower(), 1.0)
 
 
 def scale_of(raw: Any, channel: int) -> float:
     """What a channel's values are multiplied by to give microvolts; 1 for what is no voltage."""
     info = raw.info["chs"][channel]
     stated = _stated_unit(raw, channel) or "v"
-    in_volts = int(info["unit"]) == FIFF_UNIT_VOLT and stated in _OF_A_VOLT
+    in_volts = int(info["unit"]) == FIFF_UNIT_VOLT and stated.lower() in _OF_A_VOLT
     return MICROVOLTS_A_VOLT if in_volts else 1.0
 
 
@@ -31,13 +51,20 @@ def code_scale(raw: Any, channel: int) -> float:
     """
     if raw.get_channel_types(picks=[channel])[0] == "stim":
         return 1.0
-    return _OF_A_VOLT.get(_stated_unit(raw, channel), 1.0)
+    return _of_a_volt(_stated_unit(raw, channel))
+
+
+def other_unit(raw: Any, channel: int) -> str | None:
+    """The unit that the file gives, where it is no voltage: degC, %, l/min."""
+    stated = _stated_unit(raw, channel)
+    is_other = stated not in ("", _UNSAID) and stated.lower() not in _OF_A_VOLT
+    return stated if is_other else None
 
 
 def _stated_unit(raw: Any, channel: int) -> str:
     """The unit that the file itself gives; empty for formats that give none."""
     units = getattr(raw, "_orig_units", None) or {}
-    return str(units.get(raw.ch_names[channel], "")).lower()
+    return str(units.get(raw.ch_names[channel], ""))
 
 
 class MneSignal:

@@ -6,7 +6,7 @@ from bci_stream.errors import SourceError
 from replay.file_source import ContentSource
 from replay.options import SourceOptions
 from replay.readers.content import Content
-from replay.readers.guard import reading
+from replay.readers.guard import first_line, reading
 
 
 def open_moabb(
@@ -41,10 +41,32 @@ def _runs(dataset: Any, name: str, number: int, options: SourceOptions) -> list[
     from replay.readers.mne_file import content_of_raw
 
     with reading(f"moabb:{name} subject {number}", "a MOABB dataset"):
-        sessions = dataset().get_data(subjects=[number])[number]
+        made = dataset()
+        _check_subject(name, made, number)
+        sessions = _fetched(name, made, number)
         runs = [
             (f"{name} {session} {run}", raw)
             for session, by_run in sessions.items()
             for run, raw in by_run.items()
         ]
         return [content_of_raw(raw, label, "MOABB", options) for label, raw in runs]
+
+
+def _check_subject(name: str, made: Any, number: int) -> None:
+    known = list(made.subject_list)
+    if number in known:
+        return
+    in_a_row = len(known) > 1 and known == list(range(known[0], known[-1] + 1))
+    held = f"{known[0]} to {known[-1]}" if in_a_row else ", ".join(map(str, known))
+    raise SourceError(f"moabb:{name} has no subject {number}: it has {held or 'none'}")
+
+
+def _fetched(name: str, made: Any, number: int) -> Any:
+    """The subject's runs, by session: MOABB downloads what is not there yet."""
+    try:
+        return made.get_data(subjects=[number])[number]
+    except Exception as error:  # of a network, a server, a disk: each library has its own
+        raise SourceError(
+            f"moabb:{name} subject {number} could not be fetched: {first_line(error)}. MOABB downloads "
+            "what is not there yet: is there a network, and room on the disk?"
+        ) from error

@@ -1,4 +1,8 @@
-"""A Neuracle folder: data.bdf (or data.1.bdf, ...) with the events in evt.bdf."""
+"""A Neuracle folder: data.bdf (or data.1.bdf, ...) with the events in evt.bdf.
+
+Several pieces are one recording also without evt.bdf, which may have been lost; a single data.bdf
+without it is a file like any other.
+"""
 
 import re
 from pathlib import Path
@@ -11,10 +15,12 @@ from replay.readers.events_table import EventsTable, read_events_table
 from replay.readers.guard import reading
 
 _PIECE = re.compile(r"data(?:\.(\d+))?\.bdf", re.IGNORECASE)
+_WITHOUT_EVENTS = "there is no evt.bdf beside its data: it has no events but those in them"
 
 
 def is_neuracle_folder(folder: Path) -> bool:
-    return bool(_pieces(folder)) and bool(_events_file(folder))
+    pieces = _pieces(folder)
+    return bool(pieces) and (len(pieces) > 1 or _events_file(folder) is not None)
 
 
 def read_neuracle_folder(folder: Path, options: SourceOptions) -> Content:
@@ -23,30 +29,56 @@ def read_neuracle_folder(folder: Path, options: SourceOptions) -> Content:
 
     from replay.readers.edf_raw import LazyBdf
     from replay.readers.mne_file import content_of_raw
+    from replay.readers.raw_file import RawFile
 
     pieces = _pieces(folder)
     with reading(str(folder), "Neuracle BDF") as notes:
         raws = [LazyBdf(str(piece), verbose="warning") for piece in pieces]
+        for opened, piece in zip(raws, pieces, strict=True):
+            if RawFile.of(opened, piece.name, "BDF", piece).times:
+                raise SourceError(
+                    f"{piece}: its records do not follow each other (BDF+D), so that nothing tells where "
+                    "the events of evt.bdf stand; play it as a file"
+                )
         raw = raws[0] if len(raws) == 1 else mne.concatenate_raws(raws, verbose="warning")
-    if options.events_file:
-        table: EventsTable | None = read_events_table(options.events_file)
-    else:
-        table = _read_events(folder) if options.triggers in (None, "events") else None
-    return content_of_raw(raw, folder.name, "Neuracle", options, table=table, notes=tuple(notes))
+    return content_of_raw(
+        raw,
+        folder.name,
+        "Neuracle",
+        options,
+        table=_events(folder, options),
+        notes=(*notes, *(() if _events_file(folder) else (_WITHOUT_EVENTS,))),
+    )
 
 
 def _pieces(folder: Path) -> list[Path]:
-    """data.bdf, data.1.bdf, data.2.bdf ... in the order of their numbers, also in subfolders."""
+    """data.bdf, data.1.bdf, data.2.bdf ... in the order of their numbers; else those of its one subfolder.
+
+    Those of several subfolders are several recordings: then there is none here.
+    """
     found = [
         (int(match[1] or 0), path)
         for path in sorted([*folder.glob("*.bdf"), *folder.glob("*/*.bdf")])
         if (match := _PIECE.fullmatch(path.name))
     ]
-    return [path for _, path in sorted(found)]
+    places = {path.parent for _, path in found}
+    if folder in places:
+        places = {folder}
+    return [path for _, path in sorted(found) if path.parent in places] if len(places) == 1 else []
+
+
+def _events(folder: Path, options: SourceOptions) -> EventsTable | None:
+    if options.events_file:
+        return read_events_table(options.events_file, options.events)
+    is_asked = options.triggers == "events"
+    if is_asked or (options.triggers is None and _events_file(folder)):
+        return _read_events(folder)
+    return None
 
 
 def _events_file(folder: Path) -> Path | None:
-    found = sorted([*folder.glob("evt.bdf"), *folder.glob("*/evt.bdf")])
+    places = [folder, *(piece.parent for piece in _pieces(folder)[:1])]
+    found = [place / "evt.bdf" for place in places if (place / "evt.bdf").is_file()]
     return found[0] if found else None
 
 

@@ -17,7 +17,8 @@ from replay.event_map import said_aloud
 from replay.events import Events, KnownEvents, Mark
 from replay.options import SourceOptions
 from replay.readers.array_events import marks_of_row
-from replay.readers.content import ArraySignal, Content
+from replay.readers.array_rows import scaled_rows
+from replay.readers.content import Content
 from replay.readers.events_table import marks_of, read_events_table
 from replay.readers.guard import reading
 from replay.readers.xdf_channels import Channel, channels_of
@@ -75,11 +76,13 @@ def _content(path: Path, signal: Stream, streams: list[Stream], options: SourceO
     if not picked:
         raise SourceError(f"{path.name}: stream {_text(signal, 'name')!r} has triggers only")
     data = np.asarray(signal["time_series"]).T
+    rows = data if not stim else data[picked]
     rate = float(_text(signal, "nominal_srate"))
     if options.triggers == "none":
         marks: list[Mark] = []
     elif options.events_file:
-        marks = marks_of(read_events_table(options.events_file), rate, first_sample=0)
+        table = read_events_table(options.events_file, options.events)
+        marks = marks_of(table, rate, first_sample=0)
     elif stim and options.triggers in (None, "stim", "last", channels[stim[-1]].lead.name):
         marks = marks_of_row(path.name, data[stim[-1]])
     else:
@@ -89,7 +92,7 @@ def _content(path: Path, signal: Stream, streams: list[Stream], options: SourceO
         form="XDF",
         rate=rate,
         leads=tuple(channels[i].lead for i in picked),
-        signal=_scaled(data, [channels[i] for i in picked], picked),
+        signal=scaled_rows(rows, [channels[i].scale for i in picked]),
         events=_events(marks, rate, data.shape[1], options),
         block_starts=_segment_starts(signal),
         notes=(*_notes(signal, streams, channels), *said_aloud(options.events, marks)),
@@ -124,14 +127,6 @@ def _events(marks: list[Mark], rate: float, n_samples: int, options: SourceOptio
     return KnownEvents(options.events.triggers(marks, rate, n_samples))
 
 
-def _scaled(data: NDArray[Any], channels: list[Channel], picked: list[int]) -> ArraySignal:
-    rows = data if picked == list(range(len(data))) else data[picked]
-    scales = {channel.scale for channel in channels}
-    if len(scales) == 1:
-        return ArraySignal(rows, scales.pop())
-    return ArraySignal(rows * np.array([[channel.scale] for channel in channels]))
-
-
 def _markers(signal: Stream, streams: list[Stream]) -> list[Mark]:
     """The markers of every marker stream, each on the sample whose time is nearest to its own."""
     times = np.asarray(signal["time_stamps"], dtype=np.float64)
@@ -164,7 +159,15 @@ def _notes(signal: Stream, streams: list[Stream], channels: list[Channel]) -> li
     segments = signal["info"].get("segments") or ()
     if len(segments) > 1:
         notes.append(f"clock resets or lost samples break it into {len(segments)} blocks")
-    unsaid = [channel.lead.name for channel in channels if not channel.unit_known]
+    odd = [channel for channel in channels if channel.odd_unit]
+    unsaid = [channel.lead.name for channel in odd if not channel.unit_said]
     if unsaid:
-        notes.append(f"no unit given for {', '.join(unsaid[:8])}: taken as microvolts")
+        notes.append(f"no unit given for {_some(unsaid)}: taken as microvolts")
+    other = [f"{channel.lead.name} ({channel.unit_said})" for channel in odd if channel.unit_said]
+    if other:
+        notes.append(f"no voltage, and sent as it is: {_some(other)}")
     return notes
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bci_stream.packet import Lead
+from replay.readers.lead_kinds import VOLTAGES, kind_called
 
 # XDF's convention writes `microvolts`; devices write whatever they like.
 _SCALES = {
@@ -13,16 +14,23 @@ _SCALES = {
     **dict.fromkeys(("nanovolts", "nanovolt", "nv"), 1e-3),
 }
 _STIM_NAMES = ("trigger", "stim", "status")
-_KINDS = ("EEG", "ECOG", "SEEG", "EOG", "ECG", "EMG", "MISC", "STIM")
 
 
 @dataclass(frozen=True)
 class Channel:
-    """A lead, and what its values are multiplied by to give microvolts."""
+    """A lead, and what its values are multiplied by to give its unit.
+
+    unit_said: the unit that the header gives; empty where it gives none.
+    """
 
     lead: Lead
     scale: float
-    unit_known: bool
+    unit_said: str
+
+    @property
+    def odd_unit(self) -> bool:
+        """It should be a voltage, and its header does not say which, or says something else."""
+        return self.lead.kind in VOLTAGES and self.unit_said.lower() not in _SCALES
 
 
 def channels_of(stream: dict[str, Any]) -> list[Channel]:
@@ -42,15 +50,22 @@ def _descriptions(stream: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _channel(number: int, entry: dict[str, Any]) -> Channel:
     name = _text(entry, "label") or f"ch{number}"
-    unit = _text(entry, "unit").lower()
-    stated = _text(entry, "type").upper()
-    kind = "STIM" if name.lower() in _STIM_NAMES else stated if stated in _KINDS else "EEG"
-    known = unit in _SCALES or kind in ("STIM", "MISC")
+    unit = _text(entry, "unit")
+    kind = _kind(name, _text(entry, "type"), unit)
+    is_voltage = kind in VOLTAGES and (not unit or unit.lower() in _SCALES)
     return Channel(
-        Lead(name, kind, "microvolts" if kind != "MISC" else unit or "none", _position(entry)),
-        _SCALES.get(unit, 1.0) if kind != "STIM" else 1.0,
-        known,
+        Lead(name, kind, "microvolts" if is_voltage else unit or "none", _position(entry)),
+        _SCALES.get(unit.lower(), 1.0) if is_voltage else 1.0,
+        unit,
     )
+
+
+def _kind(name: str, stated: str, unit: str) -> str:
+    if name.lower() in _STIM_NAMES:
+        return "STIM"
+    if stated:
+        return kind_called(stated)
+    return "EEG" if not unit or unit.lower() in _SCALES else "MISC"
 
 
 def _text(entry: dict[str, Any], key: str) -> str:

@@ -287,7 +287,7 @@ def test_the_emotion_tracks_pickle_is_read_whatever_wrote_it(protocol, order, tm
     path = tmp_path / "sub1.pkl"
     path.write_bytes(pickle.dumps(data, protocol))
     if protocol < 2:
-        with pytest.raises(SourceError, match="does not begin as pickle"):
+        with pytest.raises(SourceError, match=r"protocol 0 and 1 are too old.*protocol=4"):
             open_source(str(path))
         return
     source = open_source(f"{path}?batch=1")
@@ -343,6 +343,8 @@ def test_moabbs_runs_are_the_blocks_of_a_subject(monkeypatch):
     import mne
 
     class Tiny:
+        subject_list = (2, 4, 5)
+
         def get_data(self, subjects):
             info = mne.create_info(["Cz", "stim"], RATE, ["eeg", "stim"])
             rows = np.vstack([np.arange(250.0) * 1e-6, np.eye(1, 250, 50)[0] * 3])
@@ -360,6 +362,27 @@ def test_moabbs_runs_are_the_blocks_of_a_subject(monkeypatch):
     assert session.block_triggers() == [(250, ((50, 11),))] * 2
     with pytest.raises(SourceError, match="no dataset 'Huge'"):
         open_source("moabb:Huge")
+    with pytest.raises(SourceError, match="Tiny has no subject 3: it has 2, 4, 5"):
+        open_source("moabb:Tiny?subject=3")
+
+
+def test_a_download_that_fails_is_called_so(monkeypatch):
+    class Far:
+        subject_list = range(1, 10)
+
+        def get_data(self, subjects):
+            raise OSError("no route to zenodo.org")
+
+    datasets = types.ModuleType("moabb.datasets")
+    datasets.Far = Far
+    package = types.ModuleType("moabb")
+    package.datasets = datasets
+    monkeypatch.setitem(sys.modules, "moabb", package)
+    monkeypatch.setitem(sys.modules, "moabb.datasets", datasets)
+    with pytest.raises(SourceError, match=r"could not be fetched: no route to zenodo\.org\. MOABB"):
+        open_source("moabb:Far?subject=1")
+    with pytest.raises(SourceError, match="no subject 10: it has 1 to 9"):
+        open_source("moabb:Far?subject=10")
 
 
 def test_of_many_recordings_only_the_one_that_is_played_is_in_memory(tmp_path, monkeypatch):
@@ -406,8 +429,16 @@ def test_a_subject_that_could_choose_a_path_is_refused(tmp_path, subject):
         open_source(str(tmp_path / "a.npz"))
 
 
-@pytest.mark.parametrize("uri", ["synthetic:mi", "neuracle://127.0.0.1:1", "lsl:name"])
-@pytest.mark.parametrize("name", ["events", "select", "resample", "rename", "rate"])
+DEVICES = ("neuracle://127.0.0.1:1", "lsl:name")
+
+
+@pytest.mark.parametrize(
+    ("uri", "name"),
+    [
+        *(("synthetic:mi", name) for name in ("events", "select", "resample", "rename", "rate")),
+        *((uri, name) for uri in DEVICES for name in ("events", "resample", "rate")),
+    ],
+)
 def test_what_only_files_can_do_is_not_passed_over_in_silence(uri, name):
     given = {"events": "T1=11", "select": "C3", "resample": "100", "rename": "a=b", "rate": "5"}
     options = SourceOptions(track="mi").with_params({name: given[name]})
@@ -426,7 +457,7 @@ def test_the_real_moabbs_datasets_are_read():
     assert (session.subject, session.rate, len(session.leads)) == ("FakeDataset-2", 128.0, 3)
     assert {code for _, code in triggers(session)} == {11, 21, 3}
     assert sum(len(packet.samples) for packet in session.packets(10)) == session.n_samples
-    with pytest.raises(SourceError, match="Invalid subject 99"):
+    with pytest.raises(SourceError, match="no subject 99: it has 1 to 10"):
         open_source("moabb:FakeDataset?subject=99")
 
 

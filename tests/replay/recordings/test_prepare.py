@@ -1,6 +1,7 @@
 """Contest sets: what is shown holds no label, the truth stays secret, and the key decides all."""
 
 import json
+import shutil
 import stat
 from itertools import pairwise
 
@@ -10,8 +11,9 @@ import pytest
 from bci_stream.errors import SourceError
 from replay.inspect import inspect_uri
 from replay.options import SourceOptions
-from replay.prepare import Split, prepare
+from replay.prepare import prepare
 from replay.program import make_program
+from replay.set_writer import Split
 from replay.uri import open_source
 from tracks.leads import EMOTION_FIRST_BATCH, EMOTION_SECOND_BATCH
 from tracks.registry import TRACKS
@@ -197,3 +199,110 @@ def test_a_split_that_leaves_nothing_to_test_is_refused(split, message, tmp_path
 def test_an_empty_key_is_refused(tmp_path):
     with pytest.raises(SourceError, match="key"):
         prepare("mi", [SHORT["mi"]], tmp_path, b"")
+
+
+ERP3 = "synthetic:erp?subjects=3&trials=1"
+
+
+def files_in(folder):
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def persons_in(folder):
+    return {path.stem.split("_")[-1] for path in folder.glob("*.npz")}
+
+
+def test_a_folder_that_holds_sets_is_not_written_to_again_unasked(tmp_path):
+    out = tmp_path / "set"
+    prepare("erp", [ERP3], out, KEY, split=Split("person", 2))
+    before = files_in(out)
+    with pytest.raises(SourceError, match=r"holds sets already \(train/.*--overwrite"):
+        prepare("erp", [ERP3], out, KEY, split=Split("person", 1))
+    assert files_in(out) == before
+
+
+def test_nobody_who_trained_before_is_public_when_they_are_tested(tmp_path):
+    out, fresh = tmp_path / "set", tmp_path / "fresh"
+    prepare("erp", [ERP3], out, KEY, split=Split("person", 2))
+    prepare("erp", [ERP3], out, KEY, split=Split("person", 1), overwrite=True)
+    prepare("erp", [ERP3], fresh, KEY, split=Split("person", 1))
+    assert not persons_in(out / "train") & persons_in(out / "test")
+    assert files_in(out) == files_in(fresh)
+
+
+def test_what_an_unfinished_older_prepare_left_is_found_without_a_manifest(tmp_path):
+    left = tmp_path / "set" / "train" / "mi_train_S1.npz"
+    left.parent.mkdir(parents=True)
+    left.write_bytes(b"labels")
+    with pytest.raises(SourceError, match="holds sets already"):
+        prepare("erp", [SHORT["erp"]], tmp_path / "set", KEY)
+    prepare("erp", [SHORT["erp"]], tmp_path / "set", KEY, overwrite=True)
+    assert not left.parent.exists()
+
+
+def test_overwriting_takes_nothing_that_is_not_ours(tmp_path):
+    out = tmp_path / "set"
+    prepare("erp", [SHORT["erp"]], out, KEY)
+    others = {"README.md": b"mine", "test/notes.txt": b"mine too", "train/S1.edf": b"recording"}
+    for name, content in others.items():
+        (out / name).parent.mkdir(exist_ok=True)
+        (out / name).write_bytes(content)
+    prepare("erp", [SHORT["erp"]], out, KEY, overwrite=True)
+    assert others.items() <= files_in(out).items()
+
+
+def test_another_ones_manifest_is_never_replaced(tmp_path):
+    (tmp_path / "manifest.json").write_text('{"name": "a web page"}')
+    with pytest.raises(SourceError, match=r"manifest\.json is none of ours"):
+        prepare("erp", [SHORT["erp"]], tmp_path, KEY, overwrite=True)
+
+
+def test_recordings_are_never_removed_as_sets_of_their_own(tmp_path):
+    prepare("erp", [ERP3], tmp_path / "set", KEY, split=Split("person", 2))
+    before = files_in(tmp_path / "set")
+    for source in ("set", "set/train", "set/train?files=subjects"):
+        with pytest.raises(SourceError, match="stands where its sets are written"):
+            prepare("erp", [str(tmp_path / source)], tmp_path / "set", KEY, overwrite=True)
+    assert files_in(tmp_path / "set") == before
+
+
+def test_a_prepare_that_fails_midway_leaves_everything_as_it_was(tmp_path):
+    good = write_emotion(tmp_path / "p1.npz")
+    bad = write_emotion(tmp_path / "p2.npz", clips=())
+    prepare("emotion", [str(good)], tmp_path / "set", KEY)
+    before = files_in(tmp_path)
+    for out, overwrite in (("set", True), ("new", False)):
+        with pytest.raises(SourceError, match=r"p2\.npz, subject p2: "):
+            prepare("emotion", [str(good), str(bad)], tmp_path / out, KEY, overwrite=overwrite)
+    assert files_in(tmp_path) == before
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_file_that_can_not_take_its_place_puts_the_old_sets_back(tmp_path):
+    out = tmp_path / "set"
+    prepare("erp", [SHORT["erp"]], out, KEY)
+    shutil.rmtree(out / "test")
+    (out / "test").write_text("a file where a folder should be")
+    before = files_in(tmp_path)
+    with pytest.raises(OSError, match="set"):
+        prepare("erp", [SHORT["erp"]], out, KEY, overwrite=True)
+    assert files_in(tmp_path) == before
+
+
+def test_a_recording_of_another_track_is_named(tmp_path):
+    path = tmp_path / "erp.npz"
+    prepare("erp", [SHORT["erp"]], tmp_path / "set", KEY)
+    next((tmp_path / "set" / "organiser").glob("*.npz")).rename(path)
+    with pytest.raises(SourceError, match=r"erp\.npz, subject S\d+: .*(expected|no label)"):
+        prepare("mi", [f"{path}"], tmp_path / "other", KEY)
+
+
+def test_a_subject_whose_set_could_not_be_read_back_is_refused(tmp_path):
+    path = write_emotion(tmp_path / "person [1].npz")
+    with pytest.raises(SourceError, match=r"got 'person \[1\]'; name it otherwise"):
+        prepare("emotion", [str(path)], tmp_path / "set", KEY)
+    prepare("emotion", [f"{path}?subject=S01"], tmp_path / "set", KEY)

@@ -128,6 +128,98 @@ def test_a_stream_that_is_not_there_is_told_and_not_waited_for(tmp_path):
         )
 
 
+@pytest.mark.lsl
+def test_an_old_recording_outlives_a_stream_that_is_not_there(tmp_path):
+    path = tmp_path / "keep.xdf"
+    path.write_bytes(b"precious")
+    config = lsl_config(f"record-{uuid.uuid4().hex[:8]}")
+    with pytest.raises(NotFoundError, match="there is no stream on the wire"):
+        record(path, [], stop=threading.Event(), lsl_config=config, overwrite=True)
+    assert path.read_bytes() == b"precious"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+BEGIN = """\
+printf 'Found Signal\\npress Enter to quit\\nStarted data collection\\n'
+"""
+
+
+@pytest.fixture
+def recorder(tmp_path, monkeypatch):
+    """recorder(script): a LabRecorder that begins, then does what the script says with $1, its file."""
+
+    def install(script: str) -> None:
+        program = tmp_path / "LabRecorderCLI"
+        program.write_text(f"#!/bin/sh\n{BEGIN}{script}\n")
+        program.chmod(0o700)
+        monkeypatch.setattr("replay.lab_recorder.executable", lambda: program)
+
+    monkeypatch.setattr("replay.record.DRAIN_S", 0.0)
+    return install
+
+
+def test_a_recording_that_is_ended_by_its_user_becomes_the_file(recorder, write, tmp_path):
+    path, stop = tmp_path / "keep.xdf", threading.Event()
+    path.write_bytes(b"old")
+    recorder(f'cp "{write("run.xdf")}" "$1"; read line')
+    done = record(path, [], stop=stop, overwrite=True, on_start=stop.set)
+    assert done.streams == (("Signal", "EEG"), ("Marks", "Markers"))
+    assert path.read_bytes() == write("run.xdf").read_bytes()
+    assert not path.with_name("keep.xdf.part").exists()
+
+
+def test_a_recorder_that_dies_costs_neither_the_old_recording_nor_the_new(
+    recorder, write, tmp_path
+):
+    path = tmp_path / "keep.xdf"
+    path.write_bytes(b"old")
+    recorder(f'cp "{write("run.xdf")}" "$1"; exit 9')
+    with pytest.raises(SourceError, match=r"LabRecorder .*exit 9.* is in .*keep\.xdf\.part"):
+        record(path, [], stop=threading.Event(), overwrite=True)
+    assert path.read_bytes() == b"old"
+    assert path.with_name("keep.xdf.part").read_bytes() == write("run.xdf").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ('head -c 3000 "{whole}" > "$1"', "to its end.*before that is in"),
+        ('head -c 3 "{whole}" > "$1"', "to its end.*before that is in"),
+        ("true", r"to its end \(is the disk full\?\)$"),
+    ],
+)
+def test_a_recording_without_its_end_is_told_in_words(script, message, recorder, write, tmp_path):
+    stop = threading.Event()
+    recorder(script.format(whole=write("run.xdf")) + "; read line")
+    with pytest.raises(SourceError, match=message):
+        record(tmp_path / "new.xdf", [], stop=stop, on_start=stop.set)
+
+
+def test_ctrl_c_while_streams_are_looked_for_ends_it_at_once(tmp_path, monkeypatch):
+    program = tmp_path / "LabRecorderCLI"
+    program.write_text("#!/bin/sh\nread line\n")
+    program.chmod(0o700)
+    monkeypatch.setattr("replay.lab_recorder.executable", lambda: program)
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(SourceError, match="before anything was recorded"):
+        record(tmp_path / "new.xdf", [], stop=stop)
+    assert list(tmp_path.iterdir()) == [program]
+
+
+def test_a_second_record_of_one_file_is_refused_while_the_first_goes_on(recorder, write, tmp_path):
+    path, stop = tmp_path / "keep.xdf", threading.Event()
+    recorder(f'cp "{write("run.xdf")}" "$1"; read line')
+
+    def record_too() -> None:
+        with pytest.raises(SourceError, match="another command"):
+            record(path, [], stop=stop, overwrite=True)
+        stop.set()
+
+    record(path, [], stop=stop, on_start=record_too)
+    assert path.read_bytes() == write("run.xdf").read_bytes()
+
+
 def test_a_file_that_is_there_is_not_overwritten_unasked(tmp_path):
     path = tmp_path / "x.xdf"
     path.write_bytes(b"precious")

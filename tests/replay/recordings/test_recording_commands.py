@@ -57,3 +57,35 @@ def test_record_refuses_a_name_that_is_no_xdf(run):
     ended = run("record", "x.edf")
     assert ended.exit_code == 1
     assert "*.xdf" in ended.output
+
+
+@pytest.mark.parametrize("seconds", ["-1", "0", "nan", "inf"])
+def test_record_refuses_a_time_that_is_none(run, seconds, tmp_path):
+    ended = run("record", "x.xdf", "--seconds", seconds)
+    assert ended.exit_code == 2
+    assert "--seconds" in ended.output
+    assert not (tmp_path / "x.xdf.part").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("record", "file/x.xdf", "--seconds", "1"),
+        ("prepare", "synthetic:erp?subjects=1&trials=1", "--track", "erp", "--out", "file/set"),
+    ],
+)
+def test_a_place_that_can_not_be_written_is_one_line_and_exit_1(run, words, tmp_path):
+    (tmp_path / "file").write_text("no folder")
+    ended = run(*words)
+    assert ended.exit_code == 1
+    assert ended.output.splitlines()[-1].startswith("Error: file/")
+    assert "a part of this path is a file, not a folder" in ended.output
+
+
+def test_prepare_takes_a_used_folder_when_it_is_told_to_overwrite(run):
+    words = ("prepare", "synthetic:erp?subjects=1&trials=1", "--track", "erp", "--out", "set")
+    assert run(*words).exit_code == 0
+    again = run(*words)
+    assert again.exit_code == 1
+    assert "--overwrite" in again.output
+    assert run(*words, "--overwrite").exit_code == 0
