@@ -1,5 +1,7 @@
 """What the three command lines share: errors in one line, options of the wire, a clean stop."""
 
+import errno
+import math
 import os
 import signal
 import threading
@@ -23,11 +25,20 @@ TRACK_NAMES = ("mi", "turing", "emotion", "ecog", "erp")
 
 
 class Commands(click.Group):
-    """A group whose commands show our own errors as one line and exit with 1, never a traceback."""
+    """A group whose commands show what a user can put right as one line and exit with 1, never a traceback.
+
+    That is our own errors, and the system's refusals (a folder that is not there, a full disk) that
+    nobody else has put into words.
+    """
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
+        except BrokenPipeError:  # `| head` has seen enough: click ends quietly
+            raise
+        except OSError as error:
+            command = " ".join(filter(None, (ctx.command_path, ctx.invoked_subcommand)))
+            raise click.ClickException(in_words(error, command)) from error
         except Exception as error:
             from tracks.errors import (
                 BciError,
@@ -36,6 +47,45 @@ class Commands(click.Group):
             if isinstance(error, BciError):
                 raise click.ClickException(str(error)) from error
             raise
+
+
+_NO_FOLDER = "a part of this path is a file, not a folder"
+_NO_ACCESS = "choose a place where you may read and write"
+_NO_ROOM = "make room there, or choose another place"
+REMEDIES = {
+    errno.ENOENT: "check its spelling, and that its folder is there",
+    errno.ENOTDIR: _NO_FOLDER,
+    errno.EEXIST: _NO_FOLDER,
+    errno.EISDIR: "name a file, not a folder",
+    errno.EACCES: _NO_ACCESS,
+    errno.EPERM: _NO_ACCESS,
+    errno.EROFS: _NO_ACCESS,
+    errno.ENOSPC: _NO_ROOM,
+    errno.EDQUOT: _NO_ROOM,
+    errno.ENAMETOOLONG: "choose a shorter name",
+}
+
+
+def in_words(error: OSError, command: str) -> str:
+    """What the system refused, about which file (or to which command), and what to do."""
+    file = error.filename2 or error.filename
+    about = os.fsdecode(file) if isinstance(file, str | bytes) else command
+    remedy = REMEDIES.get(error.errno or 0, "check that you may use it" if file else "")
+    return "; ".join(filter(None, (f"{about}: {error.strerror or error}", remedy)))
+
+
+class Seconds(click.FloatRange):
+    """A length of time: a number, so neither `nan`, which never passes, nor `inf`."""
+
+    name = "seconds"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        seconds = float(super().convert(value, param, ctx))
+        if not math.isfinite(seconds):
+            self.fail(f"{value} is no length of time; give a number of seconds", param, ctx)
+        return seconds
 
 
 def wire_options(command: F) -> F:

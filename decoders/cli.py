@@ -11,6 +11,7 @@ import click
 from bci_stream.cli import (
     TRACK_NAMES,
     Commands,
+    Seconds,
     open_contest,
     open_wire,
     say,
@@ -60,7 +61,12 @@ def submission_options(command: F) -> F:
 @click.option("--token", type=click.Path(path_type=Path), help="Your team's token file.")
 @seed_option
 @click.option(
-    "--wait", "wait_s", default=60.0, show_default=True, help="Seconds to wait for a replay."
+    "--wait",
+    "wait_s",
+    type=Seconds(min=0),
+    default=60.0,
+    show_default=True,
+    help="Seconds to wait for a replay.",
 )
 @wire_options
 @click.pass_context

@@ -1,17 +1,27 @@
 """A contest file: one subject's recording as an .npz (docs/recordings-npz.md)."""
 
-import os
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from bci_stream.errors import SourceError
 from bci_stream.packet import Triggers
 from replay.recording import Recording
+from replay.whole_file import write_whole
+
+_SUBJECT = re.compile(r"(?!\.)[\w.-]{1,64}")
+"""As `replay.readers.array_layout` reads it back."""
 
 
 def write_npz(recording: Recording, path: Path, track: str, kind: str, *, secret: bool) -> None:
     """Write a recording with the triggers that it has; secret: for the owner's eyes only."""
+    if not _SUBJECT.fullmatch(recording.subject):
+        raise SourceError(
+            f"a subject's id has 1 to 64 letters, digits and . _ -, got {recording.subject!r}; "
+            "name it otherwise, e.g. FILE?subject=S01"
+        )
     lengths = [block.n_samples for block in recording.blocks]
     starts = np.cumsum([0, *lengths])
     triggers = [
@@ -34,17 +44,6 @@ def write_npz(recording: Recording, path: Path, track: str, kind: str, *, secret
     if recording.angles is not None:
         arrays["angles"] = recording.angles
     write_whole(path, lambda file: np.savez(file, **arrays), secret=secret)
-
-
-def write_whole(path: Path, write: Any, *, secret: bool) -> None:
-    """Write beside the name and move there when it is done, so that nobody reads half a file."""
-    part = path.with_name(path.name + ".part")
-    mode = 0o600 if secret else 0o644
-    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-    os.fchmod(descriptor, mode)
-    with os.fdopen(descriptor, "wb") as file:
-        write(file)
-    part.replace(path)
 
 
 def _data(recording: Recording, n_samples: int, triggers: Triggers) -> np.ndarray[Any, Any]:

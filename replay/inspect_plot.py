@@ -1,6 +1,8 @@
 """A picture of a recording: signals, spectra, trigger raster, montage."""
 
 import dataclasses
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,51 +14,73 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from bci_stream.errors import SourceError
+from replay.inspect_montage import draw_montage
 from replay.options import SourceOptions
 from replay.source import Session
 from replay.uri import open_source
+from replay.whole_file import write_whole
 
 SHOWN_S = 10.0
 SPECTRUM_S = 60.0
 MAX_TRACES = 24
-HEAD_M = 0.095
+MAX_ROWS = 60
+WIDTH_IN = 13.0
+LETTER = 0.0085
+"""How wide a letter of a trigger's code is, in parts of the signals' panel."""
+TINY = 1e-12
+"""Of a power, so that it has a logarithm."""
+STYLE: Any = {
+    "font.size": 8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "text.parse_math": False,  # a lead may be called $1
+}
+DARK, RED = "#1f3b57", "#c0392b"
 
 
 def plot_uri(uri: str, options: SourceOptions, path: Path) -> list[Path]:
     """Draw each session; the first as `path`, the others beside it under their subjects' names."""
-    source = open_source(uri, dataclasses.replace(options, nan="keep", as_is=True))
-    if source.live:
-        raise SourceError(f"{uri} is live: only a recording can be drawn; record it first")
-    path.parent.mkdir(parents=True, exist_ok=True)
     drawn: list[Path] = []
-    for session in source.sessions():
-        own = path.with_name(f"{path.stem}-{session.subject}.png") if drawn else path
-        plot_session(session, own)
-        drawn.append(own)
-    source.close()
+    with closing(open_source(uri, dataclasses.replace(options, nan="keep", as_is=True))) as source:
+        if source.live:
+            raise SourceError(f"{uri} is live: only a recording can be drawn; record it first")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for session in source.sessions():
+            own = path.with_name(f"{path.stem}-{session.subject}.png") if drawn else path
+            plot_session(session, own)
+            drawn.append(own)
     return drawn
 
 
 def plot_session(session: Session, path: Path) -> None:
     """Draw one session as a PNG."""
+    with matplotlib.rc_context(STYLE):
+        figure = draw_session(session)
+        write_whole(path, lambda file: figure.savefig(file, dpi=110, format="png"))
+
+
+def draw_session(session: Session) -> Figure:
+    """The picture of one session, with axes that are labelled by what they show."""
     samples, first_s = _stretch(session, max(SHOWN_S, SPECTRUM_S))
-    with matplotlib.rc_context(
-        {"font.size": 8, "axes.spines.top": False, "axes.spines.right": False}
-    ):
-        figure = Figure(figsize=(13, 9), layout="constrained")
-        axes: Any = figure.subplot_mosaic(
-            [["signals", "signals", "spectra"], ["signals", "signals", "montage"], ["raster"] * 3],
-            height_ratios=[3, 3, 2],
-        )
-        figure.suptitle(
-            f"{session.subject}: {len(session.leads)} leads, {session.rate:g} Hz, "
-            f"{(session.n_samples or 0) / session.rate:.1f} s"
-        )
-        _signals(axes["signals"], session, samples, first_s)
-        _spectra(axes["spectra"], session, samples)
-        _raster(axes["raster"], session)
-        _montage(axes["montage"], session)
-        figure.savefig(path, dpi=110, format="png")
+    n_rows = min(
+        len({code for _, own in session.block_triggers() or () for _, code in own}), MAX_ROWS
+    )
+    heights = [3.4, 3.4, max(1.6, 0.6 + 0.13 * n_rows)]
+    figure = Figure(figsize=(WIDTH_IN, sum(heights)), layout="constrained")
+    axes: Any = figure.subplot_mosaic(
+        [["signals", "spectra"], ["signals", "montage"], ["raster", "raster"]],
+        height_ratios=heights,
+        width_ratios=[1.7, 1],
+    )
+    figure.suptitle(
+        f"{session.subject}: {len(session.leads)} leads, {session.rate:g} Hz, "
+        f"{(session.n_samples or 0) / session.rate:.1f} s"
+    )
+    _signals(axes["signals"], session, samples, first_s)
+    _spectra(axes["spectra"], session, samples)
+    _raster(axes["raster"], session)
+    draw_montage(axes["montage"], session.leads)
+    return figure
 
 
 def _stretch(session: Session, seconds: float) -> tuple[NDArray[np.float32], float]:
@@ -73,7 +97,8 @@ def _stretch(session: Session, seconds: float) -> tuple[NDArray[np.float32], flo
             break
         if packet.start + len(packet.samples) > start:
             pieces.append(packet.samples[max(0, start - packet.start) :])
-    return np.nan_to_num(np.concatenate(pieces))[:wanted], start / session.rate
+    stretch = np.concatenate(pieces)[:wanted]
+    return np.nan_to_num(stretch, posinf=0.0, neginf=0.0), start / session.rate
 
 
 def _signals(axes: Axes, session: Session, samples: NDArray[np.float32], first_s: float) -> None:
@@ -83,80 +108,69 @@ def _signals(axes: Axes, session: Session, samples: NDArray[np.float32], first_s
     step = 2.5 * float(np.median(spread[spread > 0])) if (spread > 0).any() else 1.0
     seconds = first_s + np.arange(len(shown)) / session.rate
     offsets = -step * np.arange(shown.shape[1])
-    axes.plot(seconds, np.clip(shown, -2 * step, 2 * step) + offsets, lw=0.5, color="#1f3b57")
+    axes.plot(seconds, np.clip(shown, -2 * step, 2 * step) + offsets, lw=0.5, color=DARK)
     axes.set_yticks(offsets, [lead.name for lead in session.leads[:MAX_TRACES]])
+    axes.margins(y=0.02)
+    axes.set_xlim(seconds[0], seconds[-1])
     triggers = next(iter(session.block_triggers() or ()), (0, ()))[1]
-    for sample, code in triggers:
-        if seconds[0] <= sample / session.rate <= seconds[-1]:
-            axes.axvline(sample / session.rate, color="#c0392b", lw=0.6, alpha=0.7)
+    places = [(sample / session.rate, str(code)) for sample, code in triggers]
+    _mark(axes, [mark for mark in places if seconds[0] <= mark[0] <= seconds[-1]])
+    some = f"first {MAX_TRACES} of {len(session.leads)} leads, "
+    which = some if len(session.leads) > MAX_TRACES else ""
+    axes.set_title(f"signals ({which}{step:.3g} microvolts a line)", pad=14)
+    axes.set_xlabel("s")
+
+
+def _mark(axes: Axes, marks: Sequence[tuple[float, str]]) -> None:
+    """A line at each trigger, and its code above the panel where there is room for it."""
+    left, right = axes.get_xlim()
+    free_from = -np.inf
+    for at, code in marks:
+        axes.axvline(at, color=RED, lw=0.6, alpha=0.7)
+        half = (len(code) + 1) * LETTER * (right - left) / 2
+        if at - half >= free_from:
             axes.text(
-                sample / session.rate, step, str(code), color="#c0392b", ha="center", fontsize=6
-            )
-    axes.set(
-        title=f"signals ({step:.3g} microvolts a line)", xlabel="s", xlim=(seconds[0], seconds[-1])
-    )
+                at, 1.005, code, transform=axes.get_xaxis_transform(),
+                color=RED, ha="center", va="bottom", fontsize=6,
+            )  # fmt: skip
+            free_from = at + half
 
 
 def _spectra(axes: Axes, session: Session, samples: NDArray[np.float32]) -> None:
+    changing = samples[:, np.ptp(samples, axis=0) > 0]
+    n_flat = samples.shape[1] - changing.shape[1]
+    flat = f", {n_flat} flat lead{'s' if n_flat > 1 else ''} not drawn" if n_flat else ""
+    axes.set_title(f"spectra (red: median{flat})", pad=14)
+    axes.set(xlabel="Hz", ylabel="dB re 1 microvolt²/Hz")
+    axes.set_xlim(0, min(100, session.rate / 2))
+    if not changing.size:
+        return
     window = min(len(samples), round(4 * session.rate))
     power, hertz = mne.time_frequency.psd_array_welch(
-        samples.T.astype(np.float64), session.rate, fmin=0.5, n_fft=window, verbose="error"
+        changing.T.astype(np.float64), session.rate, fmin=0.5, n_fft=window, verbose="error"
     )
-    decibels = 10 * np.log10(np.maximum(power, 1e-12))
-    axes.plot(hertz, decibels.T, lw=0.4, color="#1f3b57", alpha=0.5)
-    axes.plot(hertz, np.median(decibels, axis=0), lw=1.4, color="#c0392b")
-    axes.set(title="spectra (red: median)", xlabel="Hz", ylabel="dB re 1 microvolt²/Hz")
-    axes.set_xlim(0, min(100, session.rate / 2))
+    seen = hertz <= axes.get_xlim()[1]  # beyond it, a filter's depths would squeeze the rest
+    decibels = 10 * np.log10(np.maximum(power[:, seen], TINY))
+    axes.plot(hertz[seen], decibels.T, lw=0.4, color=DARK, alpha=0.5)
+    axes.plot(hertz[seen], np.median(decibels, axis=0), lw=1.4, color=RED)
 
 
 def _raster(axes: Axes, session: Session) -> None:
     offset, places, codes = 0, [], []
     for n_samples, triggers in session.block_triggers() or ():
-        axes.axvline(offset / session.rate, color="#999999", lw=0.8, ls=":")
+        if offset:
+            axes.axvline(offset / session.rate, color="#999999", lw=0.8, ls=":")
         places += [(offset + sample) / session.rate for sample, _ in triggers]
         codes += [code for _, code in triggers]
         offset += n_samples
     kinds = sorted(set(codes))
-    rows = [kinds.index(code) for code in codes]
-    axes.scatter(places, rows, marker="|", s=60, color="#c0392b", lw=0.8)
-    step = -(-len(kinds) // 14) or 1
+    rows = {code: row for row, code in enumerate(kinds)}
+    axes.scatter(places, [rows[code] for code in codes], marker="|", s=45, color=RED, lw=0.8)
+    step = -(-len(kinds) // MAX_ROWS) or 1
     axes.set_yticks(range(0, len(kinds), step), [str(code) for code in kinds[::step]])
-    axes.set(title="triggers (dotted: a block begins)", xlabel="s", xlim=(0, offset / session.rate))
+    axes.set(title="triggers (dotted: a block begins)", xlabel="s")
+    # The first sample and the lowest code must not stand on the frame, where they can't be seen.
+    axes.set_xlim(-0.005 * offset / session.rate, 1.005 * offset / session.rate)
+    axes.set_ylim(-0.6, len(kinds) - 0.4)
     if not codes:
         axes.text(0.5, 0.5, "no triggers", transform=axes.transAxes, ha="center")
-
-
-def _montage(axes: Axes, session: Session) -> None:
-    places = {lead.name: lead.position for lead in session.leads if lead.position is not None}
-    title = "montage"
-    if not places:
-        places, title = _template(session), "montage (standard positions: the file has none)"
-    if not places:
-        axes.text(0.5, 0.5, "no positions known", transform=axes.transAxes, ha="center")
-        axes.set_axis_off()
-        return
-    info = mne.create_info(list(places), session.rate, "eeg", verbose="error")
-    montage = mne.channels.make_dig_montage(places, coord_frame="head")
-    info.set_montage(montage, on_missing="ignore", verbose="error")
-    mne.viz.plot_sensors(
-        info,
-        axes=axes,
-        show_names=True,
-        pointsize=12,
-        sphere=HEAD_M,  # MNE would fit one, which fails where all leads are at the back
-        show=False,
-        verbose="error",
-    )
-    for text in axes.texts:
-        text.set_fontsize(6)
-    axes.set_title(title)
-
-
-def _template(session: Session) -> dict[str, tuple[float, float, float]]:
-    """Standard 10-05 positions of the leads that have such names."""
-    known = mne.channels.get_builtin_montages()
-    name = "colin27_1005" if "colin27_1005" in known else "standard_1005"
-    positions = mne.channels.make_standard_montage(name).get_positions()["ch_pos"]
-    by_name = {key.upper(): tuple(map(float, value)) for key, value in positions.items()}
-    found = {lead.name: by_name.get(lead.name.upper().strip(" .")) for lead in session.leads}
-    return {lead: (p[0], p[1], p[2]) for lead, p in found.items() if p is not None}

@@ -5,6 +5,7 @@ import queue
 import subprocess
 import tempfile
 import threading
+import time
 from contextlib import suppress
 from importlib import resources
 from pathlib import Path
@@ -13,12 +14,14 @@ from typing import IO
 
 from bci_stream.errors import NotFoundError, SourceError
 
+LOOK_S = 0.2
 START_S = 20.0
 STOP_S = 30.0
 _FOUND = "Found "
 _ALL_FOUND = "press Enter to quit"
 _WRITING = "Started data collection"
 _NOTHING = "matched no stream"
+_WHERE = "Does it send, and in this --scope and --lsl-session?"
 
 
 def executable() -> Path:
@@ -36,9 +39,14 @@ def executable() -> Path:
 
 
 class LabRecorder:
-    """One recording; leaving the context ends the process, whatever happened."""
+    """One recording; leaving the context ends the process, whatever happened.
 
-    def __init__(self, path: Path, queries: list[str], lsl_config: str | None) -> None:
+    lock: a descriptor that the process shall hold as long as it writes.
+    """
+
+    def __init__(
+        self, path: Path, queries: list[str], lsl_config: str | None, lock: int | None = None
+    ) -> None:
         self._queries = queries
         self._folder = tempfile.TemporaryDirectory(prefix="bci-record-")
         self._process = subprocess.Popen(
@@ -51,6 +59,7 @@ class LabRecorder:
             env=self._environment(lsl_config),
             # Ctrl-C is for us: a recorder that gets it too leaves a file without an end.
             start_new_session=True,
+            pass_fds=() if lock is None else (lock,),
         )
         self._lines: queue.Queue[str | None] = queue.Queue()
         assert self._process.stdout is not None
@@ -84,29 +93,32 @@ class LabRecorder:
             self._process.stdin.close()
         self._folder.cleanup()
 
-    def wait_for_start(self) -> None:
+    def wait_for_start(self, stop: threading.Event) -> None:
         """Until the samples of every stream that was found are being written."""
         found = writing = 0
         all_found = False
         while not all_found or writing < found:
-            line = self._next_line()
+            line = self._next_line(stop)
             if _NOTHING in line:
-                raise NotFoundError(f"{line.strip()} Is it on the wire, and in this scope?")
+                raise NotFoundError(_in_words(line))
             found += line.startswith(_FOUND)
             writing += line.startswith(_WRITING)
             all_found = all_found or _ALL_FOUND in line
 
-    def _next_line(self) -> str:
-        try:
-            line = self._lines.get(timeout=START_S)
-        except queue.Empty:
-            line = None
-        if line is None:
-            raise NotFoundError(
-                f"LabRecorder did not begin within {START_S:g} s; it looked for "
-                f"{' and for '.join(self._queries)}. Are these on the wire, and in this scope?"
-            )
-        return line
+    def _next_line(self, stop: threading.Event) -> str:
+        deadline = time.monotonic() + START_S
+        while time.monotonic() < deadline:
+            if stop.is_set():
+                raise SourceError("ended before anything was recorded")
+            with suppress(queue.Empty):
+                line = self._lines.get(timeout=LOOK_S)
+                if line is None:
+                    break
+                return line
+        raise NotFoundError(
+            f"LabRecorder did not begin within {START_S:g} s; it looked for "
+            f"{' and for '.join(self._queries)}. {_WHERE}"
+        )
 
     def check(self) -> None:
         """Raise where the recorder has ended by itself."""
@@ -137,3 +149,10 @@ def _listen(stdout: IO[str], lines: "queue.Queue[str | None]") -> None:
         for line in stdout:
             lines.put(line)
     lines.put(None)
+
+
+def _in_words(nothing: str) -> str:
+    """LabRecorder says `"name='x'" matched no stream!`, and of all there are `"true()"`."""
+    asked = nothing.partition(_NOTHING)[0].strip(' "\n')
+    which = "" if asked == "true()" else f" with {asked}"
+    return f"there is no stream{which} on the wire. {_WHERE}"

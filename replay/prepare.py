@@ -10,39 +10,23 @@ Everything follows from the recordings and the contest's key: the same ones give
 """
 
 import dataclasses
-import hashlib
-import hmac
-import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
-from bci_stream.errors import SourceError
-from replay.clip_shuffle import shuffled_clips
-from replay.contest_file import write_npz, write_whole
+from bci_stream.errors import BciError, SourceError
 from replay.options import SourceOptions
-from replay.readers.array_layout import MASKED
 from replay.recording import ArrayBlock, Recording
+from replay.set_folder import drafted
+from replay.set_writer import SetWriter, Split, digest
 from replay.source import Session
 from replay.track_facts import track_named
 from replay.uri import open_source
 from tracks.rules import Rules
-from tracks.track import Track
-from tracks.truth import read_truth
 
 ANGLES_RATE = 200
 Say = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Split:
-    """What becomes training data: nothing, each subject's first blocks, or some of the persons."""
-
-    by: Literal["none", "block", "person"] = "none"
-    train: int = 0
 
 
 def prepare(
@@ -54,32 +38,46 @@ def prepare(
     rules: Rules | None = None,
     split: Split | None = None,
     options: SourceOptions | None = None,
+    overwrite: bool = False,
     say: Say = lambda _: None,
 ) -> list[Path]:
     """Make a contest's sets from labelled recordings; returns the files, in order.
 
-    rules: what the contest changes of the track's.
+    rules: what the contest changes of the track's. overwrite: sets that stand in `out` are removed.
     """
     judged, split = track_named(track).under(rules or {}), split or Split()
     if not key:
         raise SourceError("a contest's key may not be empty: make one with `bci-judge init`")
     source_options = dataclasses.replace(options or SourceOptions(), track=track)
-    trained = _training_persons(uris, source_options, key, split)
-    writer = _SetWriter(judged, out, key)
-    for session in _sessions(uris, source_options):
-        for note in getattr(session, "notes", ()):
-            say(note)
-        recording = in_memory(session)
-        first = _first_test_block(recording, split, session.subject in trained)
+    with drafted(out, uris, overwrite=overwrite) as draft:
+        trained = _training_persons(uris, source_options, key, split)
+        writer = SetWriter(judged, draft, key)
+        for uri, session in _sessions(uris, source_options):
+            for note in getattr(session, "notes", ()):
+                say(note)
+            first = _write_sets(writer, uri, session, split, session.subject in trained)
+            n_blocks = len(session.block_triggers() or ())
+            say(f"{session.subject}: {first} blocks to train, {n_blocks - first} to test")
+        made = writer.finish(split)
+    return [out / file.relative_to(draft) for file in made]
+
+
+def _write_sets(writer: SetWriter, uri: str, session: Session, split: Split, trains: bool) -> int:
+    """Write one subject's recordings; returns how many of its blocks train."""
+    recording = in_memory(session)
+    first = _first_test_block(recording, split, trains)
+    try:
         if first:
             writer.train(blocks_of(recording, 0, first))
         if first < len(recording.blocks):
             writer.test(blocks_of(recording, first, len(recording.blocks)))
-        say(f"{session.subject}: {first} blocks to train, {len(recording.blocks) - first} to test")
-    return writer.finish(split)
+    except BciError as error:
+        raise SourceError(f"{uri}, subject {session.subject}: {error}") from error
+    return first
 
 
-def _sessions(uris: Sequence[str], options: SourceOptions) -> Iterator[Session]:
+def _sessions(uris: Sequence[str], options: SourceOptions) -> Iterator[tuple[str, Session]]:
+    """Every recording, with the URI that it came from."""
     seen: set[str] = set()
     for uri in uris:
         source = open_source(uri, options)
@@ -88,11 +86,11 @@ def _sessions(uris: Sequence[str], options: SourceOptions) -> Iterator[Session]:
         for session in source.sessions():
             if session.subject in seen:
                 raise SourceError(
-                    f"two recordings are of subject {session.subject!r}; name them apart, "
-                    "e.g. FILE?subject=S01b"
+                    f"{uri}: there is a recording of subject {session.subject!r} already; name "
+                    "them apart, e.g. FILE?subject=S01b"
                 )
             seen.add(session.subject)
-            yield session
+            yield uri, session
         source.close()
     if not seen:
         raise SourceError("no recording was given to prepare a contest from")
@@ -103,12 +101,12 @@ def _training_persons(
 ) -> set[str]:
     if split.by != "person":
         return set()
-    persons = [session.subject for session in _sessions(uris, options)]
+    persons = [session.subject for _, session in _sessions(uris, options)]
     if not 0 <= split.train < len(persons):
         raise SourceError(
             f"{split.train} of {len(persons)} persons can't train: some must be tested"
         )
-    return set(sorted(persons, key=lambda person: _digest(key, "person", person))[: split.train])
+    return set(sorted(persons, key=lambda person: digest(key, "person", person))[: split.train])
 
 
 def _first_test_block(recording: Recording, split: Split, trains: bool) -> int:
@@ -122,10 +120,6 @@ def _first_test_block(recording: Recording, split: Split, trains: bool) -> int:
             )
         return split.train
     return 0
-
-
-def _digest(key: bytes, *words: str) -> bytes:
-    return hmac.new(key, "\0".join(words).encode(), hashlib.sha256).digest()
 
 
 def in_memory(session: Session) -> Recording:
@@ -151,72 +145,3 @@ def blocks_of(recording: Recording, first: int, stop: int) -> Recording:
         angles = angles[rows[0] : rows[1] if stop < len(lengths) else len(angles)]
     blocks = list(recording.blocks[first:stop])
     return Recording(recording.subject, recording.rate, recording.leads, blocks, angles)
-
-
-def masked(recording: Recording, track: Track) -> Recording:
-    """What a decoder is shown of a recording; no angles, no label."""
-    mask = track.mask(recording.rate)
-    blocks = [
-        ArrayBlock(*mask.step(block.read(0, block.n_samples), block.triggers))
-        for block in recording.blocks
-    ]
-    return Recording(recording.subject, recording.rate, recording.leads, blocks)
-
-
-class _SetWriter:
-    """Writes the files of a contest's sets and remembers them for the manifest."""
-
-    def __init__(self, track: Track, out: Path, key: bytes) -> None:
-        self._track, self._out, self._key = track, out, key
-        self._files: list[Path] = []
-
-    def train(self, recording: Recording) -> None:
-        self._npz(recording, "train", "train", secret=False)
-
-    def test(self, recording: Recording) -> None:
-        if self._track.name == "emotion":
-            seed = int.from_bytes(_digest(self._key, "clips", recording.subject)[:16], "big")
-            recording = shuffled_clips(recording, np.random.default_rng(seed))
-        blocks = recording.block_triggers()
-        truth = read_truth(self._track, recording.rate, blocks, recording.angles)
-        path = self._npz(recording, "organiser", "test", secret=True)
-        line = json.dumps({**truth, "subject": recording.subject}).encode() + b"\n"
-        truth_path = path.with_suffix(".truth.json")
-        write_whole(truth_path, lambda file: file.write(line), secret=True)
-        self._files.append(truth_path)
-        self._npz(masked(recording, self._track), "test", "test", secret=False)
-
-    def _npz(self, recording: Recording, folder: str, kind: str, *, secret: bool) -> Path:
-        directory = self._out / folder
-        directory.mkdir(parents=True, exist_ok=True, mode=0o700 if secret else 0o755)
-        path = directory / f"{self._track.name}_{kind}_{recording.subject}.npz"
-        shown = MASKED if folder == "test" else kind
-        write_npz(recording, path, self._track.name, shown, secret=secret)
-        self._files.append(path)
-        return path
-
-    def finish(self, split: Split) -> list[Path]:
-        # A hash of labels can be guessed label by label: the public manifest names no secret file.
-        secret = [file for file in self._files if file.parent.name == "organiser"]
-        public = [file for file in self._files if file not in secret]
-        manifests = [self._manifest(self._out / "manifest.json", split, public, secret=False)]
-        if secret:
-            path = self._out / "organiser" / "manifest.json"
-            manifests.append(self._manifest(path, split, secret, secret=True))
-        return [*self._files, *manifests]
-
-    def _manifest(self, path: Path, split: Split, files: list[Path], *, secret: bool) -> Path:
-        manifest = {
-            "track": self._track.name,
-            "split": {"by": split.by, "train": split.train},
-            "key": _digest(self._key, "fingerprint").hex()[:16],
-            "files": {str(file.relative_to(self._out)): _sha256(file) for file in files},
-        }
-        text = json.dumps(manifest, indent=2).encode() + b"\n"
-        write_whole(path, lambda file: file.write(text), secret=secret)
-        return path
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

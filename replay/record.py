@@ -7,15 +7,23 @@ each stream's whole header, and ends at a line on its standard input.
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from bci_stream.errors import SourceError
+from bci_stream.errors import BciError, SourceError
+from replay.growing_file import GrowingFile
 from replay.lab_recorder import LabRecorder
+from replay.readers.guard import reading
 
 LOOK_S = 0.5
 DRAIN_S = 1.0
 """LabRecorder drops what is on its way when it is told to end: so it is told a little later."""
+
+HEADER, FOOTER = 2, 6
+"""The chunks of an XDF file that begin and end a stream."""
+
+Streams = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -24,7 +32,7 @@ class Recorded:
 
     path: Path
     n_bytes: int
-    streams: tuple[tuple[str, str], ...]
+    streams: Streams
 
 
 def query(name: str | None = None, kind: str | None = None, source_id: str | None = None) -> str:
@@ -51,22 +59,23 @@ def record(
     lsl_config: the text of an lsl_api.cfg, so that the recorder searches where this process does.
     on_start: called as soon as every stream is being written.
     """
-    _check(path, overwrite)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.unlink(missing_ok=True)
-    with LabRecorder(path, list(queries) or [query()], lsl_config) as recorder:
-        recorder.wait_for_start()
-        on_start()
-        _wait(recorder, stop, duration_s)
-        recorder.end(after_s=DRAIN_S)
-    return _summary(path)
-
-
-def _check(path: Path, overwrite: bool) -> None:
     if path.suffix.lower() != ".xdf":
         raise SourceError(f"{path}: a recording of streams is an XDF file, name it *.xdf")
-    if path.exists() and not overwrite:
-        raise SourceError(f"{path} is there already: name another file, or say --overwrite")
+    with GrowingFile(path, overwrite=overwrite) as file:
+        try:
+            with LabRecorder(
+                file.part, list(queries) or [query()], lsl_config, lock=file.lock
+            ) as recorder:
+                recorder.wait_for_start(stop)
+                on_start()
+                _wait(recorder, stop, duration_s)
+                recorder.end(after_s=DRAIN_S)
+            streams = _whole_streams(file.part)
+        except BaseException as error:
+            _keep(file, error)
+            raise
+        file.finish()
+    return Recorded(path, path.stat().st_size, streams)
 
 
 def _wait(recorder: LabRecorder, stop: threading.Event, duration_s: float | None) -> None:
@@ -78,9 +87,23 @@ def _wait(recorder: LabRecorder, stop: threading.Event, duration_s: float | None
         recorder.check()
 
 
-def _summary(path: Path) -> Recorded:
-    from pyxdf import resolve_streams
+def _keep(file: GrowingFile, error: BaseException) -> None:
+    """What was recorded before an error is not lost, and the error says where it is."""
+    if not file.part.stat().st_size:
+        return
+    kept = file.keep()
+    if isinstance(error, BciError):
+        raise SourceError(f"{error}; what was recorded before that is in {kept}") from error
 
-    found = resolve_streams(str(path))
-    streams = tuple((str(stream["name"]), str(stream["type"])) for stream in found)
-    return Recorded(path, path.stat().st_size, streams)
+
+def _whole_streams(path: Path) -> Streams:
+    """The streams of a file that was written to its end: each has its footer."""
+    from pyxdf.pyxdf import parse_xdf
+
+    chunks = []
+    with suppress(SourceError), reading(str(path), "XDF"), path.open("rb") as file:
+        chunks = parse_xdf(file)
+    streams = {c["stream_id"]: (c["name"], c["type"]) for c in chunks if c["tag"] == HEADER}
+    if not streams or streams.keys() - {c["stream_id"] for c in chunks if c["tag"] == FOOTER}:
+        raise SourceError("LabRecorder did not write the recording to its end (is the disk full?)")
+    return tuple((str(name), str(kind)) for name, kind in streams.values())

@@ -4,14 +4,26 @@ from pathlib import Path
 
 import click
 
-from bci_stream.cli import TRACK_NAMES, open_contest, say, stop_on_signals, wire_options
+from bci_stream.cli import (
+    TRACK_NAMES,
+    Seconds,
+    open_contest,
+    say,
+    stop_on_signals,
+    wire_options,
+)
 
 
 @click.command("record")
 @click.argument("out", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--name", "names", multiple=True, help="A stream of this name; repeatable.")
 @click.option("--type", "kinds", multiple=True, help="All streams of this type; repeatable.")
-@click.option("--seconds", "duration_s", type=float, help="How long (default: until Ctrl-C).")
+@click.option(
+    "--seconds",
+    "duration_s",
+    type=Seconds(min=0, min_open=True),
+    help="How long (default: until Ctrl-C).",
+)
 @click.option("--overwrite", is_flag=True, help="OUT may be there already.")
 @wire_options
 def record_command(
@@ -49,6 +61,7 @@ def record_command(
 @click.option("--events", default=None, help="Names to codes: T1=11,T2=21.")
 @click.option("--train-blocks", type=int, default=0, help="Each subject's first blocks train.")
 @click.option("--train-persons", type=int, default=0, help="So many persons train, by the key.")
+@click.option("--overwrite", is_flag=True, help="Sets that stand in OUT are removed.")
 @wire_options
 def prepare_command(
     recordings: tuple[str, ...],
@@ -57,13 +70,15 @@ def prepare_command(
     events: str | None,
     train_blocks: int,
     train_persons: int,
+    overwrite: bool,
     contest_path: Path | None,
     room: str,
     **_: object,
 ) -> None:
     """Make a contest's sets (train, test, organiser) from labelled RECORDINGS, under its key."""
     from replay.options import SourceOptions
-    from replay.prepare import Split, prepare
+    from replay.prepare import prepare
+    from replay.set_writer import Split
 
     if train_blocks and train_persons:
         raise click.UsageError("split by blocks or by persons: give one of the two")
@@ -78,6 +93,7 @@ def prepare_command(
         rules=contest.rules(track),
         split=split,
         options=SourceOptions().with_params({"events": events} if events else {}),
+        overwrite=overwrite,
         say=say,
     )
     for path in made:

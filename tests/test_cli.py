@@ -1,14 +1,17 @@
 """What the three command lines share."""
 
+import errno
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
+from click.testing import CliRunner
 
-from bci_stream.cli import TRACK_NAMES
+from bci_stream.cli import TRACK_NAMES, Commands, Seconds
 from tracks.registry import TRACKS
 
 ROOT = Path(__file__).parents[1]
@@ -61,3 +64,64 @@ def test_help_needs_no_heavy_import(module: str) -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
     )
     assert done.stdout.strip() == "[]"
+
+
+@click.group(cls=Commands)
+def program() -> None:
+    pass
+
+
+@program.command()
+@click.option("--number", type=int, default=None)
+@click.option("--file", default=None)
+@click.option("--wait", type=Seconds(min=0), default=1.0)
+def fail(number: int | None, file: str | None, wait: float) -> None:
+    if number is not None:
+        raise OSError(number, os.strerror(number), *([file] if file else []))
+    raise OSError("a library's own words")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ["--number", str(errno.ENOENT), "--file", "/proc/x"],
+            "/proc/x: No such file or directory; check its spelling, and that its folder is there",
+        ),
+        (
+            ["--number", str(errno.ENOSPC)],
+            "program fail: No space left on device; make room there, or choose another place",
+        ),
+        (
+            ["--number", str(errno.EIO), "--file", "a.npz"],
+            "a.npz: Input/output error; check that you may use it",
+        ),
+        ([], "program fail: a library's own words"),
+    ],
+)
+def test_what_the_system_refuses_is_one_line_and_exit_1(words: list[str], said: str) -> None:
+    ended = CliRunner().invoke(program, ["fail", *words])
+    assert (ended.exit_code, ended.output) == (1, f"Error: {said}\n")
+
+
+def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+    ended = CliRunner().invoke(program, ["fail", "--number", str(errno.EPIPE)])
+    assert (ended.exit_code, ended.output) == (1, "")
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "-inf", "-1", "soon"])
+def test_a_time_that_never_passes_is_a_usage_error(text: str) -> None:
+    ended = CliRunner().invoke(program, ["fail", "--wait", text])
+    assert ended.exit_code == 2
+    assert "Invalid value for '--wait'" in ended.output
+
+
+@pytest.mark.parametrize("words", [["status"], ["start", "synthetic:erp"]])
+def test_a_home_that_can_not_be_made_is_told(words: list[str], monkeypatch, tmp_path) -> None:
+    from replay.cli import main
+
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setenv("BCI_HOME", str(tmp_path / "file" / "home"))
+    ended = CliRunner().invoke(main, words)
+    assert ended.exit_code == 1
+    assert ended.output.startswith(f"Error: {tmp_path}/file/home: Not a directory; ")

@@ -8,6 +8,7 @@ import click
 from bci_stream.cli import (
     TRACK_NAMES,
     Commands,
+    Seconds,
     open_contest,
     open_wire,
     say,
@@ -53,7 +54,12 @@ def init(folder: Path, name: str | None, track: str, teams: tuple[str, ...]) -> 
     help="How many teams must be ready before the go (where the contest file lists none).",
 )
 @click.option(
-    "--wait", "wait_s", default=600.0, show_default=True, help="Seconds to wait for a replay."
+    "--wait",
+    "wait_s",
+    type=Seconds(min=0),
+    default=600.0,
+    show_default=True,
+    help="Seconds to wait for a replay.",
 )
 @click.option("--port", default=8000, show_default=True, help="Of the web page; 0: any free one.")
 @click.option("--host", default="127.0.0.1", show_default=True)

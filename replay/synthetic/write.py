@@ -7,6 +7,7 @@ import numpy as np
 
 from replay.recording import Recording
 from replay.synthetic.source import SyntheticSource
+from replay.whole_file import write_whole
 
 
 def write_recordings(source: SyntheticSource, out_dir: Path) -> list[Path]:
@@ -30,10 +31,7 @@ def _write(source: SyntheticSource, session: Recording, out_dir: Path) -> Path:
     }
     if session.angles is not None:
         arrays["angles"] = session.angles
-    part = path.with_suffix(".part")
-    with part.open("wb") as file:
-        np.savez(file, **arrays)
-    part.replace(path)
+    write_whole(path, lambda file: np.savez(file, **arrays))
     return path
 
 

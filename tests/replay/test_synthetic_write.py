@@ -47,3 +47,10 @@ def test_writing_again_replaces_the_file_and_leaves_nothing_else(tmp_path: Path)
     again = write_recordings(source, tmp_path / "deep" / "er")
     assert first == again
     assert sorted((tmp_path / "deep" / "er").iterdir()) == sorted(first)
+
+
+def test_a_place_that_can_not_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    source = open_synthetic("erp", SHORT["erp"] | {"subjects": "1"})
+    with pytest.raises(OSError, match="file"):
+        write_recordings(source, tmp_path / "file" / "er")

@@ -1,0 +1,101 @@
+"""Writing a contest's sets: the files of each subject, and the manifests that list them all."""
+
+import hashlib
+import hmac
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from replay.clip_shuffle import shuffled_clips
+from replay.contest_file import write_npz
+from replay.readers.array_layout import MASKED
+from replay.recording import ArrayBlock, Recording
+from replay.set_folder import MANIFEST, ORGANISER, TEST, TRAIN
+from replay.whole_file import write_whole
+from tracks.track import Track
+from tracks.truth import read_truth
+
+
+@dataclass(frozen=True)
+class Split:
+    """What becomes training data: nothing, each subject's first blocks, or some of the persons."""
+
+    by: Literal["none", "block", "person"] = "none"
+    train: int = 0
+
+
+class SetWriter:
+    """Writes the files of a contest's sets and remembers them for the manifest."""
+
+    def __init__(self, track: Track, out: Path, key: bytes) -> None:
+        self._track, self._out, self._key = track, out, key
+        self._files: list[Path] = []
+
+    def train(self, recording: Recording) -> None:
+        self._npz(recording, TRAIN, "train", secret=False)
+
+    def test(self, recording: Recording) -> None:
+        if self._track.name == "emotion":
+            seed = int.from_bytes(digest(self._key, "clips", recording.subject)[:16], "big")
+            recording = shuffled_clips(recording, np.random.default_rng(seed))
+        blocks = recording.block_triggers()
+        truth = read_truth(self._track, recording.rate, blocks, recording.angles)
+        path = self._npz(recording, ORGANISER, "test", secret=True)
+        line = json.dumps({**truth, "subject": recording.subject}).encode() + b"\n"
+        truth_path = path.with_suffix(".truth.json")
+        write_whole(truth_path, lambda file: file.write(line), secret=True)
+        self._files.append(truth_path)
+        self._npz(masked(recording, self._track), TEST, "test", secret=False)
+
+    def _npz(self, recording: Recording, folder: str, kind: str, *, secret: bool) -> Path:
+        directory = self._out / folder
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700 if secret else 0o755)
+        path = directory / f"{self._track.name}_{kind}_{recording.subject}.npz"
+        shown = MASKED if folder == TEST else kind
+        write_npz(recording, path, self._track.name, shown, secret=secret)
+        self._files.append(path)
+        return path
+
+    def finish(self, split: Split) -> list[Path]:
+        # A hash of labels can be guessed label by label: the public manifest names no secret file.
+        secret = [file for file in self._files if file.parent.name == ORGANISER]
+        public = [file for file in self._files if file not in secret]
+        manifests = [self._manifest(self._out / MANIFEST, split, public, secret=False)]
+        if secret:
+            path = self._out / ORGANISER / MANIFEST
+            manifests.append(self._manifest(path, split, secret, secret=True))
+        return [*self._files, *manifests]
+
+    def _manifest(self, path: Path, split: Split, files: list[Path], *, secret: bool) -> Path:
+        manifest = {
+            "track": self._track.name,
+            "split": {"by": split.by, "train": split.train},
+            "key": digest(self._key, "fingerprint").hex()[:16],
+            "files": {str(file.relative_to(self._out)): _sha256(file) for file in files},
+        }
+        text = json.dumps(manifest, indent=2).encode() + b"\n"
+        write_whole(path, lambda file: file.write(text), secret=secret)
+        return path
+
+
+def masked(recording: Recording, track: Track) -> Recording:
+    """What a decoder is shown of a recording; no angles, no label."""
+    mask = track.mask(recording.rate)
+    blocks = [
+        ArrayBlock(*mask.step(block.read(0, block.n_samples), block.triggers))
+        for block in recording.blocks
+    ]
+    return Recording(recording.subject, recording.rate, recording.leads, blocks)
+
+
+def digest(key: bytes, *words: str) -> bytes:
+    """What a key says to some words; nobody without the key can tell."""
+    return hmac.new(key, "\0".join(words).encode(), hashlib.sha256).digest()
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
