@@ -12,7 +12,7 @@ from pylsl.util import TimeoutError as LslTimeoutError
 
 from bci_stream.errors import LostError, NotFoundError, WireError
 from bci_stream.packet import FloatArray, Lead
-from bci_stream.wire.transport import Found, StreamSpec
+from bci_stream.wire.transport import Found, StreamSpec, number_text
 
 Scope = Literal["machine", "link", "site"]
 
@@ -114,7 +114,10 @@ class LslTextInlet:
         try:
             raw, stamp = self._inlet.pull_sample(timeout_s)
             while raw is not None:
-                texts.append((raw[0].decode("utf-8", "replace"), stamp))
+                text = raw[0]  # bytes, or a number where a stranger's stream holds numbers
+                is_text = isinstance(text, bytes)
+                words = text.decode("utf-8", "replace") if is_text else number_text(text)
+                texts.append((words, stamp))
                 more = len(texts) < TEXTS_AT_ONCE
                 raw, stamp = self._inlet.pull_sample(0.0) if more else (None, 0.0)
         except LslLostError as error:

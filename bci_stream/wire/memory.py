@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bci_stream.errors import LostError, NotFoundError
 from bci_stream.packet import FloatArray
-from bci_stream.wire.transport import Found, StreamSpec
+from bci_stream.wire.transport import Found, StreamSpec, number_text
 
 
 class MemoryTransport:
@@ -151,7 +151,10 @@ class MemoryTextInlet:
 
     def pull(self, timeout_s: float) -> list[tuple[str, float]]:
         taken = self._queue.take(least=1, most=1024, timeout_s=timeout_s)
-        return [(str(text), stamp) for text, stamp in taken]
+        return [
+            (number_text(item[0]) if isinstance(item, np.ndarray) else str(item), stamp)
+            for item, stamp in taken
+        ]
 
     def clock_offset_s(self) -> float:
         return 0.0

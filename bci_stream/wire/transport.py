@@ -5,7 +5,7 @@ Everything else in the project speaks to these few protocols, so it can be run w
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,12 @@ class Found:
     handle: object = field(compare=False, repr=False)
 
 
+def number_text(value: float | np.number[Any]) -> str:
+    """A number as a text; a whole one without a point, whatever its format."""
+    number = float(value)
+    return str(int(number)) if number.is_integer() else str(number)
+
+
 class TextOutlet(Protocol):
     def push(self, text: str, stamp: float = 0.0) -> None:
         """Send one text; stamp 0 means now."""
@@ -60,7 +66,8 @@ class TextInlet(Protocol):
         """All texts that are there, with their stamps; waits up to timeout_s for the first one.
 
         A text that is no UTF-8 comes with U+FFFD in it rather than as an error: a stranger's garbage
-        must not stop a judge. Raises LostError where the stream's owner is gone.
+        must not stop a judge. A stream of numbers gives its first channel, written out. Raises
+        LostError where the stream's owner is gone.
         """
 
     def clock_offset_s(self) -> float:

@@ -23,14 +23,13 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "MUSE_2016_BLED_BOARD": ("serial_port",),
     "FREEEEG32_BOARD": ("serial_port",),
     "FREEEEG128_BOARD": ("serial_port",),
-    "ENOPHONE_BOARD": ("mac_address",),
-    "EXPLORE_4_CHAN_BOARD": ("mac_address",),
-    "EXPLORE_8_CHAN_BOARD": ("mac_address",),
-    "BRAINALIVE_BOARD": ("mac_address",),
+    "NTL_WIFI_BOARD": ("ip_port",),
+    "IRONBCI_32_BOARD": ("serial_port",),
+    "SHIMMER3_BOARD": ("serial_port",),
     "NEUROPAWN_KNIGHT_BOARD": ("serial_port",),
     "NEUROPAWN_KNIGHT_BOARD_IMU": ("serial_port",),
 }
-"""What a board can't be found without; BrainFlow itself does not tell. Others find themselves."""
+"""What a board can't be found without; BrainFlow only tells when it is tried. Others find themselves."""
 
 COUNTERS: dict[str, CounterRule] = {
     "SYNTHETIC_BOARD": CounterRule(256),

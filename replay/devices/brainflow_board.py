@@ -3,8 +3,6 @@
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,43 +11,38 @@ from bci_stream.clock import Clock
 from bci_stream.errors import SourceError
 from replay.devices.boards import Board
 from replay.devices.chunk import Chunk, DeviceInfo
+from replay.devices.code_reader import CodeReader
 from replay.devices.fitted_clock import FittedClock
+from replay.devices.gap_finder import Found, GapFinder
 from replay.devices.marks import MarkBox
 from replay.devices.package_counter import PackageCounter
+from replay.devices.shim import BoardError, Preparation, Rows, Shim
 from replay.devices.status import StatusKeeper
+from replay.devices.stretch import Stretch
 from replay.devices.waits import Waits
 from replay.devices.wall_clock import WallClock
 
 POLL_S = 0.02
-Rows = NDArray[np.float64]
-"""(rows, n), as BrainFlow gives it."""
+LOOK_S = 0.05
 
 
-class BoardError(SourceError):
-    """A board that can't be used just now; it is tried again."""
-
-
-class Shim(Protocol):
-    """The part of BrainFlow's BoardShim that is used; its errors come as BoardError."""
-
-    def prepare(self) -> None: ...
-    def start(self) -> None: ...
-    def poll(self) -> Rows: ...
-    def mark(self, code: int) -> None: ...
-    def stop(self) -> None: ...
+class _StoppedError(SourceError):
+    """close() was called while the board was looked for."""
 
 
 @dataclass(frozen=True)
 class FileMarks:
-    """Playback wipes the marks of its file, so they are read from it: codes, one a sample."""
+    """Playback wipes the marks of its file, so they are read from it: values, one a sample."""
 
-    codes: NDArray[np.int64]
+    values: NDArray[np.float64]
     proof: NDArray[np.float64]
     """The first lead of the file, to see that a row is the row it is taken for."""
 
 
 class BoardFeed:
     """pause: waits so long, or until close; True where closed."""
+
+    counts = True
 
     def __init__(
         self,
@@ -71,16 +64,19 @@ class BoardFeed:
         self._pause = pause or self._stop.wait
         self._prepared: Shim | None = None
         self._played = 0
-        self._counter = (
-            PackageCounter(board.counter, board.rate) if board.counter is not None else None
-        )
+        self._codes = CodeReader(status.note)
+        rule = board.counter
+        self._counter = PackageCounter(rule) if rule else None
+        self._gaps = GapFinder(board.rate, rule.cycle_samples if rule else None)
 
     def clock(self, rate: float) -> FittedClock:
         return FittedClock(rate)
 
     def open(self) -> DeviceInfo:
         """Contact the board: a wrong port should be told at once. It streams from `chunks` on."""
-        self._prepared = self._prepared or self._prepare()
+        self._prepared = self._prepared or self._prepare(self._waits.first_s)
+        if self._stop.is_set():
+            self.close()
         return DeviceInfo(float(self._board.rate), self._board.leads)
 
     def close(self) -> None:
@@ -89,14 +85,20 @@ class BoardFeed:
         if prepared is not None:
             prepared.stop()
 
-    def _prepare(self) -> Shim:
-        shim = self._make_shim()
-        try:
-            shim.prepare()
-        except BoardError:
-            shim.stop()
-            raise
-        return shim
+    def _prepare(self, patience_s: float) -> Shim:
+        preparation = Preparation(self._make_shim())
+        deadline = self._clock.now() + patience_s
+        while not preparation.wait(LOOK_S):
+            if self._stop.is_set():
+                preparation.leave()
+                raise _StoppedError(f"the search for the board {self._board.name} was stopped")
+            if self._clock.now() >= deadline:
+                preparation.leave()
+                raise BoardError(
+                    f"the board {self._board.name} did not answer within {patience_s:g} s: check "
+                    "that it is on and near, or raise wait_s="
+                )
+        return preparation.take()
 
     def chunks(self, missing: Callable[[], int] = lambda: 1) -> Iterator[tuple[Chunk, float]]:
         self._heard = self._clock.now()
@@ -106,6 +108,8 @@ class BoardFeed:
             before = self._heard
             try:
                 yield from self._run()
+                return
+            except _StoppedError:
                 return
             except BoardError as error:
                 if self._heard > before:
@@ -120,7 +124,7 @@ class BoardFeed:
     def _run(self) -> Iterator[tuple[Chunk, float]]:
         """One life of the board, from prepare to release; ends when closed or played to its end."""
         prepared, self._prepared = self._prepared, None
-        shim = prepared or self._prepare()
+        shim = prepared or self._prepare(self._waits.reconnect_s)
         self._played = 0
         try:
             shim.start()
@@ -130,27 +134,32 @@ class BoardFeed:
             self._marks.sink = None
             if self._counter is not None:
                 self._counter.restart()
+            self._gaps.restart()
             shim.stop()
 
     def _poll(self, shim: Shim) -> Iterator[tuple[Chunk, float]]:
-        quiet_since = self._clock.now()
-        lost: int | None = 0 if self._status.samples == 0 else None
+        now = quiet_since = self._clock.now()
+        self._again = self._status.samples > 0
         while not self._stop.is_set():
             rows = shim.poll()
             now = self._clock.now()
-            if moved := self._wall.check():
+            moved = self._wall.check()
+            if moved:
                 self._status.note(f"the computer's clock was set by {moved:+.3f} s; stamps are not")
+                yield from self._chunks(self._gaps.flush(), now)
+                self._gaps.restart()
             if rows.shape[1]:
                 quiet_since = self._heard = now
                 self._status.tell("connected")
-                for chunk in self._chunks(rows, lost):
-                    yield chunk, now
-                lost = 0
-            elif self._file is not None and self._played >= len(self._file.codes):
+                # Where the clock was set, some of these were stamped before that and some after.
+                find = self._gaps.untimed if moved else self._gaps.step
+                yield from self._chunks(find(self._stretch(rows)), now)
+            elif self._file is not None and self._played >= len(self._file.values):
                 self._status.tell("ended", "the file was played to its end")
-                return
+                break
             self._watch(now - quiet_since)
             self._pause(POLL_S)
+        yield from self._chunks(self._gaps.flush(), now)
 
     def _watch(self, quiet_s: float) -> None:
         """BrainFlow never tells that a board has gone: silence does."""
@@ -162,27 +171,27 @@ class BoardFeed:
         if quiet_s >= self._waits.dead_s:
             raise BoardError(f"no samples for {quiet_s:.1f} s; it is released and prepared again")
 
-    def _chunks(self, rows: Rows, lost: int | None) -> Iterator[Chunk]:
+    def _stretch(self, rows: Rows) -> Stretch:
         board = self._board
-        stamps = rows[board.stamp_row] + self._wall.offset_s
-        gaps = self._counter.step(rows[board.package_row], stamps) if self._counter else []
-        codes = self._codes(rows)
         samples = np.ascontiguousarray(rows[list(board.signal_rows)].T, dtype=np.float32)
-        bounds = [0, *(offset for offset, _ in gaps if offset > 0), rows.shape[1]]
-        missing = dict(gaps)
-        for begin, end in pairwise(bounds):
-            triggers = tuple(
-                (int(i), int(codes[begin + i])) for i in np.flatnonzero(codes[begin:end])
-            )
-            before = lost if begin == 0 and lost is None else missing.get(begin, 0)
-            yield Chunk(samples[begin:end], triggers, before, float(stamps[end - 1]))
+        lost = np.zeros(rows.shape[1], dtype=np.int64)
+        if self._counter is not None:
+            lost = self._counter.step(rows[board.package_row])
+        stamps = rows[board.stamp_row] + self._wall.offset_s
+        return Stretch(samples, self._codes.read(self._mark_values(rows)), stamps, lost)
 
-    def _codes(self, rows: Rows) -> NDArray[np.int64]:
-        codes: NDArray[np.int64] = rows[self._board.marker_row].round().astype(np.int64)
+    def _chunks(self, found: Iterator[Found], now: float) -> Iterator[tuple[Chunk, float]]:
+        for piece, missing in found:
+            lost, self._again = None if self._again else missing, False
+            triggers = tuple((int(i), int(piece.codes[i])) for i in np.flatnonzero(piece.codes))
+            yield Chunk(piece.samples, triggers, lost, float(piece.stamps[-1])), now
+
+    def _mark_values(self, rows: Rows) -> NDArray[np.float64]:
+        values: NDArray[np.float64] = rows[self._board.marker_row]
         if self._file is None:
-            return codes
+            return values
         first, self._played = self._played, self._played + rows.shape[1]
-        recorded = self._file.codes[first : self._played]
+        recorded = self._file.values[first : self._played]
         proof = self._file.proof[first : self._played]
         n = len(recorded)
         if not np.allclose(rows[self._board.signal_rows[0], :n], proof, rtol=1e-5, atol=1e-3):
@@ -190,5 +199,5 @@ class BoardFeed:
                 "the playback no longer follows its file, so its marks can't be placed: samples "
                 "were lost; run fewer programs, or start again"
             )
-        codes[:n] = np.where(codes[:n] == 0, recorded, codes[:n])
-        return codes
+        values[:n] = np.where(values[:n] == 0, recorded, values[:n])
+        return values

@@ -4,37 +4,35 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bci_stream.clock import Clock, RealClock
-from bci_stream.errors import LostError, NotFoundError, SourceError
+from bci_stream.errors import LostError, SourceError
 from bci_stream.packet import FloatArray, Lead
-from bci_stream.wire.transport import Found, SampleInlet, TextInlet, Transport
+from bci_stream.wire.transport import SampleInlet, Transport
 from replay.devices.chunk import Chunk, DeviceInfo
 from replay.devices.clock_offset import ClockOffset
+from replay.devices.code_reader import CodeReader
 from replay.devices.edges import Edges
+from replay.devices.gap_finder import Found, GapFinder
 from replay.devices.late_triggers import LateTriggers
-from replay.devices.neuracle_heeg import code_of
+from replay.devices.marker_stream import MarkerStream
 from replay.devices.sample_clock import GivenClock
 from replay.devices.status import StatusKeeper
+from replay.devices.stream_search import StreamSearch
+from replay.devices.stretch import Stretch
+from replay.devices.units import microvolts
 from replay.devices.waits import Waits
-
-GAP_S = 0.25
-"""Samples whose stamps lie further apart than this have others missing between them."""
 
 HOLD_MS = 50.0
 """How long samples wait for markers, which travel on a stream of their own."""
 
 PULL_S = 0.01
-SEARCH_S = 0.25
+LOOK_S = 0.05
 NEURACLE_BOX = re.compile(r"M_\w+_EEG")
 NEURACLE_MARKERS = "Neuracle"
-SCALES = {"millivolts": 1e3, "mv": 1e3, "volts": 1e6, "v": 1e6}
-"""Units that are turned into microvolts; any other one is taken as microvolts already."""
-
 TRIGGER_NAMES = {"TRIGGER", "TRIG", "STI", "STIM", "STI 014", "STATUS"}
 
 
@@ -49,11 +47,9 @@ class LslWish:
     hold_ms: float = HOLD_MS
 
 
-class _StoppedError(Exception):
-    """close() was called while a stream was looked for."""
-
-
 class LslFeed:
+    counts = True
+
     def __init__(
         self,
         wish: LslWish,
@@ -67,86 +63,74 @@ class LslFeed:
         self._stop = threading.Event()
         self._clock: Clock = clock or RealClock(transport.now)
         self._edges = Edges(wish.hold)
+        self._codes = CodeReader(status.note)
         self._info: DeviceInfo | None = None
-        self._late: LateTriggers | None = None
-        self._last_stamp: float | None = None
+        self._markers: MarkerStream | None = None
+        self._since: float | None = None
+        """When the first sample of all was taken."""
 
     def clock(self, rate: float) -> GivenClock:
         return GivenClock(rate)
 
     def close(self) -> None:
         self._stop.set()
+        if (markers := self._markers) is not None:
+            markers.stop_looking()
 
     def open(self) -> DeviceInfo:
-        for signal, _ in self._inlets(self._waits.first_s):
-            return self._take_spec(signal)
-        raise SourceError(f"the search for the stream {self._wish.name!r} was stopped")
+        signal = self._find(self._waits.first_s)
+        if signal is None:
+            raise SourceError(f"the search for the stream {self._wish.name!r} was stopped")
+        try:
+            info = self._take_spec(signal)
+        finally:
+            signal.close()
+        box = NEURACLE_BOX.fullmatch(signal.spec.name)
+        self._wanted = self._wish.markers or (NEURACLE_MARKERS if box else None)
+        self._look_for_markers()
+        self._late = LateTriggers(self._wish.hold_ms if self._wanted else 0.0)
+        self._gaps = GapFinder(info.rate)
+        return info
+
+    def _look_for_markers(self) -> None:
+        if self._wanted and self._markers is None:
+            dial_s, note = self._waits.dial_s, self._status.note
+            self._markers = MarkerStream(self._wanted, self._transport, dial_s, note)
+            self._markers.wait(self._stop)
 
     def chunks(self, missing: Callable[[], int] = lambda: 1) -> Iterator[tuple[Chunk, float]]:
-        for signal, markers in self._inlets(self._waits.reconnect_s):
-            self._take_spec(signal)
-            try:
-                yield from self._read(signal, markers, missing)
-            except LostError as why:
-                self._status.tell("reconnecting", str(why))
-
-    def _inlets(self, patience_s: float) -> Iterator[tuple[SampleInlet, TextInlet | None]]:
-        """The streams, each time they are there (again); nothing more once closed."""
-        while not self._stop.is_set():
-            try:
-                signal, markers = self._open_inlets(patience_s)
-            except NotFoundError:  # seen, and gone before it could be opened: look again
-                self._clock.wait_until(self._clock.now() + SEARCH_S, self._stop)
-                continue
-            except _StoppedError:
-                return
-            try:
-                yield signal, markers
-            finally:
-                signal.close()
-                if markers is not None:
-                    markers.close()
-
-    def _open_inlets(self, patience_s: float) -> tuple[SampleInlet, TextInlet | None]:
-        found = self._find(self._wish.name, patience_s)
-        wanted = self._wish.markers
-        if wanted is None and NEURACLE_BOX.fullmatch(found.name):
-            wanted = NEURACLE_MARKERS if NEURACLE_MARKERS in self._seen else None
-        marker_stream = self._find(wanted, patience_s) if wanted else None
-        signal = self._transport.sample_inlet(found, self._waits.dial_s)
-        if marker_stream is None:
-            return signal, None
-        return signal, self._transport.text_inlet(marker_stream, self._waits.dial_s)
-
-    def _find(self, name: str, patience_s: float) -> Found:
-        deadline = self._clock.now() + patience_s
-        watch = self._transport.watch("")
+        self._tell_units()
+        self._look_for_markers()
         try:
-            while True:
-                streams = watch.found()
-                self._seen = sorted({stream.name for stream in streams})
-                hits = [s for s in streams if name in (s.name, s.source_id)]
-                if len({hit.source_id for hit in hits}) > 1:
-                    raise SourceError(
-                        f"several LSL streams are named {name!r}: take one by its source id, "
-                        f"one of {', '.join(sorted(hit.source_id for hit in hits))}"
-                    )
-                if hits:
-                    return hits[0]
-                if self._stop.is_set():
-                    raise _StoppedError
-                if self._clock.now() >= deadline:
-                    raise SourceError(self._not_found(name, patience_s))
-                self._clock.wait_until(self._clock.now() + SEARCH_S, self._stop)
+            while (signal := self._find(self._waits.reconnect_s)) is not None:
+                try:
+                    self._take_spec(signal)
+                    yield from self._read(signal, missing)
+                finally:
+                    signal.close()
         finally:
-            watch.close()
+            markers, self._markers = self._markers, None
+            if markers is not None:
+                markers.close()
 
-    def _not_found(self, name: str, patience_s: float) -> str:
-        seen = ", ".join(self._seen) or "none"
-        return (
-            f"no LSL stream is named {name!r} (looked for {patience_s:g} s; streams seen: {seen}); "
-            "check that its program runs, that both machines are on one network, and --scope"
+    def _find(self, patience_s: float) -> SampleInlet | None:
+        """The stream, when it is there; None once closed."""
+        search: StreamSearch[SampleInlet] = StreamSearch(
+            self._wish.name,
+            self._transport,
+            lambda found: self._transport.sample_inlet(found, self._waits.dial_s),
         )
+        deadline = self._clock.now() + patience_s
+        try:
+            while not self._stop.is_set():
+                if (signal := search.take()) is not None:
+                    return signal
+                if self._clock.now() >= deadline:
+                    raise SourceError(_not_found(search, patience_s))
+                search.wait(LOOK_S)
+            return None
+        finally:
+            search.close()
 
     def _take_spec(self, signal: SampleInlet) -> DeviceInfo:
         spec = signal.spec
@@ -158,8 +142,12 @@ class LslFeed:
         kept = [i for i in range(len(spec.leads)) if i != self._trigger]
         leads = [spec.leads[i] for i in kept]
         self._columns = kept
-        self._scale = np.array([SCALES.get(x.unit.lower(), 1.0) for x in leads], dtype=np.float32)
-        named = tuple(Lead(x.name, x.kind.upper(), "microvolts", x.position) for x in leads)
+        scales = [microvolts(lead.unit) for lead in leads]
+        self._scale = np.array([scale or 1.0 for scale in scales], dtype=np.float32)
+        named = tuple(
+            Lead(x.name, x.kind.upper(), "microvolts" if scale else x.unit, x.position)
+            for x, scale in zip(leads, scales, strict=True)
+        )
         info = DeviceInfo(spec.rate, named)
         if self._info not in (None, info):
             raise SourceError(
@@ -169,61 +157,80 @@ class LslFeed:
         self._info = info
         return info
 
+    def _tell_units(self) -> None:
+        for lead in self._info.leads if self._info else ():
+            if microvolts(lead.unit) is None:
+                self._status.note(
+                    f"the unit {lead.unit!r} of {lead.name} is no voltage that we know: its values "
+                    "are passed on as they are"
+                )
+                return
+
     def _read(
-        self, signal: SampleInlet, markers: TextInlet | None, missing: Callable[[], int]
+        self, signal: SampleInlet, missing: Callable[[], int]
     ) -> Iterator[tuple[Chunk, float]]:
-        rate = signal.spec.rate
-        if self._late is None:
-            self._late = LateTriggers(self._wish.hold_ms if markers is not None else 0.0)
-        heard = self._clock.now()
-        offset = ClockOffset(signal.clock_offset_s, heard)
-        marker_offset = ClockOffset(markers.clock_offset_s, heard) if markers else offset
+        now = heard = self._clock.now()
+        offset = ClockOffset(signal.clock_offset_s, now)
+        self._again = self._status.samples > 0
         while not self._stop.is_set():
-            samples, stamps = signal.pull(missing(), PULL_S)
+            try:
+                samples, stamps = signal.pull(missing(), PULL_S)
+            except LostError as why:
+                self._status.tell("reconnecting", str(why))
+                break
             now = self._clock.now()
             if len(samples):
                 heard = now
                 self._status.tell("connected")
+                self._since = self._since or float(stamps[0]) + offset.at(now)
             self._watch(now - heard)
-            self._take_markers(markers, marker_offset.at(now) + 0.5 / rate, self._late)
-            for chunk, start in self._split(samples, stamps + offset.at(now), rate):
-                released, notes = self._late.add(chunk, start * 1000, rate)
-                for note in notes:
-                    self._status.note(note)
-                yield from ((each, now) for each in released)
+            self._take_markers(now, signal.spec.rate)
+            found = self._gaps.step(self._stretch(samples, stamps))
+            yield from self._released(found, offset.at(now), now)
+        yield from self._released(self._gaps.flush(), offset.at(now), now)
+        self._gaps.restart()
 
     def _watch(self, quiet_s: float) -> None:
         if quiet_s >= self._waits.stall_s:
             self._status.tell("stalled", "the LSL stream is there, but no samples come")
 
-    def _take_markers(self, markers: TextInlet | None, offset_s: float, late: LateTriggers) -> None:
-        for text, stamp in markers.pull(0.0) if markers is not None else ():
-            code = code_of(text.encode())
-            if code:
-                late.trigger((stamp + offset_s) * 1000, code)
-            elif code is None:
-                self._status.note(f"the marker {text!r} is no number and was passed over")
-
-    def _split(
-        self, samples: FloatArray, stamps: NDArray[np.float64], rate: float
-    ) -> Iterator[tuple[Chunk, float]]:
-        """Chunks without a gap inside, each with the time of its first sample."""
-        if not len(samples):
+    def _take_markers(self, now: float, rate: float) -> None:
+        """Those that were sent before the first sample mark nothing."""
+        if self._markers is None or self._since is None:
             return
-        first = stamps[0] if self._last_stamp is None else self._last_stamp
-        before = np.concatenate(([first], stamps[:-1]))
-        self._last_stamp = float(stamps[-1])
-        jumps = stamps - before > GAP_S + 1 / rate
-        bounds = [0, *(int(i) for i in np.flatnonzero(jumps) if i > 0), len(samples)]
-        for begin, end in pairwise(bounds):
-            piece = samples[begin:end]
-            codes = np.zeros(end - begin, dtype=np.int64)
-            if self._trigger is not None:
-                codes = np.nan_to_num(piece[:, self._trigger]).round().astype(np.int64)
-            values = np.ascontiguousarray(piece[:, self._columns] * self._scale, dtype=np.float32)
-            lost = None if jumps[begin] else 0
-            chunk = Chunk(values, self._edges.step(codes), lost, float(stamps[end - 1]))
-            yield chunk, float(stamps[begin])
+        for text, at in self._markers.pull(now):
+            code = self._codes.read_text(text) if at >= self._since else 0
+            if code:
+                self._late.trigger((at + 0.5 / rate) * 1000, code)
+
+    def _stretch(self, samples: FloatArray, stamps: NDArray[np.float64]) -> Stretch:
+        none = np.zeros(len(samples), dtype=np.int64)
+        codes = none if self._trigger is None else self._codes.read(samples[:, self._trigger])
+        values = np.ascontiguousarray(samples[:, self._columns] * self._scale, dtype=np.float32)
+        return Stretch(values, codes, stamps, none)
+
+    def _released(
+        self, found: Iterator[Found], offset_s: float, now: float
+    ) -> Iterator[tuple[Chunk, float]]:
+        """Chunks without a gap inside, when they have waited long enough for their markers."""
+        rate = self._gaps.rate
+        for piece, missing in found:
+            lost, self._again = None if self._again else missing, False
+            stamp = float(piece.stamps[-1]) + offset_s
+            chunk = Chunk(piece.samples, self._edges.step(piece.codes), lost, stamp)
+            start_ms = (float(piece.stamps[0]) + offset_s) * 1000
+            released, notes = self._late.add(chunk, start_ms, rate)
+            for note in notes:
+                self._status.note(note)
+            yield from ((each, now) for each in released)
+
+
+def _not_found(search: StreamSearch[SampleInlet], patience_s: float) -> str:
+    seen = ", ".join(search.seen) or "none"
+    return (
+        f"no LSL stream is named {search.name!r} (looked for {patience_s:g} s; streams seen: "
+        f"{seen}); check that its program runs, that both machines are on one network, and --scope"
+    )
 
 
 def _trigger_column(leads: tuple[Lead, ...], wish: str) -> int | None:

@@ -1,13 +1,13 @@
 """`brainflow:BOARD?serial_port=...` as a source."""
 
 import contextlib
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
-import numpy as np
 from brainflow.board_shim import BoardShim, BrainFlowInputParams
 from brainflow.data_filter import DataFilter
 from brainflow.exit_codes import BrainFlowError
@@ -15,9 +15,10 @@ from brainflow.exit_codes import BrainFlowError
 from bci_stream.clock import Clock, RealClock
 from bci_stream.errors import SourceError
 from replay.devices.boards import MASTERED, Board, find_board
-from replay.devices.brainflow_board import BoardError, BoardFeed, FileMarks, Rows
+from replay.devices.brainflow_board import BoardFeed, FileMarks
 from replay.devices.live import LiveSource
 from replay.devices.params import Params, read_live_params, read_montage
+from replay.devices.shim import BoardError, Rows
 
 TEXT_PARAMS = (
     "serial_port",
@@ -33,6 +34,7 @@ TEXT_PARAMS = (
 )
 NUMBER_PARAMS = ("ip_port", "ip_port_aux", "ip_port_anc", "ip_protocol", "timeout")
 RING_SAMPLES = 450_000
+PLAYBACK, STREAMING = MASTERED
 Result = TypeVar("Result")
 
 
@@ -48,6 +50,9 @@ class BrainflowShim:
         self._ours(self._shim.prepare_session)
 
     def start(self) -> None:
+        if self._name == STREAMING:  # it has been hearing since it was prepared: that is long past
+            self._ours(self._shim.release_session)
+            self._ours(self._shim.prepare_session)
         self._ours(lambda: self._shim.start_stream(RING_SAMPLES))
 
     def poll(self) -> Rows:
@@ -78,6 +83,11 @@ def open_brainflow(rest: str, given: dict[str, str], clock: Clock | None = None)
     params = Params(f"brainflow:{named.name}", given)
     _check_needs(named, given)
     board = _like_master(named, params.text("master_board"))
+    if not board.leads:
+        raise SourceError(
+            f"BrainFlow's {board.name} has no EEG, ECG or EMG leads that could be put on the wire; "
+            "`bci-replay devices` lists the boards that have"
+        )
     settings = _settings(params, board)
     montage = read_montage(params.text("montage"), None)
     if montage is not None and len(montage) != len(board.leads):
@@ -86,8 +96,10 @@ def open_brainflow(rest: str, given: dict[str, str], clock: Clock | None = None)
         )
     board = replace(board, leads=montage or board.leads)
     subject, until, waits = read_live_params(params)
+    if "wait_s" in given and not settings.timeout:
+        settings.timeout = math.ceil(waits.first_s)
     params.done()
-    file_marks = _file_marks(settings.file, board) if named.name == "PLAYBACK_FILE_BOARD" else None
+    file_marks = _file_marks(settings.file, board) if named.name == PLAYBACK else None
     now = clock or RealClock()
     return LiveSource(
         uri,
@@ -120,7 +132,13 @@ def _like_master(board: Board, master: str | None) -> Board:
         if master is not None:
             raise SourceError(f"{board.name} is a board itself and takes no master_board=")
         return board
-    return find_board(master or "")
+    like = find_board(master or "")
+    if like.name in MASTERED:
+        raise SourceError(
+            f"master_board= of {board.name} must be the board that measured, got {like.name}: name "
+            "the amplifier itself, as in master_board=CYTON"
+        )
+    return like
 
 
 def _settings(params: Params, board: Board) -> BrainFlowInputParams:
@@ -145,5 +163,4 @@ def _file_marks(path: str, board: Board) -> FileMarks:
             f"{path} has {rows.shape[0]} rows, {board.name} writes more than {board.marker_row}: "
             "is master_board= the board that recorded it?"
         )
-    codes = rows[board.marker_row].round().astype(np.int64)
-    return FileMarks(codes, rows[board.signal_rows[0]])
+    return FileMarks(rows[board.marker_row], rows[board.signal_rows[0]])

@@ -16,33 +16,29 @@ class CounterRule:
 
     @property
     def cycle_samples(self) -> int:
-        """Losing exactly so many can't be seen in the counter."""
+        """Losing exactly so many can't be seen in the counter: time must tell."""
         return self.modulus // self.step * self.samples
 
 
 class PackageCounter:
-    def __init__(self, rule: CounterRule, rate: float) -> None:
-        self._rule, self._rate = rule, rate
+    def __init__(self, rule: CounterRule) -> None:
+        self._rule = rule
         self.restart()
 
     def restart(self) -> None:
-        self._last: tuple[int, float] | None = None
+        self._last: float | None = None
 
-    def step(
-        self, counts: NDArray[np.float64], stamps: NDArray[np.float64]
-    ) -> list[tuple[int, int]]:
-        """(offset, samples lost before it) of each gap; stamps tell how often it wrapped."""
+    def step(self, counts: NDArray[np.float64]) -> NDArray[np.int64]:
+        """(n,): how many samples are missing before each one, but for whole cycles.
+
+        -1 where a number comes twice: the counter stood still, or a cycle less one was lost.
+        """
         if not len(counts):
-            return []
-        first = self._last or (int(counts[0]) - self._rule.step, float(stamps[0]))
-        self._last = (int(counts[-1]), float(stamps[-1]))
-        before = np.concatenate(([first[0]], counts[:-1]))
-        passed = np.diff(np.concatenate(([first[1]], stamps)))
-        packages = np.mod(counts - before, self._rule.modulus) / self._rule.step
-        same = (packages == 0) & (self._rule.samples > 1)
-        lost = np.where(same, 0, packages - 1) * self._rule.samples
-        lost = np.where(packages == 0, np.where(same, 0, self._rule.cycle_samples - 1), lost)
-        # A silence longer than the counter's cycle hides whole cycles: time tells how many.
-        cycles = np.round((passed * self._rate - 1 - lost) / self._rule.cycle_samples)
-        lost = lost + np.maximum(0, cycles) * self._rule.cycle_samples
-        return [(int(i), round(lost[i])) for i in np.flatnonzero(lost > 0)]
+            return np.zeros(0, dtype=np.int64)
+        rule = self._rule
+        before = counts[0] - rule.step if self._last is None else self._last
+        self._last = float(counts[-1])
+        passed = np.diff(counts, prepend=before)
+        packages = np.mod(np.round(passed), rule.modulus) // rule.step
+        together = (packages == 0) & (rule.samples > 1)
+        return np.where(together, 0, (packages - 1) * rule.samples).astype(np.int64)

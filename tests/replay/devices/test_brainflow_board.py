@@ -2,24 +2,28 @@
 
 import socket
 import threading
+import time
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-from bci_stream.clock import ManualClock
+from bci_stream.clock import ManualClock, RealClock
 from bci_stream.errors import SourceError
 from replay.devices import open_device
-from replay.devices.boards import find_board
-from replay.devices.brainflow_board import BoardError, BoardFeed
+from replay.devices.boards import NEEDS, Board, board_numbers, find_board
+from replay.devices.brainflow_board import BoardFeed
 from replay.devices.live import LiveSession, LiveSource
 from replay.devices.marks import MarkBox, send_mark
+from replay.devices.open_brainflow import BrainflowShim
+from replay.devices.shim import BoardError
 from replay.devices.status import StatusKeeper
 from replay.devices.waits import Waits
 from replay.devices.wall_clock import WallClock
-from replay.source import RawPacket
+from replay.source import RawPacket, Session
 
 BOARD = find_board("SYNTHETIC")
+GANGLION = find_board("GANGLION")
 RATE = BOARD.rate
 WAITS = Waits()
 
@@ -27,8 +31,11 @@ WAITS = Waits()
 class FakeShim:
     """A board in virtual time: each poll brings what was measured since the last one."""
 
-    def __init__(self, clock: ManualClock, lives: int = 1) -> None:
-        self.clock, self.lives = clock, lives
+    def __init__(self, clock: ManualClock, lives: int = 1, board: Board = BOARD) -> None:
+        self.clock, self.lives, self.board = clock, lives, board
+        self.clock_set = (float("inf"), 0.0)
+        self.hiccup = (0.0, 0.0)
+        """From when to when nothing comes; then all of it, stamped with the moment it came."""
         self.sent = 0
         self.dead_from_s = float("inf")
         self.drop: set[int] = set()
@@ -48,17 +55,27 @@ class FakeShim:
 
     def poll(self) -> np.ndarray:
         elapsed_s = min(self.clock.now() - self.began, self.dead_from_s)
-        n = round(elapsed_s * RATE) - self.sent
+        begin, end = self.hiccup
+        if begin <= elapsed_s < end:
+            elapsed_s = begin
+        board = self.board
+        n = round(elapsed_s * board.rate) - self.sent
         index = np.arange(self.sent, self.sent + n)
         index = index[[i not in self.drop for i in index]] if n else index
         self.sent += n
         rows = np.zeros((32, len(index)))
-        rows[BOARD.package_row] = index % 256
-        rows[BOARD.stamp_row] = self.began + index / RATE + 1e9
-        rows[list(BOARD.signal_rows)] = index
+        rows[board.package_row] = index % 256
+        taken = index / board.rate
+        came = np.where((taken >= begin) & (taken < end), end, taken)
+        rows[board.stamp_row] = [self.wall(at) for at in (self.began + came).tolist()]
+        rows[list(board.signal_rows)] = index
         if len(index) and self.marks:
-            rows[BOARD.marker_row, 0] = self.marks.pop(0)
+            rows[board.marker_row, 0] = self.marks.pop(0)
         return rows
+
+    def wall(self, now: float) -> float:
+        moment, step_s = self.clock_set
+        return now + 1e9 + (step_s if now >= moment else 0.0)
 
     def mark(self, code: int) -> None:
         self.marks.append(code)
@@ -73,7 +90,9 @@ class Bench:
     ) -> None:
         self.keeper = StatusKeeper("fake")
         self.told: list[str] = []
+        self.details: list[str] = []
         self.keeper.listen(lambda status: self.told.append(status.state))
+        self.keeper.listen(lambda status: self.details.append(status.detail))
         self.marks = MarkBox()
         end = clock.now() + seconds
 
@@ -83,9 +102,9 @@ class Bench:
                 self.feed.close()
             return clock.now() >= end
 
-        wall = WallClock(clock.now, lambda: clock.now() + 1e9)
+        wall = WallClock(clock.now, lambda: shim.wall(clock.now()))
         self.feed = BoardFeed(
-            BOARD, lambda: shim, clock, self.keeper, self.marks, waits, wall, pause=pause
+            shim.board, lambda: shim, clock, self.keeper, self.marks, waits, wall, pause=pause
         )
         self.session = LiveSession("S1", self.feed.open(), self.feed, self.keeper, self.marks)
 
@@ -93,9 +112,11 @@ class Bench:
         return list(self.session.packets(10))
 
 
-def bench(seconds: float, lives: int = 1, waits: Waits = WAITS) -> tuple[Bench, FakeShim]:
+def bench(
+    seconds: float, lives: int = 1, waits: Waits = WAITS, board: Board = BOARD
+) -> tuple[Bench, FakeShim]:
     clock = ManualClock()
-    shim = FakeShim(clock, lives)
+    shim = FakeShim(clock, lives, board)
     return Bench(shim, clock, seconds, waits), shim
 
 
@@ -116,6 +137,87 @@ def test_gaps_are_found_by_the_package_counter():
     assert all(packet.samples[0, 0] == packet.start for packet in packets)
     status = it.keeper.now
     assert (status.samples_lost, status.gaps, status.lost_exact) == (630, 2, True)
+
+
+@pytest.mark.parametrize("board", [BOARD, GANGLION])
+def test_a_hiccup_without_loss_is_no_gap(board):
+    """A USB or Bluetooth link that holds a second's samples up, and then brings all of them."""
+    it, shim = bench(8, board=board)
+    shim.hiccup = (3.0, 4.1)
+    packets = it.packets()
+    assert all(packet.samples[0, 0] == packet.start for packet in packets)
+    assert (it.keeper.now.samples_lost, it.keeper.now.gaps) == (0, 0)
+    last = packets[-2]
+    taken = 1000 + (last.start + 9) / board.rate
+    assert last.stamp == pytest.approx(taken, abs=0.01)
+
+
+def test_a_board_that_does_not_count_shows_its_gaps_by_its_stamps():
+    it, shim = bench(8, board=GANGLION)
+    shim.drop = {*range(500, 540), *range(900, 1300)}
+    packets = it.packets()
+    assert all(packet.samples[0, 0] == packet.start for packet in packets)
+    status = it.keeper.now
+    assert (status.samples_lost, status.gaps, status.lost_exact) == (440, 2, False)
+
+
+@pytest.mark.parametrize("board", [BOARD, GANGLION])
+@pytest.mark.parametrize("step_s", [5.0, -5.0])
+def test_a_clock_that_is_set_makes_no_gap(board, step_s):
+    """Of one poll, some samples were stamped before it and some after."""
+    it, shim = bench(8, board=board)
+    shim.clock_set = (1004.01, step_s)
+    assert all(packet.samples[0, 0] == packet.start for packet in it.packets())
+    assert (it.keeper.now.samples_lost, it.keeper.now.gaps) == (0, 0)
+    assert any("the computer's clock was set" in text for text in it.details)
+
+
+def test_a_mark_that_is_no_code_is_passed_over_and_told():
+    it, shim = bench(2)
+    shim.marks += [70_000, 9]
+    seen = [code for packet in it.packets() for _, code in packet.triggers]
+    assert seen == [9]
+    assert any("70000 is not a whole number from 1 to 65535" in text for text in it.details)
+
+
+class Unfindable(FakeShim):
+    """BrainFlow looks for it, for as long as it likes."""
+
+    def __init__(self) -> None:
+        super().__init__(ManualClock())
+        self.looking, self.found, self.released = (threading.Event() for _ in range(3))
+
+    def prepare(self) -> None:
+        self.looking.set()
+        self.found.wait(60)
+
+    def stop(self) -> None:
+        self.released.set()
+
+
+def search(shim: Unfindable, waits: Waits) -> BoardFeed:
+    keeper = StatusKeeper("fake")
+    return BoardFeed(BOARD, lambda: shim, RealClock(), keeper, MarkBox(), waits)
+
+
+def test_closing_ends_the_search_for_a_board_at_once_and_releases_it_when_it_is_found():
+    shim = Unfindable()
+    feed = search(shim, Waits(first_s=60))
+    began = time.monotonic()
+    threading.Timer(0.0, lambda: (shim.looking.wait(60), feed.close())).start()
+    with pytest.raises(SourceError, match="the search for the board SYNTHETIC_BOARD was stopped"):
+        feed.open()
+    assert time.monotonic() - began < 0.9
+    assert not shim.released.is_set()
+    shim.found.set()
+    assert shim.released.wait(20)
+
+
+def test_the_search_for_a_board_ends_in_its_time():
+    shim = Unfindable()
+    with pytest.raises(SourceError, match=r"did not answer within 0.2 s.*wait_s="):
+        search(shim, Waits(first_s=0.2)).open()
+    shim.found.set()
 
 
 def test_a_board_that_falls_silent_is_released_and_prepared_again():
@@ -167,8 +269,17 @@ def opened(uri_rest: str, **params: str) -> LiveSource:
 def take(
     source: LiveSource, n: int, each: Callable[[RawPacket], None] = lambda _: None
 ) -> list[RawPacket]:
-    packets: list[RawPacket] = []
     (session,) = source.sessions()
+    return read(source, session, n, each)
+
+
+def read(
+    source: LiveSource,
+    session: Session,
+    n: int,
+    each: Callable[[RawPacket], None] = lambda _: None,
+) -> list[RawPacket]:
+    packets: list[RawPacket] = []
     for packet in session.packets(10):
         each(packet)
         packets.append(packet)
@@ -258,14 +369,20 @@ def test_a_streaming_board_receives_another_ones_samples():
         source = opened(
             "STREAMING_BOARD", ip_address="225.1.1.7", ip_port="6679", master_board="SYNTHETIC"
         )
-        packets = take(source, 20)
+        (session,) = source.sessions()
+        before = master.get_board_data_count()
+        while master.get_board_data_count() < before + 500:  # somebody is waited for
+            threading.Event().wait(0.02)
+        packets = read(source, session, 20)
         sent = master.get_board_data()
     finally:
         master.stop_stream()
         master.release_session()
+    assert source.status.samples_lost == 0
     values = np.concatenate([p.samples[:, 3] for p in packets])
     theirs = sent[BOARD.signal_rows[3]].astype(np.float32)
     at = next(i for i in range(len(theirs)) if theirs[i] == values[0])
+    assert at >= before + 400, "the run began with samples of long ago"
     n = min(len(values), len(theirs) - at)
     assert n > 100
     assert values[:n].tolist() == theirs[at : at + n].tolist()
@@ -286,11 +403,42 @@ def test_a_streaming_board_receives_another_ones_samples():
         ("SYNTHETIC", {"ip_port": "x"}, "ip_port= must be a whole number"),
         ("SYNTHETIC", {"montage": "C3,C4"}, "names 2 leads, SYNTHETIC_BOARD has 16"),
         ("PLAYBACK_FILE_BOARD", {"file": "/none", "master_board": "-1"}, "there is no such file"),
+        (
+            "PLAYBACK_FILE_BOARD",
+            {"file": "x", "master_board": "STREAMING"},
+            "must be the board that measured, got STREAMING_BOARD",
+        ),
+        (
+            "PLAYBACK_FILE_BOARD",
+            {"file": "x", "master_board": "PLAYBACK_FILE"},
+            "must be the board that measured, got PLAYBACK_FILE_BOARD",
+        ),
+        ("EMOTIBIT_BOARD", {}, "EMOTIBIT_BOARD has no EEG, ECG or EMG leads"),
     ],
 )
 def test_wrong_parameters_are_told(rest, params, message):
     with pytest.raises(SourceError, match=message):
         open_device("brainflow", rest, params)
+
+
+@pytest.mark.parametrize("name", [name for name, needs in NEEDS.items() if "serial_port" in needs])
+def test_a_board_that_is_said_to_need_its_port_does(name):
+    """BrainFlow itself says so, at once."""
+    from brainflow.board_shim import BrainFlowInputParams
+
+    with pytest.raises(BoardError, match="INVALID_ARGUMENTS"):
+        BrainflowShim(name, board_numbers()[name], BrainFlowInputParams()).prepare()
+
+
+def test_the_wait_is_passed_on_to_brainflow(monkeypatch):
+    given = []
+    monkeypatch.setattr(
+        "replay.devices.open_brainflow.BrainflowShim",
+        lambda name, number, settings: given.append(settings.timeout) or FakeShim(ManualClock()),
+    )
+    for params in ({"wait_s": "2.5"}, {"wait_s": "9", "timeout": "4"}, {}):
+        next(opened("MUSE_2", **params).sessions())
+    assert given == [3, 4, 0]
 
 
 def test_a_serial_port_that_is_not_there_is_told():

@@ -38,6 +38,11 @@ def test_the_boards_of_the_facts_are_listed_with_rate_leads_and_needs():
         assert (row["rate"], row["leads"]) == (rate, leads)
     assert rows["brainflow:CYTON_BOARD"]["needs"] == "serial_port"
     assert rows["brainflow:PLAYBACK_FILE_BOARD"]["needs"] == "file, master_board"
+    for name in ("IRONBCI_32_BOARD", "SHIMMER3_BOARD"):
+        assert rows[f"brainflow:{name}"]["needs"] == "serial_port"
+    assert rows["brainflow:NTL_WIFI_BOARD"]["needs"] == "ip_port"
+    for name in ("EXPLORE_8_CHAN_BOARD", "BRAINALIVE_BOARD", "BIOLISTENER_BOARD"):
+        assert rows[f"brainflow:{name}"]["needs"] == "nothing"
 
 
 def test_devices_prints_a_table_and_json():

@@ -1,6 +1,8 @@
 """Any stream of a transport as a device; over the in-memory twin of LSL, in no time at all."""
 
+import math
 import threading
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -15,7 +17,7 @@ from bci_stream.wire.memory import (
     MemoryTextOutlet,
     MemoryTransport,
 )
-from bci_stream.wire.transport import StreamSpec
+from bci_stream.wire.transport import Format, Found, StreamSpec
 from replay.devices import open_device
 from replay.devices.live import LiveSource
 from replay.devices.status import DeviceStatus
@@ -32,16 +34,20 @@ class Lab:
         self.leads, self.name = leads, name
         self.signal: MemorySampleOutlet = self.open()
         self.markers: MemoryTextOutlet | None = None
+        self.marker_name = marker_name
         if marker_name:
-            spec = StreamSpec(marker_name, "Markers", f"{marker_name}-id")
-            self.markers = self.transport.text_outlet(spec)
+            self.open_markers()
         self.sent = 0
 
     def open(self) -> MemorySampleOutlet:
         spec = StreamSpec(self.name, "EEG", f"{self.name}-id", "float32", RATE, self.leads)
         return self.transport.sample_outlet(spec)
 
-    def push(self, n: int, codes: dict[int, int] | None = None, skip: int = 0) -> None:
+    def open_markers(self) -> None:
+        spec = StreamSpec(self.marker_name, "Markers", f"{self.marker_name}-id")
+        self.markers = self.transport.text_outlet(spec)
+
+    def push(self, n: int, codes: dict[int, float] | None = None, skip: int = 0) -> None:
         self.sent += skip
         index = np.arange(self.sent, self.sent + n)
         rows = np.tile(index[:, None], (1, len(self.leads))).astype(np.float32)
@@ -81,6 +87,13 @@ def take(source: LiveSource, lab: Lab, enough: int, *steps: Callable[[], None]) 
         if len(packets) >= enough:
             source.close()
     return packets
+
+
+def details(source: LiveSource) -> list[str]:
+    """What the user is told from now on."""
+    told: list[str] = []
+    source.listen(lambda status: told.append(status.detail))
+    return told
 
 
 EEG = (Lead("C3"), Lead("C4"))
@@ -130,11 +143,43 @@ def test_a_channel_that_only_sounds_like_one_can_be_kept():
         next(lab.source(trigger="Status").sessions())
 
 
-def test_units_become_microvolts():
-    lab = Lab((Lead("C3", unit="volts"), Lead("C4", unit="millivolts"), Lead("Cz")))
+def test_what_is_no_code_is_no_trigger_and_is_told_once():
+    lab = Lab((*EEG, Lead("TRIGGER", "STIM")))
+    wrong = [100_000, -3, math.inf, 0.4, 2.6, 1e12, math.nan, 65_536]
+    codes: dict[int, float] = {2 * i: code for i, code in enumerate(wrong)}
+    source = lab.source()
+    told = details(source)
+    packets = take(source, lab, 2, lambda: lab.push(20, {**codes, 17: 65_535}))
+    assert [p.triggers for p in packets] == [(), ((7, 65_535),)]
+    (note,) = [text for text in told if "trigger value" in text]
+    assert "100000 is not a whole number from 1 to 65535" in note
+
+
+@pytest.mark.parametrize(
+    ("spellings", "microvolts"),
+    [
+        (("volts", "Volts", "volt", "V", "0"), 1e6),
+        (("millivolts", "mV", "MV", "millivolt", "-3"), 1e3),
+        (("microvolts", "Microvolt", "uV", "UV", "\N{MICRO SIGN}V", "-6", ""), 1.0),
+        (("\N{GREEK SMALL LETTER MU}V", " uV "), 1.0),
+        (("nanovolts", "nanovolt", "nV", "-9"), 1e-3),
+    ],
+)
+def test_units_become_microvolts_however_they_are_spelled(spellings, microvolts):
+    lab = Lab(tuple(Lead(f"c{i}", unit=unit) for i, unit in enumerate(spellings)))
     packets = take(lab.source(), lab, 1, lambda: lab.push(10))
-    assert packets[0].samples[2].tolist() == [2e6, 2e3, 2]
+    np.testing.assert_allclose(packets[0].samples[2], 2 * microvolts)
     assert {lead.unit for lead in next(lab.source().sessions()).leads} == {"microvolts"}
+
+
+def test_a_unit_that_is_no_voltage_is_kept_and_told():
+    lab = Lab((Lead("C3"), Lead("Acc", "MISC", "g")))
+    source = lab.source()
+    told = details(source)
+    packets = take(source, lab, 1, lambda: lab.push(10))
+    assert packets[0].samples[2].tolist() == [2, 2]
+    assert [lead.unit for lead in next(lab.source().sessions()).leads] == ["microvolts", "g"]
+    assert any("the unit 'g' of Acc is no voltage" in text for text in told)
 
 
 def test_markers_find_their_samples_by_time():
@@ -164,13 +209,94 @@ def test_a_neuracle_box_finds_its_own_markers():
     assert packets[0].triggers == ((5, 7),)
 
 
+@pytest.mark.parametrize("numbers", [np.int32, np.float32])
+def test_a_marker_stream_of_numbers_is_read(numbers):
+    lab = Lab(EEG)
+    form: Format = "int32" if numbers is np.int32 else "float32"
+    outlet = lab.transport.sample_outlet(StreamSpec("codes", "Markers", "codes-id", form))
+
+    def mark() -> None:
+        stamps = [500 + at / RATE for at in (3, 12, 14, 15)]
+        outlet.push(np.array([[0], [51], [-4], [70_000]], dtype=numbers), stamps)
+
+    source = lab.source(markers="codes")
+    told = details(source)
+    packets = take(source, lab, 2, mark, lambda: lab.push(50))
+    assert [(p.start + i, c) for p in packets for i, c in p.triggers] == [(12, 51)]
+    assert sum("is not a whole number from 1 to 65535" in text for text in told) == 2
+
+
+def test_markers_that_came_before_the_first_sample_mark_nothing():
+    lab = Lab(EEG, marker_name="events")
+    source = lab.source(markers="events")
+    (session,) = source.sessions()
+    assert lab.markers is not None
+    lab.markers.push("9", 490.0)
+    pushed_later(lab, lambda: lab.push(30))
+    packet = next(iter(session.packets(10)))
+    source.close()
+    assert packet.triggers == ()
+    assert "too late" not in source.status.detail
+
+
+def test_a_signal_outlives_its_markers_and_takes_them_back():
+    """A stimulus program that is started anew between two blocks."""
+    lab = Lab(EEG, marker_name="events")
+    source = lab.source(markers="events")
+    told = details(source)
+    (session,) = source.sessions()
+    pushed_later(lab, lambda: lab.push(20))
+    triggers: list[tuple[int, int]] = []
+    phase = "first"
+    for packet in session.packets(5):
+        triggers += [(packet.start + i, c) for i, c in packet.triggers]
+        assert lab.markers is not None
+        if phase == "first":
+            lab.markers.close()
+            phase = "gone"
+        elif phase == "gone" and any("'events' is gone" in text for text in told):
+            lab.open_markers()
+            phase = "back"
+        elif phase == "back" and any("'events' is there, and is used" in text for text in told):
+            lab.markers.push("52", 500 + (lab.sent + 1) / RATE)
+            phase = "used"
+        elif triggers:
+            source.close()
+        lab.push(5)
+    assert [code for _, code in triggers] == [52]
+    assert (source.status.samples_lost, source.status.reconnects) == (0, 0)
+
+
+@pytest.mark.parametrize(("name", "wish"), [("M_1_EEG", {}), ("amp", {"markers": "Neuracle"})])
+def test_markers_that_start_after_the_signal_are_used(name, wish, monkeypatch):
+    monkeypatch.setattr("replay.devices.marker_stream.FIRST_S", 0.1)
+    lab = Lab(EEG, name)
+    lab.marker_name = "Neuracle"
+    source = lab.source(name, **wish)
+    told = details(source)
+    (session,) = source.sessions()
+    pushed_later(lab, lambda: lab.push(20))
+    triggers: list[int] = []
+    for packet in session.packets(5):
+        triggers += [code for _, code in packet.triggers]
+        if lab.markers is None:
+            assert "no marker stream 'Neuracle' has been seen yet" in told[-1]
+            lab.open_markers()
+        elif told[-1].startswith("the marker stream 'Neuracle' is there"):
+            lab.markers.push("7", 500 + (lab.sent + 1) / RATE)
+        if triggers:
+            source.close()
+        lab.push(5)
+    assert set(triggers) == {7}
+
+
 def test_a_jump_of_the_stamps_is_a_gap_of_about_so_many():
     lab = Lab(EEG)
     source = lab.source()
-    packets = take(source, lab, 4, lambda: lab.push(20), lambda: lab.push(20, skip=200))
-    assert [p.start for p in packets] == [0, 10, 220, 230]
-    assert packets[2].samples[0, 0] == 220
-    assert (source.status.samples_lost, source.status.lost_exact) == (200, False)
+    packets = take(source, lab, 14, lambda: lab.push(120), lambda: lab.push(20, skip=20))
+    assert [p.start for p in packets[10:]] == [100, 110, 140, 150]
+    assert packets[12].samples[0, 0] == 140
+    assert (source.status.samples_lost, source.status.lost_exact) == (20, False)
 
 
 def test_a_stream_that_ends_is_found_again():
@@ -206,6 +332,37 @@ def test_closing_ends_the_search_for_a_lost_stream():
     packets = take(source, lab, 99, lambda: lab.push(20), lambda: lab.signal.close())
     assert [p.start for p in packets] == [0, 10]
     assert told[-1] == "ended"
+
+
+class Unreachable(MemoryTransport):
+    """Its streams are seen, but nobody can open them for a long time."""
+
+    opening = threading.Event()
+    go_on = threading.Event()
+
+    def sample_inlet(self, found: Found, timeout_s: float) -> MemorySampleInlet:
+        self.opening.set()
+        self.go_on.wait(60)
+        return super().sample_inlet(found, timeout_s)
+
+
+def test_closing_ends_a_search_at_once_even_while_a_stream_is_opened():
+    lab = Lab(EEG)
+    lab.transport = transport = Unreachable()
+    lab.signal = lab.open()
+    for name in ("amp", "nobody"):
+        source = lab.source(name, wait_s="60")
+        closer = threading.Timer(0.0, source.close)
+        if name == "amp":
+            closer = threading.Timer(
+                0.0, lambda it=source: (transport.opening.wait(60), it.close())
+            )
+        began = time.monotonic()
+        closer.start()
+        with pytest.raises(SourceError, match="was stopped"):
+            next(source.sessions())
+        assert time.monotonic() - began < 0.9
+    transport.go_on.set()
 
 
 def test_a_stream_that_comes_back_changed_is_refused():

@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replay.devices.boards import COUNTERS
+from replay.devices.gap_finder import Found, GapFinder
 from replay.devices.package_counter import CounterRule, PackageCounter
+from replay.devices.stretch import Stretch
 
 RATE = 250.0
 RULES = [CounterRule(256), CounterRule(256, step=2), CounterRule(65536, samples=12)]
@@ -23,11 +25,15 @@ def board(rule: CounterRule, n: int) -> tuple[np.ndarray, np.ndarray]:
 def gaps(rule: CounterRule, kept: np.ndarray, n: int, cuts: list[int]) -> list[tuple[int, int]]:
     counts, stamps = board(rule, n)
     counts, stamps = counts[kept], stamps[kept]
-    counter, found = PackageCounter(rule, RATE), []
+    counter, finder = PackageCounter(rule), GapFinder(RATE, rule.cycle_samples)
     bounds = sorted({0, len(kept), *(cut % (len(kept) + 1) for cut in cuts)})
+    pieces: list[Found] = []
     for a, b in pairwise(bounds):
-        found += [(a + at, lost) for at, lost in counter.step(counts[a:b], stamps[a:b])]
-    return found
+        none = np.zeros(b - a, dtype=np.int64)
+        index = np.arange(a, b, dtype=np.float32)[:, None]
+        pieces += finder.step(Stretch(index, none, stamps[a:b], counter.step(counts[a:b])))
+    pieces += finder.flush()
+    return [(int(piece.samples[0, 0]), lost) for piece, lost in pieces if lost]
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -41,10 +47,14 @@ def test_any_gap_of_whole_packages_is_found_for_any_poll(rule, at, length, cuts)
 
 
 def test_a_new_life_of_the_board_is_no_gap():
-    counter = PackageCounter(CounterRule(256), RATE)
-    counter.step(np.array([5.0, 6.0]), np.array([0.0, 0.004]))
+    counter = PackageCounter(CounterRule(256))
+    counter.step(np.array([5.0, 6.0]))
     counter.restart()
-    assert counter.step(np.array([100.0, 101.0]), np.array([9.0, 9.004])) == []
+    assert counter.step(np.array([100.0, 101.0])).tolist() == [0, 0]
+
+
+def test_a_number_that_comes_twice_is_one_less_than_none():
+    assert PackageCounter(CounterRule(256)).step(np.array([5.0, 5.0, 6.0])).tolist() == [0, -1, 0]
 
 
 def test_the_boards_of_the_facts_have_their_rules():
