@@ -115,25 +115,39 @@ class StimEvents:
         # The sample before tells whether the first value is new or held.
         first = max(start - 1, 0)
         words = self._column.read(first, stop).reshape(-1)
-        # A channel seldom changes: only where it does, words are made numbers.
-        runs = np.concatenate([[0], np.flatnonzero(words[1:] != words[:-1]) + 1])
-        codes = self._codes(words[runs], runs + first)
-        new = (codes != 0) & (runs + first >= start)
-        new[1:] &= codes[1:] != codes[:-1]
-        return [
-            Mark(first + int(run), str(int(code)))
-            for run, code in zip(runs[new], codes[new], strict=True)
-        ]
+        runs = run_starts(words)
+        marks = marks_of_runs(self._name, first + runs, self._column.values(words[runs]))
+        return [mark for mark in marks if mark.sample >= start]
 
-    def _codes(self, words: NDArray[Any], samples: NDArray[np.intp]) -> NDArray[np.int64]:
-        values = self._column.values(words)
-        rounded = np.rint(values)
-        bad = np.flatnonzero(~(np.abs(values - rounded) < 1e-3) | (rounded < 0))
-        if len(bad):
-            raise SourceError(
-                f"{self._name}: the trigger channel holds {values[bad[0]]:g} at sample "
-                f"{int(samples[bad[0]])}; a trigger is a whole number from 0 to {MAX_CODE}. "
-                "Name the right channel with ?triggers=NAME, or say ?triggers=none"
-            )
-        codes: NDArray[np.int64] = rounded.astype(np.int64) & MAX_CODE
-        return codes
+
+def run_starts(words: NDArray[Any]) -> NDArray[np.intp]:
+    """Where a channel changes: it seldom does, and only there its words are made numbers."""
+    return np.concatenate([[0], np.flatnonzero(words[1:] != words[:-1]) + 1])
+
+
+def marks_of_runs(
+    name: str, samples: NDArray[np.intp], values: NDArray[np.floating[Any]]
+) -> list[Mark]:
+    """The events of a channel that takes on these values at these samples, and holds them."""
+    codes = _codes(name, samples, values)
+    new = codes != 0
+    new[1:] &= codes[1:] != codes[:-1]
+    return [
+        Mark(int(sample), str(int(code)))
+        for sample, code in zip(samples[new], codes[new], strict=True)
+    ]
+
+
+def _codes(
+    name: str, samples: NDArray[np.intp], values: NDArray[np.floating[Any]]
+) -> NDArray[np.int64]:
+    rounded = np.rint(values)
+    bad = np.flatnonzero(~(np.abs(values - rounded) < 1e-3) | (rounded < 0))
+    if len(bad):
+        raise SourceError(
+            f"{name}: the trigger channel holds {values[bad[0]]:g} at sample "
+            f"{int(samples[bad[0]])}; a trigger is a whole number from 0 to {MAX_CODE}. "
+            "Name the right channel with ?triggers=NAME, or say ?triggers=none"
+        )
+    codes: NDArray[np.int64] = rounded.astype(np.int64) & MAX_CODE
+    return codes

@@ -8,6 +8,7 @@ would turn each into double precision; and the one channel that holds triggers i
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from io import FileIO
 from itertools import accumulate
@@ -18,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bci_stream.errors import SourceError
+from replay.events import run_starts
 from replay.readers.content import Stretch
 
 PIECE_BYTES = 1 << 22
@@ -59,11 +61,13 @@ def rows_of_run(path: Path, place: int, n_samples: int, sample_bytes: int) -> It
 class Look:
     """What was seen of a file.
 
-    column: one channel's words as they stand in the file; empty where none was asked for.
+    starts: samples at which one channel may take on a new value; words: the numbers that the file has
+    there. Both are empty where no channel was asked for.
     suspects: where something may stand that is no number.
     """
 
-    column: NDArray[Any]
+    starts: NDArray[np.intp]
+    words: NDArray[Any]
     suspects: tuple[Stretch, ...]
 
 
@@ -81,52 +85,58 @@ class Buffers:
 
     def look(self, channel: int | None = None) -> Look:
         """Read all of it once. Its beginning keeps everybody waiting, so every core helps."""
-        plain = np.dtype(f"u{self.word.itemsize}")
-        column = np.zeros(0 if channel is None else self.n_samples, plain)
         with ThreadPoolExecutor(THREADS, "look") as threads:
-            shares = [
-                threads.submit(self._look_at_share, share, channel, column)
-                for share in range(THREADS)
-            ]
-            found = [stretch for share in shares for stretch in share.result()]
-        return Look(column, tuple(sorted(found)))
+            looks = list(threads.map(lambda share: self._look_at(share, channel), range(THREADS)))
+        starts = np.concatenate([look.starts for look in looks])
+        words = np.concatenate([look.words for look in looks])
+        order = np.argsort(starts)
+        suspects = sorted(stretch for look in looks for stretch in look.suspects)
+        return Look(starts[order], words[order], tuple(suspects))
 
-    def _look_at_share(
-        self, share: int, channel: int | None, column: NDArray[Any]
-    ) -> list[Stretch]:
-        """Every so manieth piece of the file: fills the column there, returns what is suspicious."""
+    def _look_at(self, share: int, channel: int | None) -> Look:
+        """Every so manieth piece of the file."""
+        starts: list[NDArray[np.intp]] = [np.empty(0, np.intp)]
+        words: list[NDArray[Any]] = [np.empty(0, self.word)]
         suspects = []
-        sight = _Sight(self.word)
-        begins = accumulate((row.n_samples for row in self.rows[:-1]), initial=0)
-        for row, begin in zip(self.rows, begins, strict=True):
-            if row.path is None:
-                continue
-            with row.path.open("rb", buffering=0) as file:
-                for first, count in self._pieces(row, share):
-                    sight.read(file, row.place + first * row.step, self._span(row, count))
-                    start = begin + first * row.buffer_samples
-                    stop = start + count * row.buffer_samples
-                    if channel is not None:
-                        into = column[start:stop].reshape(count, row.buffer_samples)
-                        into[:] = self._words(sight, row, into, channel)
-                    if sight.is_suspicious:
-                        suspects.append((start, stop))
-        return suspects
+        with closing(_Sight(self.word)) as sight:
+            for begin, row, first, count in self._pieces(share):
+                start = begin + first * row.buffer_samples
+                if row.path is None:
+                    starts.append(np.array([start]))
+                    words.append(np.zeros(1, self.word))
+                    continue
+                sight.read(row.path, row.place + first * row.step, self._span(row, count))
+                if channel is not None:
+                    own = self._words(sight, row, count, channel)
+                    changes = run_starts(own)
+                    starts.append(start + changes)
+                    words.append(own[changes].view(self.word))
+                if sight.is_suspicious:
+                    suspects.append((start, start + count * row.buffer_samples))
+        return Look(np.concatenate(starts), np.concatenate(words), tuple(suspects))
 
     def _span(self, row: Row, count: int) -> int:
         sample_bytes = self.n_channels * self.word.itemsize
         return (count - 1) * row.step + row.buffer_samples * sample_bytes
 
-    def _words(self, sight: "_Sight", row: Row, like: NDArray[Any], channel: int) -> NDArray[Any]:
-        place = sight.shift + channel * self.word.itemsize
-        strides = (row.step, self.n_channels * self.word.itemsize)
-        return np.ndarray(like.shape, like.dtype, sight.bytes.data, place, strides)
+    def _words(self, sight: "_Sight", row: Row, count: int, channel: int) -> NDArray[Any]:
+        """One channel's words in a row, as whole numbers: bits are quicker to compare than floats."""
+        size = self.word.itemsize
+        shape, strides = (count, row.buffer_samples), (row.step, self.n_channels * size)
+        place = sight.shift + channel * size
+        words = np.ndarray(shape, f"u{size}", sight.bytes.data, place, strides)
+        return np.ascontiguousarray(words).reshape(-1)
 
-    def _pieces(self, row: Row, share: int) -> Iterator[tuple[int, int]]:
-        """(first buffer, how many) of a share of a row: of several the words must stand in one line."""
-        at_once = 1 if row.step % self.word.itemsize else max(1, PIECE_BYTES // row.step)
-        for first in range(share * at_once, row.n_buffers, THREADS * at_once):
-            yield first, min(at_once, row.n_buffers - first)
+    def _pieces(self, share: int) -> Iterator[tuple[int, Row, int, int]]:
+        """(the row's first sample, the row, first buffer, how many) of each piece of a share.
+
+        Of several buffers that are read at once the words must stand in one line.
+        """
+        begins = accumulate((row.n_samples for row in self.rows[:-1]), initial=0)
+        for begin, row in zip(begins, self.rows, strict=True):
+            at_once = 1 if row.step % self.word.itemsize else max(1, PIECE_BYTES // row.step)
+            for first in range(share * at_once, row.n_buffers, THREADS * at_once):
+                yield begin, row, first, min(at_once, row.n_buffers - first)
 
 
 class _Sight:
@@ -142,17 +152,30 @@ class _Sight:
         self.bytes = np.zeros(0, np.uint8)
         self._word, self._too_high = word, _TOO_HIGH.get(word)
         self._n_bytes = 0
+        self._path: Path | None = None
+        self._file: FileIO | None = None
 
-    def read(self, file: FileIO, place: int, n_bytes: int) -> None:
+    def read(self, path: Path, place: int, n_bytes: int) -> None:
         if len(self.bytes) < self.shift + n_bytes + self._word.itemsize:
             self.bytes = np.zeros(self.shift + n_bytes + self._word.itemsize, np.uint8)
         self._n_bytes = n_bytes
         into = self.bytes[self.shift : self.shift + n_bytes].data
+        file = self._opened(path)
         file.seek(place)
         while len(into) and (got := file.readinto(into)):
             into = into[got:]
         if len(into):
-            raise SourceError(f"{file.name} ends within its samples")
+            raise SourceError(f"{path} ends within its samples")
+
+    def _opened(self, path: Path) -> FileIO:
+        if self._file is None or path != self._path:
+            self.close()
+            self._path, self._file = path, FileIO(path)
+        return self._file
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
 
     @property
     def is_suspicious(self) -> bool:
@@ -164,18 +187,3 @@ class _Sight:
         highest = int(words.view(f"u{size}").max()) >> shifted
         highest_positive = int(words.view(f"i{size}").max()) >> shifted
         return highest >= 0x80 | self._too_high or highest_positive >= self._too_high
-
-
-@dataclass(frozen=True)
-class LookedColumn:
-    """The words of one channel, as a look through the file has picked them up."""
-
-    words: NDArray[Any]
-    word: np.dtype[Any]
-    gain: float
-
-    def read(self, start: int, stop: int) -> NDArray[Any]:
-        return self.words[start:stop]
-
-    def values(self, words: NDArray[Any]) -> NDArray[np.float64]:
-        return words.view(self.word).astype(np.float64) * self.gain

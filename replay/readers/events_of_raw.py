@@ -10,9 +10,16 @@ from numpy.typing import NDArray
 from bci_stream.errors import SourceError
 from bci_stream.packet import Triggers
 from replay.event_map import EventMap, said_aloud
-from replay.events import Events, KnownEvents, Mark, PlainColumn, StimColumn, StimEvents
+from replay.events import (
+    Events,
+    KnownEvents,
+    Mark,
+    PlainColumn,
+    StimColumn,
+    StimEvents,
+    marks_of_runs,
+)
 from replay.options import SourceOptions
-from replay.readers.buffers import LookedColumn
 from replay.readers.content import Stretch
 from replay.readers.edf_column import find_edf_column
 from replay.readers.events_table import EventsTable, marks_of
@@ -133,14 +140,12 @@ def _in_channel(file: RawFile, channel: int, options: SourceOptions) -> FoundEve
             marks = [Mark(times.clock_of(mark.sample), mark.name) for mark in marks]
         return _triggers(marks, file, rules)
 
-    def events_in(column: StimColumn) -> StimEvents:
-        return StimEvents(file.name, file.n_samples, column, triggers_at)
-
     if buffers is not None:
         look = buffers.look(channel)
-        column = LookedColumn(look.column, buffers.word, _gain(file.raw, channel))
-        return FoundEvents(KnownEvents(events_in(column).all()), suspects=look.suspects)
-    events = events_in(_column(file, channel))
+        values = look.words.astype(np.float64) * _gain(file.raw, channel)
+        triggers = triggers_at(marks_of_runs(file.name, look.starts, values))
+        return FoundEvents(KnownEvents(triggers), suspects=look.suspects)
+    events = StimEvents(file.name, file.n_samples, _column(file, channel), triggers_at)
     # A code that follows its event by seconds may fall into a stretch that has no event itself.
     return FoundEvents(events if rules.instant else KnownEvents(events.all()))
 
