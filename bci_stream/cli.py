@@ -88,6 +88,18 @@ class Seconds(click.FloatRange):
         return seconds
 
 
+def wait_option(seconds: float, for_whom: str) -> Callable[[F], F]:
+    """How long others are waited for."""
+    return click.option(
+        "--wait",
+        "wait_s",
+        type=Seconds(min=0),
+        default=seconds,
+        show_default=True,
+        help=f"Seconds to wait for {for_whom}.",
+    )
+
+
 def wire_options(command: F) -> F:
     """Which contest, and how far its streams are seen."""
     options = [

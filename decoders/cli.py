@@ -11,11 +11,11 @@ import click
 from bci_stream.cli import (
     TRACK_NAMES,
     Commands,
-    Seconds,
     open_contest,
     open_wire,
     say,
     stop_on_signals,
+    wait_option,
     wire_options,
 )
 
@@ -60,14 +60,7 @@ def submission_options(command: F) -> F:
 @click.option("--team", default=None, help="Your team's name (default: the decoder's).")
 @click.option("--token", type=click.Path(path_type=Path), help="Your team's token file.")
 @seed_option
-@click.option(
-    "--wait",
-    "wait_s",
-    type=Seconds(min=0),
-    default=60.0,
-    show_default=True,
-    help="Seconds to wait for a replay.",
-)
+@wait_option(60.0, "a replay")
 @wire_options
 @click.pass_context
 def main(context: click.Context, /, track: str | None, **options: Any) -> None:

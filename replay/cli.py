@@ -11,11 +11,11 @@ import click
 from bci_stream.cli import (
     TRACK_NAMES,
     Commands,
-    Seconds,
     open_contest,
     open_wire,
     say,
     stop_on_signals,
+    wait_option,
     wire_options,
 )
 
@@ -45,14 +45,7 @@ def main() -> None:
     help="Who must be there first (default: judge with a track, else consumer).",
 )
 @click.option("--team", default="", help="Lockstep: the one team that this replay is for.")
-@click.option(
-    "--wait",
-    "wait_s",
-    type=Seconds(min=0),
-    default=600.0,
-    show_default=True,
-    help="Seconds to wait for them.",
-)
+@wait_option(600.0, "them")
 @click.option("--loop", is_flag=True, help="Begin again at the end.")
 @click.option("--foreground", is_flag=True, help="Stay in this terminal, with a progress line.")
 @click.option("--events", default=None, help="Names to codes: T1=11,T2=21.")

@@ -1,6 +1,5 @@
 """A contest file: one subject's recording as an .npz (docs/recordings-npz.md)."""
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -8,16 +7,14 @@ import numpy as np
 
 from bci_stream.errors import SourceError
 from bci_stream.packet import Triggers
+from replay.readers.array_layout import SUBJECT_ID
 from replay.recording import Recording
 from replay.whole_file import write_whole
-
-_SUBJECT = re.compile(r"(?!\.)[\w.-]{1,64}")
-"""As `replay.readers.array_layout` reads it back."""
 
 
 def write_npz(recording: Recording, path: Path, track: str, kind: str, *, secret: bool) -> None:
     """Write a recording with the triggers that it has; secret: for the owner's eyes only."""
-    if not _SUBJECT.fullmatch(recording.subject):
+    if not SUBJECT_ID.fullmatch(recording.subject):
         raise SourceError(
             f"a subject's id has 1 to 64 letters, digits and . _ -, got {recording.subject!r}; "
             "name it otherwise, e.g. FILE?subject=S01"

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from bci_stream.packet import Triggers
 from replay.event_rules import Codes, matcher, plain, read_rules, written
 from replay.events import MAX_CODE, Mark
+from replay.listed import listed
 
 START, END, OTHERS = "START", "END", "*"
 # What recorders call a trigger. Anything else with a number in it (a button that was pressed,
@@ -21,7 +22,7 @@ _CODE_IN_NAME = re.compile(
     r"(?:S\s*)?0*(\d{1,5})(?:\.0+)?",
     re.ASCII,
 )
-_SHOWN, _SHOWN_LETTERS = 8, 40
+_SHOWN_LETTERS = 40
 
 
 def code_in(name: str) -> int | None:
@@ -123,9 +124,7 @@ def said_aloud(events: EventMap, marks: Sequence[Mark]) -> tuple[str, ...]:
 
 
 def _listed(counts: Mapping[str, int]) -> str:
-    shown = [f"{_short(name)!r} ({count})" for name, count in sorted(counts.items())[:_SHOWN]]
-    more = len(counts) - len(shown)
-    return ", ".join(shown) + (f" and {more} more" if more else "")
+    return listed([f"{_short(name)!r} ({count})" for name, count in sorted(counts.items())])
 
 
 def _rule_for(names: Iterable[str]) -> str:

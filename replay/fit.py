@@ -42,7 +42,7 @@ def _resampled(content: Content, options: SourceOptions, track: Track | None) ->
     target = options.resample or (float(track.rate) if track else content.rate)
     if target == content.rate:
         return content
-    from replay.resample import ResampledEvents, ResampledSignal, ratio
+    from replay.resample import ResampledEvents, ResampledSignal, ratio, said_aloud
 
     factor = ratio(content.name, content.rate, target)
     up, down = factor.numerator, factor.denominator
@@ -51,7 +51,6 @@ def _resampled(content: Content, options: SourceOptions, track: Track | None) ->
     events: Events = ResampledEvents(content.events, up, down, signal.n_samples)
     if content.block_starts and starts:
         events = KnownEvents(_kept_in_blocks(content, events.all(), starts, signal.n_samples))
-    delay_ms = 1000 * signal.delay_s(content.rate)
     whose = "as asked" if options.resample else f"{track.name}'s rate" if track else ""
     return dataclasses.replace(
         content,
@@ -61,8 +60,7 @@ def _resampled(content: Content, options: SourceOptions, track: Track | None) ->
         block_starts=starts,
         notes=(
             *content.notes,
-            f"resampled from {content.rate:g} to {target:g} Hz ({whose}) by a causal filter: "
-            f"signals come {delay_ms:.1f} ms later, triggers on the next sample",
+            said_aloud(content.rate, target, whose, signal.delay_s(content.rate)),
         ),
     )
 

@@ -41,6 +41,14 @@ def minimum_phase_filter(up: int, down: int) -> NDArray[np.float64]:
     return np.asarray(taps * (up / taps.sum()), dtype=np.float64)
 
 
+def said_aloud(rate: float, target: float, whose: str, delay_s: float) -> str:
+    """What a listener should know of a resampled signal; whose: who wanted it."""
+    return (
+        f"resampled from {rate:g} to {target:g} Hz ({whose}) by a causal filter: "
+        f"signals come {1000 * delay_s:.1f} ms later, triggers on the next sample"
+    )
+
+
 class ResampledSignal:
     """Another signal at up / down times its rate, readable at any place."""
 

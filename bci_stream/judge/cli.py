@@ -8,11 +8,11 @@ import click
 from bci_stream.cli import (
     TRACK_NAMES,
     Commands,
-    Seconds,
     open_contest,
     open_wire,
     say,
     stop_on_signals,
+    wait_option,
     wire_options,
 )
 
@@ -53,14 +53,7 @@ def init(folder: Path, name: str | None, track: str, teams: tuple[str, ...]) -> 
     show_default=True,
     help="How many teams must be ready before the go (where the contest file lists none).",
 )
-@click.option(
-    "--wait",
-    "wait_s",
-    type=Seconds(min=0),
-    default=600.0,
-    show_default=True,
-    help="Seconds to wait for a replay.",
-)
+@wait_option(600.0, "a replay")
 @click.option("--port", default=8000, show_default=True, help="Of the web page; 0: any free one.")
 @click.option("--host", default="127.0.0.1", show_default=True)
 @click.option("--no-web", is_flag=True, help="No page.")

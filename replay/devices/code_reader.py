@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from bci_stream.packet import FloatArray
 from replay.devices.neuracle_heeg import code_of
 from replay.devices.notes import Notes
-from replay.devices.trigger_word import LARGEST_CODE
+from replay.devices.trigger_word import LARGEST_CODE, is_code
 
 RULE = f"a whole number from 1 to {LARGEST_CODE}"
 
@@ -23,7 +23,7 @@ class CodeReader:
 
     def read(self, values: FloatArray | NDArray[np.float64]) -> NDArray[np.int64]:
         """A trigger line, one value a sample: its codes, 0 where there is none."""
-        codes = (values >= 1) & (values <= LARGEST_CODE) & (values == np.floor(values))
+        codes = is_code(values)
         wrong = ~codes & (values != 0)
         if wrong.any() and not self._doubted:
             self._doubted = True

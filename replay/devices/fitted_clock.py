@@ -10,7 +10,7 @@ they came (a backlog was the first to arrive) the line is taken at once.
 from collections import deque
 from itertools import pairwise
 
-from replay.devices.sample_clock import LEAST_STEP
+from replay.devices.sample_clock import RisingStamps
 
 HEIGHT_WINDOW_S = 10.0
 SLOPE_WINDOW_S = 60.0
@@ -31,7 +31,7 @@ class FittedClock:
 
     def __init__(self, rate: float) -> None:
         self.rate = rate
-        self._last_stamp: tuple[int, float] | None = None
+        self._rising = RisingStamps(rate)
         self._quickest: deque[tuple[float, float]] = deque()
         self.restart()
 
@@ -74,11 +74,7 @@ class FittedClock:
         """LSL time of sample `index`; call it with growing numbers."""
         at_s = index / self.rate
         stamp = at_s + (self._height_s or 0.0) + self._slope * (at_s - self._at_s)
-        if self._last_stamp is not None:
-            last_index, last = self._last_stamp
-            stamp = max(stamp, last + LEAST_STEP * (index - last_index) / self.rate)
-        self._last_stamp = (index, stamp)
-        return stamp
+        return self._rising.after_the_last(index, stamp)
 
     def _keep(self, at_s: float, delay: float) -> bool:
         """True where the line has to be fitted anew: most arrivals are late and tell nothing."""

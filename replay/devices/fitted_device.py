@@ -11,7 +11,7 @@ from replay.devices.live_resampler import LiveResampler
 from replay.devices.status import DeviceStatus, Listener
 from replay.lead_order import LeadPlan, plan_leads
 from replay.options import SourceOptions
-from replay.resample import ratio
+from replay.resample import ratio, said_aloud
 from replay.source import RawPacket, Session
 from replay.track_facts import track_named
 
@@ -31,10 +31,8 @@ class FittedSession:
         if rate != session.rate:
             factor = ratio(session.subject, session.rate, rate)
             self._resampler = LiveResampler(session.rate, factor, len(plan.leads))
-            self.notes += (
-                f"resampled from {session.rate:g} to {rate:g} Hz (the track's rate) by a causal filter: "
-                f"signals come {1000 * self._resampler.delay_s:.1f} ms later, triggers on the next sample",
-            )
+            delay_s = self._resampler.delay_s
+            self.notes += (said_aloud(session.rate, rate, "the track's rate", delay_s),)
 
     def block_triggers(self) -> None:
         return None

@@ -48,12 +48,12 @@ class LiveResampler:
 
     def _step(self, packet: RawPacket) -> Placed:
         """The new samples that a packet makes possible; those of a gap have no number."""
-        if packet.start != self._segment.stop:
+        if packet.start != self._segment.n_samples:
             self._segment.begin(packet.start)
             self._next = self._place(packet.start)
         self._segment.append(packet.samples)
-        self._known = (self._segment.stop - 1, packet.stamp or 0.0)
-        begin, self._next = self._next, (self._segment.stop - 1) * self._up // self._down + 1
+        self._known = (self._segment.n_samples - 1, packet.stamp or 0.0)
+        begin, self._next = self._next, (self._segment.n_samples - 1) * self._up // self._down + 1
         samples = self._signal.read(begin, self._next)
         self._segment.forget(self._signal.oldest_for(self._next))
         self._triggers += [(self._place(packet.start + i), code) for i, code in packet.triggers]
@@ -86,12 +86,8 @@ class _Segment:
         self._samples: FloatArray = np.empty((0, leads), dtype=np.float32)
 
     @property
-    def stop(self) -> int:
-        return self._start + len(self._samples)
-
-    @property
     def n_samples(self) -> int:
-        return self.stop
+        return self._start + len(self._samples)
 
     def begin(self, start: int) -> None:
         self._start, self._samples = start, self._samples[:0]

@@ -23,8 +23,8 @@ from replay.devices.sample_clock import GivenClock
 from replay.devices.status import StatusKeeper
 from replay.devices.stream_search import StreamSearch
 from replay.devices.stretch import Stretch
-from replay.devices.units import microvolts
 from replay.devices.waits import Waits
+from replay.units import stream_microvolts
 
 HOLD_MS = 50.0
 """How long samples wait for markers, which travel on a stream of their own."""
@@ -142,7 +142,7 @@ class LslFeed:
         kept = [i for i in range(len(spec.leads)) if i != self._trigger]
         leads = [spec.leads[i] for i in kept]
         self._columns = kept
-        scales = [microvolts(lead.unit) for lead in leads]
+        scales = [stream_microvolts(lead.unit) for lead in leads]
         self._scale = np.array([scale or 1.0 for scale in scales], dtype=np.float32)
         named = tuple(
             Lead(x.name, x.kind.upper(), "microvolts" if scale else x.unit, x.position)
@@ -159,7 +159,7 @@ class LslFeed:
 
     def _tell_units(self) -> None:
         for lead in self._info.leads if self._info else ():
-            if microvolts(lead.unit) is None:
+            if stream_microvolts(lead.unit) is None:
                 self._status.note(
                     f"the unit {lead.unit!r} of {lead.name} is no voltage that we know: its values "
                     "are passed on as they are"

@@ -21,6 +21,21 @@ class SampleClock(Protocol):
         """LSL time of sample `index`; numbers only grow, and so do the stamps."""
 
 
+class RisingStamps:
+    """Keeps stamps from running backwards, however the clock that gives them is corrected."""
+
+    def __init__(self, rate: float) -> None:
+        self._rate = rate
+        self._last: tuple[int, float] | None = None
+
+    def after_the_last(self, index: int, stamp: float) -> float:
+        if self._last is not None:
+            last_index, last = self._last
+            stamp = max(stamp, last + LEAST_STEP * (index - last_index) / self._rate)
+        self._last = (index, stamp)
+        return stamp
+
+
 class GivenClock:
     """For a device whose stamps are good already (another LSL stream): they are kept."""
 
@@ -29,7 +44,7 @@ class GivenClock:
     def __init__(self, rate: float) -> None:
         self._rate = rate
         self._known = (0, 0.0)
-        self._last: tuple[int, float] | None = None
+        self._rising = RisingStamps(rate)
 
     @property
     def offset_s(self) -> float:
@@ -44,9 +59,4 @@ class GivenClock:
 
     def stamp(self, index: int) -> float:
         known, stamp = self._known
-        stamp -= (known - index) / self._rate
-        if self._last is not None:
-            last_index, last = self._last
-            stamp = max(stamp, last + LEAST_STEP * (index - last_index) / self._rate)
-        self._last = (index, stamp)
-        return stamp
+        return self._rising.after_the_last(index, stamp - (known - index) / self._rate)

@@ -57,7 +57,9 @@ def _kind(word: np.uint32) -> WordKind | None:
     return "float" if is_code(np.array([word]).view(np.float32))[0] else None
 
 
-def is_code(values: NDArray[np.uint32] | NDArray[np.float32]) -> NDArray[np.bool_]:
+def is_code(
+    values: NDArray[np.uint32] | NDArray[np.float32] | NDArray[np.float64],
+) -> NDArray[np.bool_]:
     """A trigger is a whole number from 1 to 65535."""
     inside: NDArray[np.bool_] = (values >= 1) & (values <= LARGEST_CODE)
     inside[inside] = values[inside] == np.floor(values[inside])

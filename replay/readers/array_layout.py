@@ -29,7 +29,7 @@ DATA_KEYS = ("data", "eeg", "EEG", "signal", "signals", "X", "x")
 RATE_KEYS = ("rate", "fs", "Fs", "srate", "sfreq", "sampling_rate", "sample_rate")
 LEAD_KEYS = ("leads", "ch_names", "channels", "channel_names", "labels", "names")
 MICROVOLTS = {"uV": 1.0, "mV": 1e3, "V": 1e6}
-_SUBJECT = re.compile(r"(?!\.)[\w.-]{1,64}")
+SUBJECT_ID = re.compile(r"(?!\.)[\w.-]{1,64}")
 MASKED = "masked"
 """The set that `prepare` shows: played without its track, since it holds no truth."""
 
@@ -76,7 +76,7 @@ def text_in(arrays: Arrays, key: str) -> str | None:
 def _subject(name: str, arrays: Arrays) -> str | None:
     """Its id goes into the names of files: a file must not choose where those stand."""
     subject = text_in(arrays, "subject")
-    if subject and not _SUBJECT.fullmatch(subject):
+    if subject and not SUBJECT_ID.fullmatch(subject):
         raise SourceError(
             f"{name}: its subject is {subject[:80]!r}; an id has 1 to 64 letters, digits and . _ -, "
             "and begins with no dot"

@@ -5,7 +5,6 @@ words. Such a file is looked through as fast as it can be read: nothing is made 
 would turn each into double precision; and the one channel that holds triggers is picked up on the way.
 """
 
-import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -19,13 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bci_stream.errors import SourceError
-from replay.events import run_starts
+from replay.events import SCAN_THREADS, run_starts
 from replay.readers.content import Stretch
 
 PIECE_BYTES = 1 << 22
 """So much is read at once: it stays in the cache while it is looked at, and threads seldom meet."""
-
-THREADS = min(4, os.cpu_count() or 1)
 
 # The exponent's upper seven bits, from which on a float may be infinite as float32 microvolts, or no number.
 _TOO_HIGH = {np.dtype(">f4"): 0x70, np.dtype("<f4"): 0x70, np.dtype(">f8"): 0x45}
@@ -85,8 +82,10 @@ class Buffers:
 
     def look(self, channel: int | None = None) -> Look:
         """Read all of it once. Its beginning keeps everybody waiting, so every core helps."""
-        with ThreadPoolExecutor(THREADS, "look") as threads:
-            looks = list(threads.map(lambda share: self._look_at(share, channel), range(THREADS)))
+        with ThreadPoolExecutor(SCAN_THREADS, "look") as threads:
+            looks = list(
+                threads.map(lambda share: self._look_at(share, channel), range(SCAN_THREADS))
+            )
         starts = np.concatenate([look.starts for look in looks])
         words = np.concatenate([look.words for look in looks])
         order = np.argsort(starts)
@@ -135,7 +134,7 @@ class Buffers:
         begins = accumulate((row.n_samples for row in self.rows[:-1]), initial=0)
         for begin, row in zip(begins, self.rows, strict=True):
             at_once = 1 if row.step % self.word.itemsize else max(1, PIECE_BYTES // row.step)
-            for first in range(share * at_once, row.n_buffers, THREADS * at_once):
+            for first in range(share * at_once, row.n_buffers, SCAN_THREADS * at_once):
                 yield begin, row, first, min(at_once, row.n_buffers - first)
 
 

@@ -17,7 +17,7 @@ from mne.io.edf.edf import RawBDF, RawEDF
 from numpy.typing import NDArray
 
 from replay.readers.edf_column import find_annotations
-from replay.readers.edf_header import read_edf_header
+from replay.readers.edf_header import EdfHeader, read_edf_header
 from replay.readers.mne_signal import tell_units
 
 # The parents are called by name: MNE calls these methods with a stand-in for self.
@@ -27,9 +27,11 @@ class LazyEdf(RawEDF):  # type: ignore[misc]  # MNE tells no types
     """An EDF or EDF+ file."""
 
     def __init__(self, path: str | Path, **options: Any) -> None:
-        with _unclosed_is_said(Path(path)):
+        header = read_edf_header(Path(path))
+        with _unclosed_is_said(header):
             super().__init__(path, **options)
-        _take_units(self, Path(path))
+        if header is not None:
+            tell_units(self, header.fields["unit"])
 
     def _read_segment_file(self, data: NDArray[Any], idx: Any, fi: int, *rest: Any) -> Any:
         found = _annotations_alone(data, self.filenames[fi])
@@ -43,9 +45,11 @@ class LazyBdf(RawBDF):  # type: ignore[misc]
     """A BDF or BDF+ file."""
 
     def __init__(self, path: str | Path, **options: Any) -> None:
-        with _unclosed_is_said(Path(path)):
+        header = read_edf_header(Path(path))
+        with _unclosed_is_said(header):
             super().__init__(path, **options)
-        _take_units(self, Path(path))
+        if header is not None:
+            tell_units(self, header.fields["unit"])
 
     def _read_segment_file(self, data: NDArray[Any], idx: Any, fi: int, *rest: Any) -> Any:
         found = _annotations_alone(data, self.filenames[fi])
@@ -56,9 +60,8 @@ class LazyBdf(RawBDF):  # type: ignore[misc]
 
 
 @contextmanager
-def _unclosed_is_said(path: Path) -> Iterator[None]:
+def _unclosed_is_said(header: EdfHeader | None) -> Iterator[None]:
     """A file that was never closed gives no number of records: that is no sign that any is missing."""
-    header = read_edf_header(path)
     if header is None or not header.is_unclosed:
         yield
         return
@@ -69,12 +72,6 @@ def _unclosed_is_said(path: Path) -> Iterator[None]:
         "it was never closed (did its recorder crash?): it is played as far as whole records go",
         stacklevel=2,
     )
-
-
-def _take_units(raw: Any, path: Path) -> None:
-    header = read_edf_header(path)
-    if header is not None:
-        tell_units(raw, header.fields["unit"])
 
 
 def _annotations_alone(data: NDArray[Any], path: Any) -> list[NDArray[Any]] | None:

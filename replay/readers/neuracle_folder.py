@@ -20,7 +20,7 @@ _WITHOUT_EVENTS = "there is no evt.bdf beside its data: it has no events but tho
 
 def is_neuracle_folder(folder: Path) -> bool:
     pieces = _pieces(folder)
-    return bool(pieces) and (len(pieces) > 1 or _events_file(folder) is not None)
+    return bool(pieces) and (len(pieces) > 1 or _events_file(folder, pieces) is not None)
 
 
 def read_neuracle_folder(folder: Path, options: SourceOptions) -> Content:
@@ -32,6 +32,7 @@ def read_neuracle_folder(folder: Path, options: SourceOptions) -> Content:
     from replay.readers.raw_file import RawFile
 
     pieces = _pieces(folder)
+    events_file = _events_file(folder, pieces)
     with reading(str(folder), "Neuracle BDF") as notes:
         raws = [LazyBdf(str(piece), verbose="warning") for piece in pieces]
         for opened, piece in zip(raws, pieces, strict=True):
@@ -46,8 +47,8 @@ def read_neuracle_folder(folder: Path, options: SourceOptions) -> Content:
         folder.name,
         "Neuracle",
         options,
-        table=_events(folder, options),
-        notes=(*notes, *(() if _events_file(folder) else (_WITHOUT_EVENTS,))),
+        table=_events(folder, events_file, options),
+        notes=(*notes, *(() if events_file else (_WITHOUT_EVENTS,))),
     )
 
 
@@ -67,28 +68,24 @@ def _pieces(folder: Path) -> list[Path]:
     return [path for _, path in sorted(found) if path.parent in places] if len(places) == 1 else []
 
 
-def _events(folder: Path, options: SourceOptions) -> EventsTable | None:
+def _events(folder: Path, path: Path | None, options: SourceOptions) -> EventsTable | None:
     if options.events_file:
         return read_events_table(options.events_file, options.events)
-    is_asked = options.triggers == "events"
-    if is_asked or (options.triggers is None and _events_file(folder)):
-        return _read_events(folder)
-    return None
+    if options.triggers == "events" and path is None:
+        raise SourceError(f"{folder} has no evt.bdf")
+    return _read_events(path) if path and options.triggers in (None, "events") else None
 
 
-def _events_file(folder: Path) -> Path | None:
-    places = [folder, *(piece.parent for piece in _pieces(folder)[:1])]
+def _events_file(folder: Path, pieces: list[Path]) -> Path | None:
+    places = [folder, *(piece.parent for piece in pieces[:1])]
     found = [place / "evt.bdf" for place in places if (place / "evt.bdf").is_file()]
     return found[0] if found else None
 
 
-def _read_events(folder: Path) -> EventsTable:
+def _read_events(path: Path) -> EventsTable:
     """Onsets are the data's own latency: the two headers' start times may differ by a second."""
     import mne
 
-    path = _events_file(folder)
-    if path is None:
-        raise SourceError(f"{folder} has no evt.bdf")
     with reading(str(path), "Neuracle events"):
         annotations: Any = mne.read_annotations(str(path))
         return [

@@ -14,6 +14,7 @@ import numpy as np
 
 from bci_stream.errors import SourceError
 from bci_stream.packet import FloatArray
+from replay.listed import listed
 from replay.readers.content import Signal
 from replay.readers.mne_signal import MneSignal
 
@@ -125,5 +126,6 @@ def held_note(raw: Any, channels: Sequence[int], counts: RecordCounts | None) ->
         return ()
     rate = float(raw.info["sfreq"])
     named = [f"{raw.ch_names[c]} ({rate * counts.counts[c] / counts.highest:g} Hz)" for c in slow]
-    listed = ", ".join(named[:8]) + (f" and {len(named) - 8} more" if len(named) > 8 else "")
-    return (f"{listed}: slower than the stream's {rate:g} Hz, each value stands until the next",)
+    return (
+        f"{listed(named)}: slower than the stream's {rate:g} Hz, each value stands until the next",
+    )

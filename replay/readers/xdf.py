@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from bci_stream.errors import SourceError
 from replay.event_map import said_aloud
 from replay.events import Events, KnownEvents, Mark
+from replay.listed import listed
 from replay.options import SourceOptions
 from replay.readers.array_events import marks_of_row
 from replay.readers.array_rows import scaled_rows
@@ -162,12 +163,8 @@ def _notes(signal: Stream, streams: list[Stream], channels: list[Channel]) -> li
     odd = [channel for channel in channels if channel.odd_unit]
     unsaid = [channel.lead.name for channel in odd if not channel.unit_said]
     if unsaid:
-        notes.append(f"no unit given for {_some(unsaid)}: taken as microvolts")
+        notes.append(f"no unit given for {listed(unsaid)}: taken as microvolts")
     other = [f"{channel.lead.name} ({channel.unit_said})" for channel in odd if channel.unit_said]
     if other:
-        notes.append(f"no voltage, and sent as it is: {_some(other)}")
+        notes.append(f"no voltage, and sent as it is: {listed(other)}")
     return notes
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")

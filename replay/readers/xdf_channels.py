@@ -5,14 +5,8 @@ from typing import Any
 
 from bci_stream.packet import Lead
 from replay.readers.lead_kinds import VOLTAGES, kind_called
+from replay.units import microvolts
 
-# XDF's convention writes `microvolts`; devices write whatever they like.
-_SCALES = {
-    **dict.fromkeys(("microvolts", "microvolt", "uv", "µv", "μv"), 1.0),
-    **dict.fromkeys(("millivolts", "millivolt", "mv"), 1e3),
-    **dict.fromkeys(("volts", "volt", "v"), 1e6),
-    **dict.fromkeys(("nanovolts", "nanovolt", "nv"), 1e-3),
-}
 _STIM_NAMES = ("trigger", "stim", "status")
 
 
@@ -30,7 +24,7 @@ class Channel:
     @property
     def odd_unit(self) -> bool:
         """It should be a voltage, and its header does not say which, or says something else."""
-        return self.lead.kind in VOLTAGES and self.unit_said.lower() not in _SCALES
+        return self.lead.kind in VOLTAGES and microvolts(self.unit_said) is None
 
 
 def channels_of(stream: dict[str, Any]) -> list[Channel]:
@@ -52,12 +46,10 @@ def _channel(number: int, entry: dict[str, Any]) -> Channel:
     name = _text(entry, "label") or f"ch{number}"
     unit = _text(entry, "unit")
     kind = _kind(name, _text(entry, "type"), unit)
-    is_voltage = kind in VOLTAGES and (not unit or unit.lower() in _SCALES)
-    return Channel(
-        Lead(name, kind, "microvolts" if is_voltage else unit or "none", _position(entry)),
-        _SCALES.get(unit.lower(), 1.0) if is_voltage else 1.0,
-        unit,
-    )
+    scale = microvolts(unit) if unit else 1.0
+    if kind not in VOLTAGES or scale is None:
+        return Channel(Lead(name, kind, unit or "none", _position(entry)), 1.0, unit)
+    return Channel(Lead(name, kind, "microvolts", _position(entry)), scale, unit)
 
 
 def _kind(name: str, stated: str, unit: str) -> str:
@@ -65,7 +57,7 @@ def _kind(name: str, stated: str, unit: str) -> str:
         return "STIM"
     if stated:
         return kind_called(stated)
-    return "EEG" if not unit or unit.lower() in _SCALES else "MISC"
+    return "EEG" if not unit or microvolts(unit) is not None else "MISC"
 
 
 def _text(entry: dict[str, Any], key: str) -> str:
