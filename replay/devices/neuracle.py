@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from bci_stream.clock import Clock
 from bci_stream.errors import SourceError
 from replay.devices.chunk import Chunk, DeviceInfo, Parser, merged
+from replay.devices.first_look import FirstLook
 from replay.devices.fitted_clock import FittedClock
 from replay.devices.link import Dialer, Link, UnknownHostError
 from replay.devices.status import StatusKeeper
@@ -43,7 +44,7 @@ class NeuracleFeed:
         self._parser = parser()
         self._missing: Callable[[], int] = lambda: 1
         self._info: DeviceInfo | None = None
-        self._heard = self._patience_s = 0.0
+        self._heard = self._patience_s = self._later_s = 0.0
 
     @property
     def counts(self) -> bool:
@@ -58,13 +59,17 @@ class NeuracleFeed:
     def open(self) -> DeviceInfo:
         """Connect, and read until the amplifier has shown what it sends; then let it go again.
 
+        What is known before a byte has come was said by the user alone, and is looked at closely.
         The stream itself begins on a connection of its own: what would have queued up between the
         two is not sent late, but not at all.
         """
-        self._patience_s = self._waits.first_s
-        for _ in self._connections():
-            if self._parser.info is not None:
+        self._patience_s = self._later_s = self._waits.first_s
+        said = self._parser.info
+        look = FirstLook(said) if said is not None else None
+        for chunk, arrival in self._connections():
+            if look is None or look.is_enough(chunk, arrival):
                 self._info = self._parser.info
+                assert self._info is not None  # a chunk has come
                 return self._info
         raise SourceError(f"the search for the amplifier at {self._dialer.address} was stopped")
 
@@ -72,7 +77,8 @@ class NeuracleFeed:
         """From a parser of its own: what the first look held back is long past."""
         self._parser = self._make_parser()
         self._missing = missing
-        self._patience_s = max(self._waits.first_s, self._waits.reconnect_s)
+        self._later_s = self._waits.reconnect_s
+        self._patience_s = max(self._waits.first_s, self._later_s)
         return self._connections()
 
     def _connections(self) -> Iterator[tuple[Chunk, float]]:
@@ -130,7 +136,7 @@ class NeuracleFeed:
                 _send(link, reply)
                 if chunks:
                     chunks_came, what, quiet_since = True, SILENT, now
-                    self._heard, self._patience_s = now, self._waits.reconnect_s
+                    self._heard, self._patience_s = now, self._later_s
                     self._status.tell("connected")
                 elif not chunks_came:
                     what = IDLE if reply else UNREADABLE
