@@ -58,7 +58,7 @@ def start(foreground: bool, **options: Any) -> None:
 
     Runs in the background until it has ended or `bci-replay stop` is called; --foreground stays here.
     """
-    options["name"] = options["name"] or _default_name(options["track"], options["sources"])
+    options["name"] = options["name"] or default_name(options["track"], options["sources"])
     if foreground:
         _serve(**options)
     else:
@@ -67,9 +67,12 @@ def start(foreground: bool, **options: Any) -> None:
         spawn(options["name"], say)
 
 
-def _default_name(track: str | None, sources: tuple[str, ...]) -> str:
-    stem = Path(sources[0].partition("?")[0].partition(":")[2] or sources[0]).stem
-    kept = "".join(c if c.isalnum() or c in "_.-" else "-" for c in track or stem)
+def default_name(track: str | None, sources: tuple[str, ...]) -> str:
+    """The track's, a file's without its suffix, or an amplifier's whole address."""
+    source = sources[0].partition("?")[0]
+    rest = source.partition(":")[2] or source
+    called = rest if rest.startswith("//") else Path(rest).stem
+    kept = "".join(c if c.isalnum() or c in "_.-" else "-" for c in track or called)
     return (kept.strip("-.") or "replay")[:64]
 
 

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from replay.cli import default_name
 from replay.daemon import read_state
 
 
@@ -23,3 +24,19 @@ def test_a_search_in_the_background_is_told_and_ended_by_ctrl_c() -> None:
     said, _ = asked.communicate(timeout=30)
     assert (asked.returncode, said) == (0, "replay 'one' has stopped\n")
     assert read_state("one").state == "stopped"
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("neuracle://127.0.0.1:8712?protocol=raw&channels=64", "127.0.0.1-8712"),
+        ("neuracle://[fe80::1%eth0]/", "fe80--1-eth0"),
+        ("brainflow:CYTON?serial_port=/dev/ttyUSB0", "CYTON"),
+        ("lsl:M_12345_EEG", "M_12345_EEG"),
+        ("/data/S01.run-1.edf", "S01.run-1"),
+        ("/data/", "data"),
+    ],
+)
+def test_a_replay_is_named_after_what_it_plays(source, name) -> None:
+    assert default_name(None, (source,)) == name
+    assert default_name("mi", (source,)) == "mi"
