@@ -5,6 +5,7 @@ Lateness never adds up, and no packet is dropped: a stall is reported, and what 
 
 import threading
 from collections.abc import Callable
+from functools import partial
 
 from bci_stream.clock import Clock
 from bci_stream.wire.messages import Status, Stopped
@@ -25,8 +26,13 @@ DOOR_S = 0.02
 QUIET_DOOR_S = 0.5
 """The same where no team is let in: there is only to be said that the replay lives."""
 
-LEARN = 0.05
-MOST_LEAD_S = 0.0001
+HANDOVER_S = 0.000005
+"""From the reading of the clock at a push until LSL's own code has the samples, on a core that just slept."""
+
+FIRST_LEAD_S, MOST_LEAD_S = 0.00001, 0.0001
+LEAD_STEP_S = 0.0000002
+"""A wait ends as much earlier as it takes from its end to the push, some 10 us. That is learned, by steps of
+this size up or down, and so comes to rest at the median."""
 
 
 class Realtime:
@@ -78,7 +84,7 @@ class Realtime:
     def _pace_packets(self) -> None:
         origin = self._clock.now() + LEAD_IN_S
         sent = 0
-        lead_s = 0.0
+        lead_s = FIRST_LEAD_S
         self._telling.begin_session(0)
         packets = (shown_again_and_again if self._endless else shown_packets)(self._program)
         if not self._program.live:
@@ -89,11 +95,13 @@ class Realtime:
             sent += shown.packet.n
             deadline = shown.stamp if shown.stamp is not None else origin + sent / self._rate
             self._telling.tell_truth(shown)
-            note = self._telling.note(shown)  # all that can be done before the deadline is
-            if shown.stamp is None and not self._clock.wait_until(deadline - lead_s, self._stop):
+            wait = _no_wait
+            if shown.stamp is None:
+                wait = partial(self._clock.wait_until, deadline - lead_s, self._stop)
+            left_at = self._telling.show(self._telling.note(shown), shown.packet, deadline, wait)
+            if left_at is None:
                 break
-            left_at = self._telling.show(note, shown.packet, deadline)
-            lead_s = _adjusted(lead_s, left_at - deadline)
+            lead_s = _adjusted(lead_s, left_at + HANDOVER_S - deadline)
             self._note_lateness(left_at - deadline)
             if self._stop.is_set():
                 break
@@ -135,5 +143,10 @@ class Realtime:
 
 
 def _adjusted(lead_s: float, late_s: float) -> float:
-    """How much before a deadline to wake: from the wake to the push it takes some 20 us, learned slowly."""
-    return min(max(lead_s + LEARN * min(late_s, MOST_LEAD_S), 0.0), MOST_LEAD_S)
+    step_s = LEAD_STEP_S if late_s > 0 else -LEAD_STEP_S
+    return min(max(lead_s + step_s, 0.0), MOST_LEAD_S)
+
+
+def _no_wait() -> bool:
+    """A device's packet was due when it came."""
+    return True

@@ -1,11 +1,12 @@
 """The stage: all streams that one replay shows, and what it says on them."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from bci_stream.packet import Lead, Packet
+from bci_stream.packet import FloatArray, Lead, Packet
 from bci_stream.wire import names
 from bci_stream.wire.messages import (
     Message,
@@ -92,10 +93,10 @@ class Stage:
         """One row of zeros on each signal stream, before any packet: proves that it is heard."""
         now = self._transport.now()
         for owner, (outlet, _) in self._signals.items():
-            width = len(self._program.leads) if self.shares_signal else self._chosen(owner)
+            width = len(self._program.leads) if self.shares_signal else self._slots(owner)
             outlet.push(np.zeros((1, width + 1), dtype=np.float32), now)
 
-    def _chosen(self, owner: str) -> int:
+    def _slots(self, owner: str) -> int:
         return len(next(iter(self._signals[owner][1].values())))
 
     # --- what is said -------------------------------------------------------------------------
@@ -147,20 +148,23 @@ class Stage:
     def _say_sealed(self, message: Message) -> None:
         self._truth.push(seal(encode(message), self._key, self._run))
 
-    def show(self, note: PacketNote | None, packet: Packet, stamp: float) -> float:
+    def show(
+        self,
+        note: PacketNote | None,
+        packet: Packet,
+        stamp: float,
+        wait: Callable[[], bool] = lambda: True,
+    ) -> float | None:
         """A packet: its samples first, then its note, so that who hears the note has the samples.
 
-        Returns when the samples left.
+        wait: for the packet's moment, when hardly more than the push is left to do; nothing is
+        shown where it says False. Returns when the first samples left.
         """
-        left_at = 0.0
         stamps = self._stamps(packet.n, stamp)
-        for outlet, channels in self._signals.values():
-            samples = packet.samples
-            if channels:
-                columns = [number - 1 for number in channels[packet.subject]]
-                samples = np.ascontiguousarray(samples[:, [*columns, -1]])
-            left_at = left_at or self._transport.now()
-            outlet.push(samples, stamps)
+        if not wait():
+            return None
+        signals = tuple(self._signals.values())  # a team that comes now adds its own meanwhile
+        left = [outlet.push(_chosen(packet, leads), stamps) for outlet, leads in signals]
         if note is not None and self._control.has_consumers():
             self._control.push(encode(note), stamp)
         for offset, code in packet.triggers:
@@ -168,7 +172,7 @@ class Stage:
             at = even if isinstance(stamps, float) else stamps[offset]
             self._markers.push(str(code), at)
             self._codes.push(np.array([[code]], dtype=np.int32), at)
-        return left_at
+        return left[0] if left else self._transport.now()
 
     def _stamps(self, n: int, stamp: float) -> float | list[float]:
         """The last sample's alone is enough where LSL counts back from it by the stream's own rate."""
@@ -185,3 +189,11 @@ class Stage:
             outlet.close()
         for outlet, _ in self._signals.values():
             outlet.close()
+
+
+def _chosen(packet: Packet, leads: dict[str, list[int]]) -> FloatArray:
+    """The samples of the leads that a team chose for this subject, and the trigger; all where it may not."""
+    if not leads:
+        return packet.samples
+    columns = [number - 1 for number in leads[packet.subject]]
+    return np.ascontiguousarray(packet.samples[:, [*columns, -1]])

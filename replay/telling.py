@@ -110,12 +110,22 @@ class Telling:
             self.next_packet, shown.session, it.block, it.start, it.n, triggers, it.finish
         )
 
-    def show(self, note: PacketNote, packet: Packet, stamp: float, *, noted: bool = True) -> float:
+    def show(
+        self,
+        note: PacketNote,
+        packet: Packet,
+        stamp: float,
+        wait: Callable[[], bool] = lambda: True,
+        *,
+        noted: bool = True,
+    ) -> float | None:
         """Put a packet onto the wire, with its note unless it was announced as plain.
 
-        Returns when its samples left.
+        wait: for its moment; where it says False, nothing is told. Returns when its samples left.
         """
-        left_at = self._stage.show(note if noted else None, packet, stamp)
+        left_at = self._stage.show(note if noted else None, packet, stamp, wait)
+        if left_at is None:
+            return None
         if self._judged:
             self._events.append(Sent(note, stamp, left_at))
         self.progress.packets += 1

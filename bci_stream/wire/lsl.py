@@ -138,11 +138,13 @@ class LslSampleOutlet:
 
     def push(
         self, samples: FloatArray | NDArray[np.int32], stamps: float | Sequence[float]
-    ) -> None:
+    ) -> float:
         # liblsl reads as many stamps as there are samples, past the end of a list that is too short.
         if not isinstance(stamps, float) and len(stamps) != len(samples):
             raise ValueError(f"{len(samples)} samples need as many stamps, got {len(stamps)}")
+        left_at = float(pylsl.local_clock())
         self._outlet.push_chunk(samples, stamps)
+        return left_at
 
     def has_consumers(self) -> bool:
         return bool(self._outlet.have_consumers())

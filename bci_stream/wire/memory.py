@@ -170,11 +170,13 @@ class MemorySampleOutlet:
 
     def push(
         self, samples: FloatArray | NDArray[np.int32], stamps: float | Sequence[float]
-    ) -> None:
+    ) -> float:
+        left_at = self._transport.now()
         if isinstance(stamps, float):
             rate = self._stream.spec.rate or 1.0
             stamps = [stamps - (len(samples) - 1 - i) / rate for i in range(len(samples))]
         self._stream.put(list(zip(samples.copy(), stamps, strict=True)))
+        return left_at
 
     def has_consumers(self) -> bool:
         return self._stream.consumers > 0

@@ -79,8 +79,8 @@ class TextInlet(Protocol):
 class SampleOutlet(Protocol):
     def push(
         self, samples: FloatArray | NDArray[np.int32], stamps: float | Sequence[float]
-    ) -> None:
-        """Send (n, channels) samples; stamps: of the last one, or of each one."""
+    ) -> float:
+        """Send (n, channels) samples; stamps: of the last one, or of each one. Returns when they left."""
 
     def has_consumers(self) -> bool: ...
     def close(self) -> None: ...
