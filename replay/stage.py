@@ -157,14 +157,16 @@ class Stage:
     ) -> float | None:
         """A packet: its samples first, then its note, so that who hears the note has the samples.
 
-        wait: for the packet's moment, when hardly more than the push is left to do; nothing is
-        shown where it says False. Returns when the first samples left.
+        wait: for the packet's moment, when nothing but the push is left to do; nothing is shown
+        where it says False. Returns when the first samples left.
         """
         stamps = self._stamps(packet.n, stamp)
+        ready = self._ready(packet)
         if not wait():
             return None
-        signals = tuple(self._signals.values())  # a team that comes now adds its own meanwhile
-        left = [outlet.push(_chosen(packet, leads), stamps) for outlet, leads in signals]
+        left = [outlet.push(samples, stamps) for outlet, samples in ready]
+        for outlet, samples in self._ready(packet, len(ready)):  # of teams that came meanwhile
+            outlet.push(samples, stamps)
         if note is not None and self._control.has_consumers():
             self._control.push(encode(note), stamp)
         for offset, code in packet.triggers:
@@ -173,6 +175,11 @@ class Stage:
             self._markers.push(str(code), at)
             self._codes.push(np.array([[code]], dtype=np.int32), at)
         return left[0] if left else self._transport.now()
+
+    def _ready(self, packet: Packet, first: int = 0) -> list[tuple[SampleOutlet, FloatArray]]:
+        """What each signal stream is to send, from the first-th on; others may be opened any time."""
+        signals = tuple(self._signals.values())[first:]
+        return [(outlet, _chosen(packet, leads)) for outlet, leads in signals]
 
     def _stamps(self, n: int, stamp: float) -> float | list[float]:
         """The last sample's alone is enough where LSL counts back from it by the stream's own rate."""
