@@ -1,5 +1,6 @@
 """Prepares packets ahead of their time in a thread, so that reading and masking never hold up the pace."""
 
+import contextlib
 import queue
 import threading
 from collections.abc import Iterator
@@ -12,7 +13,9 @@ BATCH = 25
 """Handed over together where there is time: a thread that wakes for each single packet costs more
 than the packet."""
 
-POLL_S = 0.2
+ROOM_S, POLL_S = 1.0, 0.2
+"""How often a maker who waits for room, and a taker who waits for items, look whether it is over. A maker nearly
+always waits, and is woken at the end: its looks are for nothing, and cost as much as a packet."""
 
 
 def ahead(
@@ -28,7 +31,7 @@ def ahead(
     def put(item: list[T] | BaseException | None) -> bool:
         while not (stop.is_set() or over.is_set()):
             try:
-                made.put(item, timeout=POLL_S)
+                made.put(item, timeout=ROOM_S)
                 return True
             except queue.Full:
                 continue
@@ -68,4 +71,6 @@ def ahead(
                 yield item
     finally:
         over.set()
+        with contextlib.suppress(queue.Empty):
+            made.get_nowait()  # room for a maker that waits for it, so that it sees the end at once
         thread.join()

@@ -128,16 +128,21 @@ def _serve(
 
 @main.command()
 @click.argument("name", required=False)
+@click.option("--all", "old_too", is_flag=True, help="Also those that ended more than a day ago.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
-def status(name: str | None, as_json: bool) -> None:
+def status(name: str | None, old_too: bool, as_json: bool) -> None:
     """Show the replays: where each stands, how fast, who listens, how late."""
-    from replay.daemon import all_states
+    from replay.daemon import all_states, was_lately
     from replay.status import render_states
 
-    states = [state for state in all_states() if name in (None, state.name)]
-    if name is not None and not states:
+    known = [state for state in all_states() if name in (None, state.name)]
+    if name is not None and not known:
         raise click.ClickException(f"there is no replay {name!r}")
-    click.echo(render_states(states, as_json=as_json))
+    shown = [state for state in known if old_too or name or was_lately(state)]
+    if shown or as_json or not known:
+        click.echo(render_states(shown, as_json=as_json))
+    if len(known) > len(shown) and not as_json:
+        click.echo(f"{len(known) - len(shown)} more ended over a day ago: bci-replay status --all")
 
 
 @main.command()

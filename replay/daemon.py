@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -111,6 +112,19 @@ def has_process(state: DaemonState) -> bool:
 
 def alive(state: DaemonState | None) -> bool:
     return state is not None and state.state not in OVER
+
+
+LATELY_S = 24 * 3600.0
+
+
+def was_lately(state: DaemonState) -> bool:
+    """Whether a replay runs, or said its last word within a day."""
+    if alive(state):
+        return True
+    try:
+        return time.time() - state_path(state.name).stat().st_mtime < LATELY_S
+    except FileNotFoundError:
+        return False
 
 
 def all_states() -> list[DaemonState]:

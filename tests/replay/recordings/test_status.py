@@ -1,11 +1,17 @@
 """What `bci-replay status` tells of a replay: where it stands, how late it was, whether it runs at all."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
+import time
+from dataclasses import replace
 
-from replay.daemon import DaemonState, born, is_suspended, read_state, write_state
+from click.testing import CliRunner
+
+from replay.cli import main
+from replay.daemon import DaemonState, born, is_suspended, read_state, state_path, write_state
 from replay.devices.status import DeviceStatus
 from replay.status import render_states
 
@@ -78,3 +84,21 @@ def test_a_suspended_process_is_told_from_a_playing_one():
         child.kill()
         child.communicate()
     assert read_state("one").state == "crashed"
+
+
+def test_replays_that_ended_long_ago_are_counted_and_shown_when_asked_for(monkeypatch, tmp_path):
+    monkeypatch.setenv("BCI_HOME", str(tmp_path))
+    for name, days_ago in (("old", 2), ("older", 9), ("new", 0)):
+        write_state(replace(playing(1), name=name, state="finished"))
+        written = time.time() - days_ago * 86_400
+        os.utime(state_path(name), (written, written))
+
+    def shown(*words: str) -> str:
+        return CliRunner().invoke(main, ["status", *words]).output
+
+    assert "new  " in shown()
+    assert shown().endswith("2 more ended over a day ago: bci-replay status --all\n")
+    assert "older" not in shown()
+    assert "older" in shown("--all")
+    assert "older" in shown("older")
+    assert [state["name"] for state in json.loads(shown("--json"))] == ["new"]
