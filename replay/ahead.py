@@ -14,8 +14,8 @@ BATCH = 25
 than the packet."""
 
 ROOM_S, POLL_S = 1.0, 0.2
-"""How often a maker who waits for room, and a taker who waits for items, look whether it is over. A maker nearly
-always waits, and is woken at the end: its looks are for nothing, and cost as much as a packet."""
+"""How often a maker who waits for room, and a taker who waits for items, look whether it is over. A maker
+nearly always waits, and is woken at the end: its looks are for nothing, and cost as much as a packet."""
 
 
 def ahead(
