@@ -101,7 +101,7 @@ class Realtime:
             left_at = self._telling.show(self._telling.note(shown), shown.packet, deadline, wait)
             if left_at is None:
                 break
-            lead_s = _adjusted(lead_s, left_at + HANDOVER_S - deadline)
+            lead_s = adjusted_lead(lead_s, left_at + HANDOVER_S - deadline)
             self._note_lateness(left_at - deadline)
             if self._stop.is_set():
                 break
@@ -142,7 +142,11 @@ class Realtime:
             self._stage.say_alive()
 
 
-def _adjusted(lead_s: float, late_s: float) -> float:
+def adjusted_lead(lead_s: float, late_s: float) -> float:
+    if (
+        late_s > MOST_LEAD_S
+    ):  # a stall: no lead would have helped, and what follows it is late as well
+        return lead_s
     step_s = LEAD_STEP_S if late_s > 0 else -LEAD_STEP_S
     return min(max(lead_s + step_s, 0.0), MOST_LEAD_S)
 
