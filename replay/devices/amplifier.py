@@ -3,6 +3,7 @@
 The emulator's server plays these acts in real time; a test plays them as fast as it likes.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -21,12 +22,20 @@ _HEAD = b"\x5a\xa5"
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """due_s: seconds after the amplifier started. refuse: no connections until `until_s`."""
+    """due_s: seconds after the amplifier started. refuse: no connections until `until_s`.
+
+    taken_s: when what is sent was measured, where that is not now: for those alone who were there.
+    """
 
     due_s: float
     kind: ActKind
     data: bytes = b""
     until_s: float = 0.0
+    taken_s: float = math.inf
+
+    def is_for(self, connected_s: float) -> bool:
+        """Whether who connected so many seconds after the start is sent it."""
+        return connected_s <= self.taken_s
 
 
 class Amplifier:
@@ -68,7 +77,8 @@ class Amplifier:
             if self._lasting("big-endian", piece.at_s):
                 data = np.frombuffer(data, "<u4").byteswap().tobytes()
             for act in self._spoil_sending(data, due_s, now):
-                yield replace(act, due_s=max(due_s, busy_until_s))
+                late = busy_until_s > due_s
+                yield replace(act, due_s=busy_until_s, taken_s=due_s) if late else act
 
     def _begins(self, fault: Fault, piece: Piece) -> bool:
         length_s = len(piece.samples) / self._tape.rate

@@ -25,13 +25,13 @@ _RESET = struct.pack("ii", 1, 0)
 
 
 class _Client:
-    def __init__(self, sock: socket.socket, ready: bool) -> None:
+    def __init__(self, sock: socket.socket, ready: bool, now: float) -> None:
         sock.settimeout(SEND_S)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.sock = sock
         self.ready = ready
         self.heard = b""
-        self.greeted_at = 0.0
+        self.since = self.greeted_at = now
 
 
 class Emulator:
@@ -130,10 +130,9 @@ class Emulator:
         if self._listener is None:
             return
         sock, address = self._listener.accept()
-        client = _Client(sock, ready=not self._amplifier.acknowledged)
+        client = _Client(sock, not self._amplifier.acknowledged, self._clock.now())
         self._clients.append(client)
         self._said(f"client {address[0]}:{address[1]} connected")
-        client.greeted_at = self._clock.now()
         self._send(client, self._amplifier.greeting())
 
     def _hear(self, readable: list[socket.socket]) -> None:
@@ -156,7 +155,7 @@ class Emulator:
 
     def _do(self, act: Act, began: float) -> None:
         if act.kind == "send":
-            for client in [c for c in self._clients if c.ready]:
+            for client in [c for c in self._clients if c.ready and act.is_for(c.since - began)]:
                 self._send(client, act.data)
             return
         self._said(f"{act.due_s:.2f} s: {act.kind}")

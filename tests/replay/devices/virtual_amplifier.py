@@ -99,6 +99,7 @@ class VirtualDialer:
 class VirtualLink:
     def __init__(self, dialer: VirtualDialer) -> None:
         self._dialer = dialer
+        self._since = dialer.clock.now() - (dialer.began or 0.0)
         self._queue = [greeting] if (greeting := dialer.device.greeting()) else []
         self._ready = not dialer.device.acknowledged
 
@@ -138,7 +139,7 @@ class VirtualLink:
             raise ConnectionResetError(104, "Connection reset by peer")
         if act.kind in ("close", "refuse"):
             return b""
-        if not self._ready or not act.data:
+        if not self._ready or not act.data or not act.is_for(self._since):
             return None
         self._queue.append(act.data)
         return self._split()
