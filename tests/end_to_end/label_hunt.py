@@ -54,12 +54,12 @@ class Spy(MemoryTransport):
         role = spec.source_id.split("/")[2]
         push = outlet.push
 
-        def heard(what: Any, stamp: Any = 0.0) -> None:
+        def heard(what: Any, stamp: Any = 0.0) -> float | None:
             shown = (what.shape, what.dtype.str, what.tobytes()) if role in SAMPLES else what
             self.heard.append(
                 (role, shown, stamp)
             )  # before it is pushed: what it causes comes later
-            push(what, stamp)
+            return push(what, stamp)
 
         outlet.push = heard
         outlet.has_consumers = lambda: True  # the spy
