@@ -10,7 +10,7 @@ LEAST_SPIN_S, FIRST_SPIN_S, MOST_SPIN_S = 0.00002, 0.0002, 0.0004
 to 0.25 ms late (measured: the core slept, too). How late is learned, so that no more is spun than this
 machine needs."""
 
-SPIN_COVERS = 0.92
+SPIN_COVERS = 0.95
 SPIN_STEP_S = 0.00002
 """The spin follows that quantile of the lateness, by steps of this size."""
 

@@ -143,9 +143,8 @@ class Realtime:
 
 
 def adjusted_lead(lead_s: float, late_s: float) -> float:
-    if (
-        late_s > MOST_LEAD_S
-    ):  # a stall: no lead would have helped, and what follows it is late as well
+    """The lead after one more packet was so late; a stall, which no lead could have helped, teaches nothing."""
+    if late_s > MOST_LEAD_S:
         return lead_s
     step_s = LEAD_STEP_S if late_s > 0 else -LEAD_STEP_S
     return min(max(lead_s + step_s, 0.0), MOST_LEAD_S)

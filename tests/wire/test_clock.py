@@ -41,9 +41,7 @@ def test_a_manual_clock_moves_when_it_is_waited_on() -> None:
 @pytest.mark.parametrize("usual_s", [60e-6, 120e-6, 180e-6])
 def test_the_spin_comes_to_cover_nearly_all_sleeps_and_hardly_more(usual_s: float) -> None:
     late = np.random.default_rng(1).normal(usual_s, 10e-6, 5000)
-    late[::5] = (
-        0.05  # a busy machine: such a sleep can't be covered, and must not make it spin more
-    )
+    late[::5] = 0.05  # a busy machine: what can't be covered must not make it spin more
     coverable = late < MOST_SPIN_S
     spin, spins = MOST_SPIN_S, []
     for one in late:
