@@ -143,7 +143,7 @@ class Realtime:
 
 
 def adjusted_lead(lead_s: float, late_s: float) -> float:
-    """The lead after one more packet was so late; a stall, which no lead could have helped, teaches nothing."""
+    """The lead after one more packet was so late; a stall, which no lead would help, teaches nothing."""
     if late_s > MOST_LEAD_S:
         return lead_s
     step_s = LEAD_STEP_S if late_s > 0 else -LEAD_STEP_S
