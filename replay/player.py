@@ -4,6 +4,7 @@ until everyone has what was sent."""
 import secrets
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 
 from bci_stream.clock import Clock
 from bci_stream.contest.contest import Contest
@@ -14,6 +15,7 @@ from bci_stream.wire.transport import Transport
 from replay.lobby import Lobby
 from replay.lockstep import Lockstep
 from replay.pace import Pace
+from replay.patient_threads import patient_threads
 from replay.program import Program
 from replay.realtime import Realtime
 from replay.reception import Reception, StartOn
@@ -58,7 +60,9 @@ class Player:
         self.paused = threading.Event()
         run = secrets.token_hex(8)
         key = contest.keys.contest_key()
-        self._stage = Stage(transport, contest.name, name, run, key, program, pace.speed)
+        hurried = program.live or pace.lockstep or self._for_teams
+        with nullcontext() if hurried else patient_threads():
+            self._stage = Stage(transport, contest.name, name, run, key, program, pace.speed)
         self._telling = Telling(self._stage, program, say, judged=self._for_teams)
         self._reception = self._open_reception(transport, run, key, team)
 

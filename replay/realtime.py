@@ -13,7 +13,7 @@ from replay.ahead import ahead
 from replay.masked import shown_again_and_again, shown_packets
 from replay.program import Program
 from replay.reception import Reception
-from replay.stage import Stage
+from replay.stage import Stage, Wait, no_wait
 from replay.stalls import Stalls
 from replay.telling import Telling
 
@@ -23,11 +23,8 @@ LEAD_IN_S = 0.25
 DOOR_S = 0.02
 """How often a real-time replay looks who is at its door, and whether the judge is still there."""
 
-QUIET_DOOR_S = 0.5
+QUIET_DOOR_S = 1.0
 """The same where no team is let in: there is only to be said that the replay lives."""
-
-HANDOVER_S = 0.000005
-"""From the reading of the clock at a push until LSL's own code has the samples, on a core that just slept."""
 
 FIRST_LEAD_S, MOST_LEAD_S = 0.00001, 0.0001
 LEAD_STEP_S = 0.0000002
@@ -95,13 +92,13 @@ class Realtime:
             sent += shown.packet.n
             deadline = shown.stamp if shown.stamp is not None else origin + sent / self._rate
             self._telling.tell_truth(shown)
-            wait = _no_wait
+            wait: Wait = no_wait
             if shown.stamp is None:
                 wait = partial(self._clock.wait_until, deadline - lead_s, self._stop)
             left_at = self._telling.show(self._telling.note(shown), shown.packet, deadline, wait)
             if left_at is None:
                 break
-            lead_s = adjusted_lead(lead_s, left_at + HANDOVER_S - deadline)
+            lead_s = adjusted_lead(lead_s, left_at - deadline)
             self._note_lateness(left_at - deadline)
             if self._stop.is_set():
                 break
@@ -148,8 +145,3 @@ def adjusted_lead(lead_s: float, late_s: float) -> float:
         return lead_s
     step_s = LEAD_STEP_S if late_s > 0 else -LEAD_STEP_S
     return min(max(lead_s + step_s, 0.0), MOST_LEAD_S)
-
-
-def _no_wait() -> bool:
-    """A device's packet was due when it came."""
-    return True

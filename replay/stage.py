@@ -30,6 +30,15 @@ EVENTS_AT_ONCE = 500
 ALIVE_EVERY_S = 1.0
 
 
+Wait = Callable[[Callable[[], None]], bool]
+"""Waits for a moment, and calls what it is given shortly before, to warm up; False: it is not to be."""
+
+
+def no_wait(_warm_up: Callable[[], None]) -> bool:
+    """The moment has come already."""
+    return True
+
+
 class Stage:
     """Outlets of a replay: control, signal, trigger markers (text and int32), sealed truth.
 
@@ -153,7 +162,7 @@ class Stage:
         note: PacketNote | None,
         packet: Packet,
         stamp: float,
-        wait: Callable[[], bool] = lambda: True,
+        wait: Wait = no_wait,
     ) -> float | None:
         """A packet: its samples first, then its note, so that who hears the note has the samples.
 
@@ -162,11 +171,17 @@ class Stage:
         """
         stamps = self._stamps(packet.n, stamp)
         ready = self._ready(packet)
-        if not wait():
+
+        def push_nothing() -> None:
+            for outlet, samples in ready[:1]:  # one is enough: all go the same way
+                outlet.push(samples[:0], stamp)
+
+        if not wait(push_nothing):
             return None
         left = [outlet.push(samples, stamps) for outlet, samples in ready]
-        for outlet, samples in self._ready(packet, len(ready)):  # of teams that came meanwhile
-            outlet.push(samples, stamps)
+        if len(self._signals) > len(ready):  # teams that came meanwhile
+            for outlet, samples in self._ready(packet)[len(ready) :]:
+                outlet.push(samples, stamps)
         if note is not None and self._control.has_consumers():
             self._control.push(encode(note), stamp)
         for offset, code in packet.triggers:
@@ -176,9 +191,9 @@ class Stage:
             self._codes.push(np.array([[code]], dtype=np.int32), at)
         return left[0] if left else self._transport.now()
 
-    def _ready(self, packet: Packet, first: int = 0) -> list[tuple[SampleOutlet, FloatArray]]:
-        """What each signal stream is to send, from the first-th on; others may be opened any time."""
-        signals = tuple(self._signals.values())[first:]
+    def _ready(self, packet: Packet) -> list[tuple[SampleOutlet, FloatArray]]:
+        """What each signal stream is to send; others may be opened any time, and stand behind them."""
+        signals = tuple(self._signals.values())
         return [(outlet, _chosen(packet, leads)) for outlet, leads in signals]
 
     def _stamps(self, n: int, stamp: float) -> float | list[float]:

@@ -8,7 +8,7 @@ from bci_stream.packet import Packet
 from bci_stream.wire.messages import PacketNote, Said, Sent, Session, Status
 from replay.masked import Shown
 from replay.program import Program
-from replay.stage import Stage
+from replay.stage import Stage, Wait, no_wait
 
 
 @dataclass
@@ -115,7 +115,7 @@ class Telling:
         note: PacketNote,
         packet: Packet,
         stamp: float,
-        wait: Callable[[], bool] = lambda: True,
+        wait: Wait = no_wait,
         *,
         noted: bool = True,
     ) -> float | None:

@@ -1,6 +1,7 @@
 """--loop to anybody: one run without an end, seamless from round to round."""
 
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 
 import numpy as np
@@ -25,10 +26,15 @@ class Ending(ManualClock):
         super().__init__()
         self._end = self.now() + seconds
 
-    def wait_until(self, deadline: float, stop: threading.Event | None = None) -> bool:
+    def wait_until(
+        self,
+        deadline: float,
+        stop: threading.Event | None = None,
+        warm_up: Callable[[], None] = lambda: None,
+    ) -> bool:
         if deadline > self._end and stop is not None:
             stop.set()
-        return super().wait_until(deadline, stop)
+        return super().wait_until(deadline, stop, warm_up)
 
 
 def test_rounds_follow_each_other_on_the_same_streams_without_a_pause(tmp_path):

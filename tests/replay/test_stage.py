@@ -49,7 +49,7 @@ def test_a_team_that_comes_while_a_packet_waits_for_its_moment_gets_it_too() -> 
     one = theatre.let_in("one", [1, 2])
     late = []
 
-    def wait() -> bool:
+    def wait(warm_up: Callable[[], None]) -> bool:
         late.append(theatre.let_in("late", [3, 2]))
         return True
 
@@ -63,7 +63,8 @@ def test_a_packet_leaves_after_its_wait_or_not_at_all(goes_on: bool) -> None:
     theatre = Theatre()
     one = theatre.let_in("one", [1, 2])
 
-    def wait() -> bool:
+    def wait(warm_up: Callable[[], None]) -> bool:
+        warm_up()
         assert one() == []
         theatre.clock.advance(5)
         return goes_on

@@ -99,3 +99,32 @@ def test_deadlines_that_had_passed_before_they_were_waited_for_teach_nothing(mon
         clock.wait_until(time.at - 1e-4)
     clock.wait_until(time.at + 0.04)
     assert time.last_s == pytest.approx(0.04 - FIRST_SPIN_S, abs=1e-5)
+
+
+def test_after_a_sleep_the_warm_up_comes_before_the_moment_and_counts_as_lateness(
+    monkeypatch,
+) -> None:
+    time = Sleeper(monkeypatch, 50e-6)
+    clock = RealClock(time.now)
+    late, warmed = [], []
+
+    def warm_up() -> None:
+        warmed.append(time.at)
+        time.at += 200e-6
+
+    for number in range(1, 400):
+        deadline = number * 0.04
+        clock.wait_until(deadline, warm_up=warm_up)
+        late.append(time.at - deadline)
+    assert all(at < number * 0.04 for number, at in enumerate(warmed, 1))
+    assert np.mean(np.array(late[100:]) < 5e-6) > SPIN_COVERS - 0.02
+
+
+def test_who_comes_late_is_not_kept_up_by_a_warm_up(monkeypatch) -> None:
+    def fails() -> None:
+        pytest.fail("there was no time to warm up")
+
+    for clock in (RealClock(), ManualClock()):
+        assert clock.wait_until(clock.now() - 1.0, warm_up=fails)
+    halted = RealClock(Sleeper(monkeypatch, late_s=1.0).now)
+    assert halted.wait_until(halted.now() + 0.04, warm_up=fails)

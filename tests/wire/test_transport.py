@@ -94,6 +94,17 @@ class TestSamples:
         received = np.concatenate([pull_all(inlet, n) for n in (7, 93, 1, 399)])
         np.testing.assert_array_equal(received, sent)
 
+    def test_no_samples_are_nothing_to_whoever_listens(self, transport, contest) -> None:
+        spec = names.signal_stream(contest.name, "r", 250.0, LEADS)
+        outlet = transport.sample_outlet(spec)
+        inlet = transport.sample_inlet(find(transport, spec.source_id), WAIT_S)
+        outlet.push(np.zeros((1, 3), dtype=np.float32), transport.now())
+        pull_all(inlet, 1)
+        outlet.push(np.zeros((0, 3), dtype=np.float32), transport.now())
+        outlet.push(np.ones((2, 3), dtype=np.float32), transport.now())
+        assert (pull_all(inlet, 2) == 1).all()
+        assert len(inlet.pull(1, 0.0)[0]) == 0
+
     def test_the_stamp_is_the_last_samples(self, transport, contest) -> None:
         spec = names.signal_stream(contest.name, "r", 250.0, LEADS)
         outlet = transport.sample_outlet(spec)

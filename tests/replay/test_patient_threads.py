@@ -1,0 +1,136 @@
+"""Patient threads wait for their turn; the one that started them does not."""
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bci_stream.clock import ManualClock
+from bci_stream.contest.contest import Contest
+from bci_stream.packet import Lead
+from bci_stream.wire import names
+from bci_stream.wire.memory import MemorySampleOutlet, MemoryTransport
+from bci_stream.wire.transport import StreamSpec, Transport
+from replay.pace import Pace
+from replay.patient_threads import patient_threads
+from replay.player import Player
+from replay.program import Program
+from replay.reception import StartOn
+from replay.recording import ArrayBlock, Recording
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has patient threads")
+
+
+def in_a_thread(do: Callable[[], None]) -> None:
+    thread = threading.Thread(target=do)
+    thread.start()
+    thread.join()
+
+
+def policy() -> int:
+    return os.sched_getscheduler(0)
+
+
+def policies_of_a_thread_and_its_child() -> list[int]:
+    found: list[int] = []
+
+    def parent() -> None:
+        found.append(policy())
+        in_a_thread(lambda: found.append(policy()))
+
+    in_a_thread(parent)
+    return found
+
+
+def test_threads_started_meanwhile_are_patient_and_so_are_theirs() -> None:
+    with patient_threads():
+        assert policies_of_a_thread_and_its_child() == [os.SCHED_BATCH, os.SCHED_BATCH]
+    assert policies_of_a_thread_and_its_child() == [os.SCHED_OTHER, os.SCHED_OTHER]
+
+
+def test_the_caller_is_as_before_also_after_an_error() -> None:
+    with pytest.raises(ValueError, match="no outlet"), patient_threads():
+        raise ValueError("no outlet")
+    assert policy() == os.SCHED_OTHER
+
+
+def test_a_policy_that_somebody_chose_is_kept() -> None:
+    found: list[int] = []
+
+    def chosen() -> None:
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+        with patient_threads():
+            found.append(policy())
+        found.append(policy())
+
+    in_a_thread(chosen)
+    assert found == [os.SCHED_IDLE, os.SCHED_IDLE]
+
+
+def test_where_it_is_forbidden_threads_are_as_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbidden(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "sched_setscheduler", forbidden)
+    with patient_threads():
+        assert policies_of_a_thread_and_its_child() == [os.SCHED_OTHER, os.SCHED_OTHER]
+
+
+class Listing(MemoryTransport):
+    """Notes under which policy outlets are opened."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.policies: set[int] = set()
+
+    def sample_outlet(self, spec: StreamSpec) -> MemorySampleOutlet:
+        self.policies.add(policy())
+        return super().sample_outlet(spec)
+
+
+@pytest.mark.parametrize(
+    ("live", "lockstep", "start_on", "expected"),
+    [
+        (False, False, "consumer", os.SCHED_BATCH),
+        (False, False, "now", os.SCHED_BATCH),
+        (True, False, "consumer", os.SCHED_OTHER),
+        (False, True, "team", os.SCHED_OTHER),
+        (False, False, "judge", os.SCHED_OTHER),
+    ],
+)
+def test_only_a_recording_that_is_played_to_anybody_has_patient_streams(
+    tmp_path: Path, live: bool, lockstep: bool, start_on: StartOn, expected: int
+) -> None:
+    transport = Listing()
+    block = ArrayBlock(np.zeros((9, 1), np.float32), ())
+    recording = Recording("S1", 250.0, (Lead("Cz"),), [block])
+    Player(
+        transport,
+        ManualClock(),
+        Contest("c", tmp_path),
+        Program(None, (recording,), (None,), live=live),
+        name="r",
+        pace=Pace(lockstep=lockstep),
+        start_on=start_on,
+        stop=threading.Event(),
+    )
+    assert transport.policies == {expected}
+    assert policy() == os.SCHED_OTHER
+
+
+@pytest.mark.lsl
+def test_all_of_an_outlets_threads_are_patient(lsl_transport: Transport, contest: Contest) -> None:
+    def threads() -> set[int]:
+        return {int(task.name) for task in Path("/proc/self/task").iterdir()}
+
+    before = threads()
+    with patient_threads():
+        outlet = lsl_transport.sample_outlet(names.signal_stream(contest.name, "r", 250.0, ()))
+    started = threads() - before
+    assert started
+    assert {os.sched_getscheduler(one) for one in started} == {os.SCHED_BATCH}
+    outlet.close()
