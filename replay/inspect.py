@@ -39,6 +39,7 @@ class SessionFacts:
     """One subject's recording in figures.
 
     events: code to count. flat: leads that never change. bad: samples that are no number, by lead.
+    ranges: lowest and highest value, by the leads' unit.
     """
 
     subject: str
@@ -49,7 +50,7 @@ class SessionFacts:
     events: Mapping[int, int]
     flat: tuple[str, ...]
     bad: Mapping[str, int]
-    range_uv: tuple[float, float]
+    ranges: Mapping[str, tuple[float, float]]
     notes: tuple[str, ...]
     fits: tuple[TrackFit, ...]
 
@@ -103,7 +104,7 @@ def _facts(session: Session, tracks: Sequence[Track]) -> SessionFacts:
             n for n, low, high in zip(names, scan.low, scan.high, strict=True) if low == high
         ),
         bad={n: int(count) for n, count in zip(names, scan.bad, strict=True) if count},
-        range_uv=(float(scan.low.min()), float(scan.high.max())),
+        ranges=scan.ranges([lead.unit for lead in session.leads]),
         notes=tuple(getattr(session, "notes", ())),
         fits=tuple(_fit(session, blocks, track) for track in tracks),
     )
@@ -115,6 +116,13 @@ class _Scan:
     def __init__(self, leads: int) -> None:
         self.low, self.high = np.full(leads, np.inf), np.full(leads, -np.inf)
         self.bad = np.zeros(leads, dtype=np.int64)
+
+    def ranges(self, units: Sequence[str]) -> dict[str, tuple[float, float]]:
+        of_unit = {unit: np.array([own == unit for own in units]) for unit in dict.fromkeys(units)}
+        return {
+            unit: (float(self.low[leads].min()), float(self.high[leads].max()))
+            for unit, leads in of_unit.items()
+        }
 
 
 def _scan(session: Session) -> _Scan:

@@ -23,14 +23,13 @@ def _session(facts: SessionFacts, uri: str) -> RenderableType:
 
 
 def _rows(facts: SessionFacts) -> list[tuple[str, str]]:
-    low, high = facts.range_uv
     blocks = ", ".join(f"{n / facts.rate:.1f} s" for n in facts.block_samples)
     events = ", ".join(f"{code} x {count}" for code, count in facts.events.items())
     rows = [
         ("rate", f"{facts.rate:g} Hz"),
         ("duration", f"{_minutes(facts.duration_s)} ({facts.n_samples} samples)"),
         ("leads", _leads(facts)),
-        ("range", f"{low:.6g} to {high:.6g} microvolts{_doubt(low, high)}"),
+        ("range", "; ".join(_range(unit, *ends) for unit, ends in facts.ranges.items())),
         ("blocks", f"{len(facts.block_samples)}: {blocks}"),
         ("triggers", events or "none"),
     ]
@@ -68,6 +67,8 @@ def _fits(fits: tuple[TrackFit, ...]) -> Table:
     return table
 
 
-def _doubt(low: float, high: float) -> str:
+def _range(unit: str, low: float, high: float) -> str:
     """No electrode gives a volt: most often the file says the wrong unit, or none."""
-    return " (more than a volt: is the unit right?)" if max(-low, high) > 1e6 else ""
+    is_doubtful = unit == "microvolts" and max(-low, high) > 1e6
+    doubt = " (more than a volt: is the unit right?)" if is_doubtful else ""
+    return f"{low:.6g} to {high:.6g} {'of no unit' if unit == 'none' else unit}{doubt}"

@@ -48,6 +48,17 @@ def test_figures_are_those_of_the_recording(mi_file):
     assert facts.bad == {"C4": 3}
 
 
+def test_values_of_another_unit_have_a_range_of_their_own_and_no_doubts(tmp_path):
+    data = np.array([[-3.0, 4.0, 2.0], [0.0, 5e6, 7.0]])
+    leads, kinds = np.array(["Cz", "grip"]), np.array(["EEG", "MISC"])
+    np.savez(tmp_path / "x.npz", data=data, rate=250, leads=leads, kinds=kinds)
+    inspection = inspect_uri(str(tmp_path / "x.npz"), SourceOptions(triggers="none"))
+    assert inspection.sessions[0].ranges == {"microvolts": (-3.0, 4.0), "none": (0.0, 5e6)}
+    text = shown(inspection)
+    assert "-3 to 4 microvolts; 0 to 5e+06 of no unit" in text
+    assert "is the unit right?" not in text
+
+
 def test_the_track_that_it_fits_is_found_and_the_others_say_why_not(mi_file):
     fits = {fit.track: fit for fit in facts_of(mi_file).fits}
     assert set(fits) == set(TRACKS)
