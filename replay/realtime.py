@@ -18,7 +18,7 @@ from replay.stalls import Stalls
 from replay.telling import Telling
 
 LEAD_IN_S = 0.25
-"""Between the go and the first deadline, so that the first packet is not late."""
+"""Between the first packet's being there and the first deadline, so that it is not late."""
 
 DOOR_S = 0.02
 """How often a real-time replay looks who is at its door, and whether the judge is still there."""
@@ -79,7 +79,7 @@ class Realtime:
             door.join()
 
     def _pace_packets(self) -> None:
-        origin = self._clock.now() + LEAD_IN_S
+        origin: float | None = None
         sent = 0
         lead_s = FIRST_LEAD_S
         self._telling.begin_session(0)
@@ -87,6 +87,8 @@ class Realtime:
         if not self._program.live:
             packets = ahead(packets, self._stop)
         for shown in packets:
+            if origin is None:  # not before: a source may need seconds to make its first packet
+                origin = self._clock.now() + LEAD_IN_S
             origin += self._held_back()
             self._telling.begin_session(shown.session, shown.round)
             sent += shown.packet.n

@@ -1,9 +1,22 @@
 """A stall is told, but not at every packet; and the pace learns nothing from it."""
 
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from bci_stream.clock import ManualClock
+from bci_stream.contest.contest import Contest
+from bci_stream.packet import Lead
+from bci_stream.wire.memory import MemoryTransport
+from replay.pace import Pace
+from replay.player import Player
+from replay.program import Program
 from replay.realtime import FIRST_LEAD_S, adjusted_lead
+from replay.recording import ArrayBlock, Recording
+from replay.source import RawPacket
 from replay.stalls import LATE_S, Stalls
 
 
@@ -30,3 +43,30 @@ def test_the_lead_of_a_wait_comes_to_rest_at_the_median_and_stalls_teach_nothing
         lead_s = adjusted_lead(lead_s, cost_s - lead_s)
         leads.append(lead_s)
     assert np.median(leads[1000:]) == pytest.approx(np.median(costs[costs < 0.1]), rel=0.1)
+
+
+def test_a_source_that_takes_seconds_for_its_first_packet_makes_none_late(tmp_path: Path) -> None:
+    clock = ManualClock()
+
+    class SlowToBegin(Recording):
+        def packets(self, packet_samples: int) -> Iterator[RawPacket]:
+            clock.advance(5.0)
+            yield from super().packets(packet_samples)
+
+    recording = SlowToBegin("S1", 250.0, (Lead("Cz"),), [ArrayBlock(np.zeros((99, 1), "f4"), ())])
+    said: list[str] = []
+    player = Player(
+        MemoryTransport(clock.now),
+        clock,
+        Contest("c", tmp_path),
+        Program(None, (recording,), (None,), live=False),
+        name="r",
+        pace=Pace(lockstep=False),
+        start_on="now",
+        stop=threading.Event(),
+        say=said.append,
+    )
+    player.play()
+    assert player.progress.played == 99
+    assert player.progress.worst_late_s == 0.0
+    assert not said
