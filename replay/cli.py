@@ -3,8 +3,9 @@
 import importlib
 import signal
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,6 +19,29 @@ from bci_stream.cli import (
     wait_option,
     wire_options,
 )
+
+if TYPE_CHECKING:
+    from replay.options import SourceOptions
+
+
+def reading_options(command: Callable[..., None]) -> Callable[..., None]:
+    """What becomes of a recording as it is read; the same names work as parameters of a URI."""
+    options = [
+        click.option("--events", help="Names to codes: T1=11,T2=21."),
+        click.option("--rename", help="Leads: OLD=NEW,OLD=NEW."),
+        click.option("--leads", "select", help="These leads, in this order: C3,Cz,C4."),
+        click.option("--resample", help="To this rate in Hz (causal)."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def _source_options(track: str | None, reading: Mapping[str, str | None]) -> "SourceOptions":
+    from replay.options import SourceOptions
+
+    params = {key: value for key, value in reading.items() if value is not None}
+    return SourceOptions(track=track).with_params(params)
 
 
 @click.group(cls=Commands)
@@ -48,10 +72,7 @@ def main() -> None:
 @wait_option(600.0, "them")
 @click.option("--loop", is_flag=True, help="Begin again at the end.")
 @click.option("--foreground", is_flag=True, help="Stay in this terminal, with a progress line.")
-@click.option("--events", default=None, help="Names to codes: T1=11,T2=21.")
-@click.option("--rename", default=None, help="Leads: OLD=NEW,OLD=NEW.")
-@click.option("--leads", "select", default=None, help="These leads, in this order: C3,Cz,C4.")
-@click.option("--resample", default=None, help="To this rate in Hz (causal).")
+@reading_options
 @wire_options
 def start(foreground: bool, **options: Any) -> None:
     """Play SOURCES: files, folders, or URIs like synthetic:erp?subjects=2.
@@ -91,7 +112,6 @@ def _serve(
     lsl_session: str,
     **reading: str | None,
 ) -> None:
-    from replay.options import SourceOptions
     from replay.pace import parse_pace
     from replay.progress import progress_line
     from replay.serve import Service
@@ -105,13 +125,12 @@ def _serve(
             "give --start team, or judge"
         )
     stop = stop_on_signals()
-    params = {key: value for key, value in reading.items() if value is not None}
     service = Service(
         open_wire(scope, lsl_session),
         open_contest(contest_path, room),
         name=name,
         uris=sources,
-        options=SourceOptions(track=track).with_params(params),
+        options=_source_options(track, reading),
         track=track,
         pace=played,
         start_on=start_on or ("judge" if track else "team" if played.lockstep else "consumer"),
@@ -204,15 +223,15 @@ def synth(source: str, out: Path) -> None:
 @click.argument("source")
 @click.option("--track", type=click.Choice(TRACK_NAMES), help="Check it against this track.")
 @click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), help="Draw it as a PNG.")
-def inspect(source: str, track: str | None, plot: Path | None) -> None:
+@reading_options
+def inspect(source: str, track: str | None, plot: Path | None, **reading: str | None) -> None:
     """Say what SOURCE is, which track it fits, and what breaks that track's rules."""
     from rich.console import Console
 
     from replay.inspect import inspect_uri
     from replay.inspect_view import render
-    from replay.options import SourceOptions
 
-    options = SourceOptions(track=track)
+    options = _source_options(track, reading)
     Console().print(render(inspect_uri(source, options, track)))
     if plot is not None:
         from replay.inspect_plot import plot_uri

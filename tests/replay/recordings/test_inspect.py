@@ -4,9 +4,11 @@ from io import StringIO
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from rich.console import Console
 
 from bci_stream.errors import SourceError
+from replay.cli import main
 from replay.inspect import inspect_source, inspect_uri
 from replay.inspect_view import render
 from replay.options import SourceOptions
@@ -119,3 +121,13 @@ def test_a_recording_is_inspected_as_it_is_and_not_as_the_track_would_have_it(tm
     (fit,) = facts.fits
     assert "no label" in fit.breaks[0]
     assert any("63 of its 64 leads are missing" in note for note in fit.adapted)
+
+
+def test_the_command_takes_the_same_changes_as_start(mi_file):
+    changes = ["--events", "11=21", "--leads", "Cz,C3", "--resample", "500"]
+    done = CliRunner().invoke(main, ["inspect", mi_file, *changes])
+    assert done.exit_code == 0
+    assert "500 Hz" in done.output
+    assert "EEG: Cz C3" in done.output
+    assert "21 x 1" in done.output
+    assert "11 x 1" not in done.output
