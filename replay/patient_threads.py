@@ -19,20 +19,20 @@ def patient_threads() -> Iterator[None]:
     Only Linux knows such threads. A process that was given a policy of its own (`chrt`) keeps it, and so
     does one that may not change it (a container's filter of system calls): they are as they were.
     """
-    patient = sys.platform == "linux" and _change_policy("SCHED_OTHER", "SCHED_BATCH")
+    patient = sys.platform == "linux" and _change_policy(os.SCHED_OTHER, os.SCHED_BATCH)
     try:
         yield
     finally:
         if patient:
-            _change_policy("SCHED_BATCH", "SCHED_OTHER")
+            _change_policy(os.SCHED_BATCH, os.SCHED_OTHER)
 
 
-def _change_policy(old: str, new: str) -> bool:
+def _change_policy(old: int, new: int) -> bool:
     """Of the calling thread; False where it had another one, or may not."""
     try:
-        if os.sched_getscheduler(0) != getattr(os, old):
+        if os.sched_getscheduler(0) != old:
             return False
-        os.sched_setscheduler(0, getattr(os, new), os.sched_param(0))
+        os.sched_setscheduler(0, new, os.sched_param(0))
     except OSError:
         return False
     return True

@@ -60,7 +60,7 @@ class Player:
         self.paused = threading.Event()
         run = secrets.token_hex(8)
         key = contest.keys.contest_key()
-        hurried = program.live or pace.lockstep or self._for_teams
+        hurried = program.live or self._for_teams
         with nullcontext() if hurried else patient_threads():
             self._stage = Stage(transport, contest.name, name, run, key, program, pace.speed)
         self._telling = Telling(self._stage, program, say, judged=self._for_teams)
