@@ -132,10 +132,8 @@ def marks_of_runs(
     codes = _codes(name, samples, values)
     new = codes != 0
     new[1:] &= codes[1:] != codes[:-1]
-    return [
-        Mark(int(sample), str(int(code)))
-        for sample, code in zip(samples[new], codes[new], strict=True)
-    ]
+    found = zip(samples[new].tolist(), codes[new].tolist(), strict=True)
+    return [Mark(sample, str(code)) for sample, code in found]
 
 
 def _codes(

@@ -43,6 +43,10 @@ class Row:
         return self.n_buffers * self.buffer_samples
 
 
+Piece = tuple[int, Row, int, int]
+"""A row's first sample, the row, and of its buffers the first and how many."""
+
+
 def rows_of_run(path: Path, place: int, n_samples: int, sample_bytes: int) -> Iterator[Row]:
     """Samples without anything between them, as buffers that can be read at once."""
     at_once = max(1, PIECE_BYTES // sample_bytes)
@@ -81,24 +85,25 @@ class Buffers:
         return sum(row.n_samples for row in self.rows)
 
     def look(self, channel: int | None = None) -> Look:
-        """Read all of it once. Its beginning keeps everybody waiting, so every core helps."""
+        """Read all of it once. Its beginning keeps everybody waiting, so every core helps.
+
+        Whoever is done takes the next piece: one core may be taken away for a while.
+        """
+        pieces = iter(list(self._pieces()))  # of a list, since threads may share no generator
         with ThreadPoolExecutor(SCAN_THREADS, "look") as threads:
-            looks = list(
-                threads.map(lambda share: self._look_at(share, channel), range(SCAN_THREADS))
-            )
+            looks = list(threads.map(lambda _: self._look_at(pieces, channel), range(SCAN_THREADS)))
         starts = np.concatenate([look.starts for look in looks])
         words = np.concatenate([look.words for look in looks])
         order = np.argsort(starts)
         suspects = sorted(stretch for look in looks for stretch in look.suspects)
         return Look(starts[order], words[order], tuple(suspects))
 
-    def _look_at(self, share: int, channel: int | None) -> Look:
-        """Every so manieth piece of the file."""
+    def _look_at(self, pieces: Iterator[Piece], channel: int | None) -> Look:
         starts: list[NDArray[np.intp]] = [np.empty(0, np.intp)]
         words: list[NDArray[Any]] = [np.empty(0, self.word)]
         suspects = []
         with closing(_Sight(self.word)) as sight:
-            for begin, row, first, count in self._pieces(share):
+            for begin, row, first, count in pieces:
                 start = begin + first * row.buffer_samples
                 if row.path is None:
                     starts.append(np.array([start]))
@@ -126,15 +131,12 @@ class Buffers:
         words = np.ndarray(shape, f"u{size}", sight.bytes.data, place, strides)
         return np.ascontiguousarray(words).reshape(-1)
 
-    def _pieces(self, share: int) -> Iterator[tuple[int, Row, int, int]]:
-        """(the row's first sample, the row, first buffer, how many) of each piece of a share.
-
-        Of several buffers that are read at once the words must stand in one line.
-        """
+    def _pieces(self) -> Iterator[Piece]:
+        """Of several buffers that are read at once the words must stand in one line."""
         begins = accumulate((row.n_samples for row in self.rows[:-1]), initial=0)
         for begin, row in zip(begins, self.rows, strict=True):
             at_once = 1 if row.step % self.word.itemsize else max(1, PIECE_BYTES // row.step)
-            for first in range(share * at_once, row.n_buffers, SCAN_THREADS * at_once):
+            for first in range(0, row.n_buffers, at_once):
                 yield begin, row, first, min(at_once, row.n_buffers - first)
 
 

@@ -30,11 +30,11 @@ class LazyFif(mne.io.Raw):  # type: ignore[misc]  # MNE tells no types
     def __init__(self, path: Path, tags: list[Tag]) -> None:
         super().__init__(BytesIO(_without_samples(path, tags)), preload=True, verbose="warning")
         (extra,) = self._raw_extras
-        buffers = [tag for tag in tags if tag.kind == SAMPLES]
-        sizes = np.array([tag.size for tag in buffers])
+        samples = [tag for tag in tags if tag.kind == SAMPLES]
+        sizes = np.repeat([tag.size for tag in samples], [tag.alike for tag in samples])
         lengths = sizes * self.n_times // sizes.sum()
         self.is_whole = bool((lengths * sizes.sum() == sizes * self.n_times).all())
-        extra["filename"], extra["ent"] = path, buffers
+        extra["filename"], extra["ent"] = path, [one for tag in samples for one in tag.each()]
         extra["bounds"] = extra["bounds"][0] + np.concatenate([[0], np.cumsum(lengths)])
 
     def _preload_data(self, preload: Any) -> None:
@@ -61,7 +61,8 @@ def _open_plain(path: Path) -> LazyFif | None:
 def _is_plain(tags: list[Tag], size: int) -> bool:
     """Whether nothing is missing, skipped or in another file, and all samples stand together."""
     kinds = [tag.kind for tag in tags]
-    if kinds[:2] != [FILE_ID, DIRECTORY_POINTER] or SAMPLES not in kinds or size > MOST_BYTES:
+    begin = [(tag.kind, tag.alike) for tag in tags[:2]]
+    if begin != [(FILE_ID, 1), (DIRECTORY_POINTER, 1)] or SAMPLES not in kinds or size > MOST_BYTES:
         return False
     first, count = kinds.index(SAMPLES), kinds.count(SAMPLES)
     together = {(tag.kind, tag.type) for tag in tags[first : first + count]}
@@ -72,16 +73,18 @@ def _is_plain(tags: list[Tag], size: int) -> bool:
 def _without_samples(path: Path, tags: list[Tag]) -> bytes:
     """All other tags of a file, then a directory of them, in which its samples are one buffer."""
     samples = [tag for tag in tags if tag.kind == SAMPLES]
-    n_bytes = sum(tag.size for tag in samples)
+    n_bytes = sum(tag.alike * tag.size for tag in samples)
     header, entries = bytearray(), bytearray()
     with path.open("rb") as file:
         for tag in tags:
             if tag is samples[0]:
                 entries += HEADER.pack(SAMPLES, tag.type, n_bytes, tag.pos)
             elif tag.kind != SAMPLES:
-                entries += HEADER.pack(tag.kind, tag.type, tag.size, len(header))
+                for one in tag.each():
+                    at = len(header) + one.pos - tag.pos
+                    entries += HEADER.pack(one.kind, one.type, one.size, at)
                 file.seek(tag.pos)
-                header += file.read(HEADER.size + tag.size)
+                header += file.read(tag.end - tag.pos)
     pointer = HEADER.pack(DIRECTORY_POINTER, INT, 4, IN_SEQUENCE) + len(header).to_bytes(4, "big")
     header[tags[0].end : tags[1].end] = pointer
     directory = HEADER.pack(DIRECTORY, DIRECTORY_ENTRIES, len(entries), -1)

@@ -45,6 +45,14 @@ def opened(path):
         return open_fif(path), mne.io.read_raw_fif(path)
 
 
+def every_tag(path):
+    return [one for tag in walk_tags(path) for one in tag.each()]
+
+
+def buffers(path):
+    return [tag for tag in every_tag(path) if tag.kind == SAMPLES]
+
+
 def assert_same(ours, mnes):
     assert mne.utils.object_diff(ours.info, mnes.info) == ""
     assert ours.annotations == mnes.annotations
@@ -78,7 +86,7 @@ def test_several_files_and_gaps_are_left_to_mne(written, tmp_path):
     assert_same(ours, mnes)
 
     path = save(written, tmp_path / "gap_raw.fif")
-    third = [tag for tag in walk_tags(tmp_path / "gap_raw.fif") if tag.kind == SAMPLES][2]
+    third = buffers(tmp_path / "gap_raw.fif")[2]
     change(path, third.pos, struct.pack(">5i", 301, 3, 4, third.end, 1))
     ours, mnes = opened(path)
     assert not isinstance(ours, LazyFif)
@@ -94,7 +102,7 @@ def change(path, at, new):
 def test_a_directory_of_the_files_own_is_used(written, tmp_path):
     path = tmp_path / "x_raw.fif"
     save(written, path)
-    entries = b"".join(struct.pack(">iIii", t.kind, t.type, t.size, t.pos) for t in walk_tags(path))
+    entries = b"".join(struct.pack(">iIii", t.kind, t.type, t.size, t.pos) for t in every_tag(path))
     end = path.stat().st_size
     with path.open("ab") as file:
         file.write(struct.pack(">iIii", 102, 32, len(entries), -1) + entries)
@@ -115,7 +123,7 @@ def test_a_file_that_is_cut_off_is_refused(written, tmp_path):
 
 def test_a_buffer_of_half_a_sample_is_left_to_mne(written, tmp_path):
     path = save(written, tmp_path / "x_raw.fif")
-    last = [tag for tag in walk_tags(tmp_path / "x_raw.fif") if tag.kind == SAMPLES][-1]
+    last = buffers(tmp_path / "x_raw.fif")[-1]
     # Two bytes of the last buffer become bytes that no tag holds.
     change(path, last.pos, struct.pack(">iIii", 300, last.type, last.size - 2, last.end))
     with mne.use_log_level("error"):
