@@ -26,6 +26,9 @@ from tracks.ecog import check_channels
 LINGER_S = 60.0
 """How long the streams stay open after the last packet for teams that are still at work."""
 
+SEE_OFF_S, SEE_OFF_LOOK_S = 1.0, 0.05
+"""How long they stay open for anybody else who listens, and how often it is looked whether anybody does."""
+
 
 class Player:
     """Plays one program, once or (endless) until it is stopped. `paused` holds real-time packets back."""
@@ -108,6 +111,8 @@ class Player:
                 self._performance().play()
                 if self._for_teams:
                     self._linger()
+                else:
+                    self._see_off()
             self.progress.state = "stopped" if self._stop.is_set() else "finished"
         except BciError as error:
             self._stage.say(Stopped(self._public(error)))
@@ -143,6 +148,18 @@ class Player:
             stop=self._stop,
             say=self._say,
         )
+
+    def _see_off(self) -> None:
+        """Stay a while for those who listen, of whom LSL does not tell what they have.
+
+        An inlet that does not recover forgets what it has not handed out when its stream ends.
+        """
+        now = self._clock.now()
+        leave_at = now + SEE_OFF_S
+        while now < leave_at and self._stage.has_consumers():
+            if not self._clock.wait_until(min(now + SEE_OFF_LOOK_S, leave_at), self._stop):
+                return
+            now = self._clock.now()
 
     def _linger(self) -> None:
         """Stay while teams are still at work: an outlet that closes takes what it holds with it."""
