@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from replay.player import Player
+from replay.telling import Progress
 
 EVERY_S = 0.5
 
@@ -37,13 +38,19 @@ def _show(service: Playing, over: threading.Event) -> None:
     with Status("opening and checking the sources", console=Console(stderr=True)) as line:
         while not over.wait(EVERY_S):
             if service.player is not None:
-                line.update(describe(service.player))
+                line.update(describe(service.player.progress))
 
 
-def describe(player: Player) -> str:
-    """subject S01: 12 of 40 % played, 2 teams, 0.1 ms late."""
-    at = player.progress
+def describe(at: Progress) -> str:
+    """playing S01: 12% played, teams: a, b, last packet 0.1 ms late, at worst 0.4 ms."""
     share = f"{at.played / at.total:.0%} played" if at.total else f"{at.played} samples played"
     teams = f", teams: {', '.join(at.teams)}" if at.teams else ""
     again = f", round {at.round + 1}" if at.round else ""
-    return f"{at.state} {at.subject}: {share}{again}{teams}, last packet {at.late_s * 1000:.1f} ms late"
+    return f"{at.state} {at.subject}: {share}{again}{teams}{_lateness(at)}"
+
+
+def _lateness(at: Progress) -> str:
+    if not at.worst_late_s:
+        return ""  # in lockstep nothing is late
+    last_ms, worst_ms = 1000 * max(at.late_s, 0.0), 1000 * at.worst_late_s
+    return f", last packet {last_ms:.1f} ms late, at worst {worst_ms:.1f} ms"

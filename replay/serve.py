@@ -21,6 +21,7 @@ from replay.options import SourceOptions
 from replay.pace import Pace, check_live_pace
 from replay.player import Player
 from replay.program import Program, make_program
+from replay.progress import describe
 from replay.reception import StartOn
 from replay.source import Source
 from replay.uri import open_source
@@ -148,6 +149,7 @@ class Service:
         gc.collect()
         gc.freeze()
         player.play()
+        self._say(describe(player.progress))
 
     @contextlib.contextmanager
     def _state_kept(self) -> Iterator[None]:
