@@ -1,6 +1,6 @@
 """How soon the first packet of a long recording leaves, beside MNE's preload of the same file.
 
-    python scripts/bench_first_packet.py [--hours 1.5] [--leads 32] [--rounds 3] [--folder DIR]
+    python scripts/bench_first_packet.py [--hours 1.5] [--leads 32] [--rounds 9] [--folder DIR]
 
 Makes an EDF, an EDF+, a BDF and a FIF (32 leads and TRIGGER, 1 kHz, labelled mi trials) in a folder, then
 opens each in fresh processes, by turns: with MNE and preload=True; as `bci-replay start FILE` does,
@@ -57,7 +57,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--hours", type=float, default=1.5)
     parser.add_argument("--leads", type=int, default=32)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--folder", type=Path)
     options = parser.parse_args()
     print(f"load average {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores")
