@@ -20,43 +20,39 @@ from replay.readers.edf_column import find_annotations
 from replay.readers.edf_header import EdfHeader, read_edf_header
 from replay.readers.mne_signal import tell_units
 
-# The parents are called by name: MNE calls these methods with a stand-in for self.
 
-
-class LazyEdf(RawEDF):  # type: ignore[misc]  # MNE tells no types
-    """An EDF or EDF+ file."""
+class _Lazy:
+    """What is different from MNE's own, whichever of its classes reads the samples."""
 
     def __init__(self, path: str | Path, **options: Any) -> None:
         header = read_edf_header(Path(path))
         with _unclosed_is_said(header):
-            super().__init__(path, **options)
+            super().__init__(path, **options)  # type: ignore[call-arg]  # MNE's class stands behind this one
         if header is not None:
             tell_units(self, header.fields["unit"])
+
+    def set_annotations(self, annotations: Any, *rest: Any, **options: Any) -> Any:
+        kept = _kept(self, annotations)
+        return kept or super().set_annotations(annotations, *rest, **options)  # type: ignore[misc]
+
+
+# Not in the class above, and the parents by name: MNE calls this method with a stand-in for self.
+
+
+class LazyEdf(_Lazy, RawEDF):  # type: ignore[misc]  # MNE tells no types
+    """An EDF or EDF+ file."""
 
     def _read_segment_file(self, data: NDArray[Any], idx: Any, fi: int, *rest: Any) -> Any:
         found = _annotations_alone(data, self.filenames[fi])
         return found or RawEDF._read_segment_file(self, data, idx, fi, *rest)
 
-    def set_annotations(self, annotations: Any, *rest: Any, **options: Any) -> Any:
-        return _kept(self, annotations) or super().set_annotations(annotations, *rest, **options)
 
-
-class LazyBdf(RawBDF):  # type: ignore[misc]
+class LazyBdf(_Lazy, RawBDF):  # type: ignore[misc]
     """A BDF or BDF+ file."""
-
-    def __init__(self, path: str | Path, **options: Any) -> None:
-        header = read_edf_header(Path(path))
-        with _unclosed_is_said(header):
-            super().__init__(path, **options)
-        if header is not None:
-            tell_units(self, header.fields["unit"])
 
     def _read_segment_file(self, data: NDArray[Any], idx: Any, fi: int, *rest: Any) -> Any:
         found = _annotations_alone(data, self.filenames[fi])
         return found or RawBDF._read_segment_file(self, data, idx, fi, *rest)
-
-    def set_annotations(self, annotations: Any, *rest: Any, **options: Any) -> Any:
-        return _kept(self, annotations) or super().set_annotations(annotations, *rest, **options)
 
 
 @contextmanager
