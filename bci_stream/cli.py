@@ -1,5 +1,6 @@
 """What the three command lines share: errors in one line, options of the wire, a clean stop."""
 
+import contextlib
 import errno
 import math
 import os
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-STOPPING = (signal.SIGINT, signal.SIGTERM)
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Ctrl-C, a request, and a terminal that was closed."""
 
 TRACK_NAMES = ("mi", "turing", "emotion", "ecog", "erp")
 """Spelled out here so that --help needs no numpy; a test keeps it equal to tracks.TRACKS."""
@@ -132,8 +134,14 @@ def open_wire(scope: str, session: str) -> "Transport":
     return LslTransport(scope, session)  # type: ignore[arg-type]
 
 
+def stopping() -> list[signal.Signals]:
+    """The signals that end a command; under `nohup` a closed terminal is none."""
+    is_ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return [number for number in STOPPING if not (is_ignored and number == signal.SIGHUP)]
+
+
 def stop_on_signals() -> threading.Event:
-    """An event that Ctrl-C and SIGTERM set; a second one ends the process at once.
+    """An event that Ctrl-C, SIGTERM and SIGHUP set; a second one ends the process at once.
 
     A thread sets it, not the signal's handler: a handler runs on the main thread, and where that waits
     for the very same event it holds the event's lock, so that `set` would wait for ever.
@@ -142,7 +150,7 @@ def stop_on_signals() -> threading.Event:
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    for number in STOPPING:
+    for number in stopping():
         signal.signal(number, lambda *_: None)
     threading.Thread(
         target=_stop_when_told, args=(reader, stop), name="signals", daemon=True
@@ -154,11 +162,12 @@ def _stop_when_told(reader: int, stop: threading.Event) -> None:
     while told := os.read(reader, 1):
         if told[0] not in STOPPING:
             continue
-        if stop.is_set():
+        if stop.is_set() and told[0] != signal.SIGHUP:  # which both kernel and shell may send
             os._exit(128 + told[0])
         stop.set()
 
 
 def say(text: str) -> None:
-    """To the person at the terminal, not into a pipe."""
-    click.echo(text, err=True)
+    """To the person at the terminal, not into a pipe. Where that is gone, the work goes on."""
+    with contextlib.suppress(OSError):
+        click.echo(text, err=True)

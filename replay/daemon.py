@@ -96,7 +96,8 @@ def read_state(name: str) -> DaemonState | None:
         ) from error
     if state.state not in OVER and not has_process(state):
         state.state = "crashed"
-        state.detail = f"its process {state.pid} is gone; see {log_path(name)}"
+        log = log_path(name)  # in the foreground there is none
+        state.detail = f"its process {state.pid} is gone" + (f"; see {log}" if log.exists() else "")
     elif state.state not in OVER and is_suspended(state.pid):
         state.state = "suspended"
         state.detail = f"its process does not run; `kill -CONT {state.pid}` lets it go on"

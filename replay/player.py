@@ -26,8 +26,9 @@ from tracks.ecog import check_channels
 LINGER_S = 60.0
 """How long the streams stay open after the last packet for teams that are still at work."""
 
-SEE_OFF_S, SEE_OFF_LOOK_S = 1.0, 0.05
-"""How long they stay open for anybody else who listens, and how often it is looked whether anybody does."""
+SEE_OFF_S, HURRIED_S, SEE_OFF_LOOK_S = 1.0, 0.2, 0.05
+"""How long they stay open for anybody else who listens, also where the run was stopped, and how often it is
+looked whether anybody does."""
 
 
 class Player:
@@ -109,13 +110,14 @@ class Player:
                 self._telling.tell_beforehand()
                 self.progress.state = "playing"
                 self._performance().play()
-                if self._for_teams:
+                if self._for_teams and not self._stop.is_set():
                     self._linger()
                 else:
                     self._see_off()
             self.progress.state = "stopped" if self._stop.is_set() else "finished"
         except BciError as error:
             self._stage.say(Stopped(self._public(error)))
+            self._see_off()
             raise
         finally:
             self._reception.close()
@@ -154,11 +156,11 @@ class Player:
 
         An inlet that does not recover forgets what it has not handed out when its stream ends.
         """
-        now = self._clock.now()
-        leave_at = now + SEE_OFF_S
-        while now < leave_at and self._stage.has_consumers():
-            if not self._clock.wait_until(min(now + SEE_OFF_LOOK_S, leave_at), self._stop):
+        begun = now = self._clock.now()
+        while now - begun < (HURRIED_S if self._stop.is_set() else SEE_OFF_S):
+            if not self._stage.has_consumers():
                 return
+            self._clock.wait_until(now + SEE_OFF_LOOK_S)
             now = self._clock.now()
 
     def _linger(self) -> None:

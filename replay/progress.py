@@ -18,7 +18,7 @@ class Playing(Protocol):
 
 @contextmanager
 def progress_line(service: Playing) -> Iterator[None]:
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():  # None: it was closed (`2>&-`)
         yield
         return
     over = threading.Event()

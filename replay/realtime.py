@@ -17,8 +17,9 @@ from replay.stage import Stage, Wait, no_wait
 from replay.stalls import Stalls
 from replay.telling import Telling
 
-LEAD_IN_S = 0.25
-"""Between the first packet's being there and the first deadline, so that it is not late."""
+LEAD_IN_S, FIRST_LISTENERS_S = 0.25, 1.0
+"""Between the first packet's being there and the first deadline, so that it is not late. Whoever listens has
+opened the signal, and gets the time to open the markers as well: LSL tells nobody what was said before."""
 
 DOOR_S = 0.02
 """How often a real-time replay looks who is at its door, and whether the judge is still there."""
@@ -88,7 +89,7 @@ class Realtime:
             packets = ahead(packets, self._stop)
         for shown in packets:
             if origin is None:  # not before: a source may need seconds to make its first packet
-                origin = self._clock.now() + LEAD_IN_S
+                origin = self._clock.now() + self._lead_in_s()
             origin += self._held_back()
             self._telling.begin_session(shown.session, shown.round)
             sent += shown.packet.n
@@ -106,6 +107,10 @@ class Realtime:
                 break
         if self._stop.is_set():
             self._stage.say(Stopped("the replay was stopped"))
+
+    def _lead_in_s(self) -> float:
+        is_heard = not self._for_teams and self._stage.has_consumers()
+        return FIRST_LISTENERS_S if is_heard else LEAD_IN_S
 
     def _held_back(self) -> float:
         """How long a pause lasted; deadlines move by as much."""

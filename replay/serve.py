@@ -11,7 +11,7 @@ from dataclasses import asdict
 
 from bci_stream.clock import RealClock
 from bci_stream.contest.contest import Contest
-from bci_stream.errors import BciError, SourceError
+from bci_stream.errors import SourceError
 from bci_stream.wire.transport import Transport
 from replay.daemon import OVER, DaemonState, born, write_state
 from replay.devices.fitted_device import FittedDevice
@@ -80,8 +80,8 @@ class Service:
             )
             with contextlib.closing(source), self._state_kept():
                 self._play(source)
-        except BciError as error:
-            self._write("failed", str(error))
+        except Exception as error:
+            self._write("failed", str(error) or type(error).__name__)
             raise
         self._write("stopped" if self._stop.is_set() else "finished")
 

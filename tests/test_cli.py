@@ -11,7 +11,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from bci_stream.cli import TRACK_NAMES, Commands, Seconds
+from bci_stream.cli import TRACK_NAMES, Commands, Seconds, say, stopping
 from tracks.registry import TRACKS
 
 ROOT = Path(__file__).parents[1]
@@ -30,7 +30,7 @@ def test_the_tracks_are_those_of_the_rulebook() -> None:
     assert tuple(TRACKS) == TRACK_NAMES
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("attempt", range(5))
 def test_a_signal_never_waits_for_the_lock_of_the_event_that_it_sets(number, attempt) -> None:
     process = subprocess.Popen(
@@ -44,6 +44,20 @@ def test_a_signal_never_waits_for_the_lock_of_the_event_that_it_sets(number, att
     process.send_signal(number)
     out, _ = process.communicate(timeout=20)
     assert (process.returncode, out) == (0, "stopped\n")
+
+
+def test_under_nohup_a_closed_terminal_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert signal.SIGHUP in stopping()
+    monkeypatch.setattr(signal, "getsignal", lambda _: signal.SIG_IGN)
+    assert stopping() == [signal.SIGINT, signal.SIGTERM]
+
+
+def test_who_has_nobody_to_say_it_to_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(click, "echo", broken)
+    say("stalled")
 
 
 @pytest.mark.parametrize("module", ["replay.cli", "decoders.cli", "bci_stream.judge.cli"])

@@ -1,7 +1,7 @@
 """Whoever listens to a recording has a while, after its last packet, to take what came."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -9,25 +9,36 @@ import pytest
 
 from bci_stream.clock import ManualClock
 from bci_stream.contest.contest import Contest
+from bci_stream.errors import SourceError
 from bci_stream.packet import Lead
 from bci_stream.wire.memory import MemorySampleInlet, MemoryTransport
 from replay.pace import Pace
-from replay.player import SEE_OFF_LOOK_S, SEE_OFF_S, Player
+from replay.player import HURRIED_S, SEE_OFF_LOOK_S, SEE_OFF_S, Player
 from replay.program import Program
+from replay.realtime import FIRST_LISTENERS_S
 from replay.recording import ArrayBlock, Recording
+from replay.source import RawPacket
 
 N_SAMPLES = 99
+
+
+class Breaking(Recording):
+    """A recording whose disk is lost after its first packet."""
+
+    def packets(self, packet_samples: int) -> Iterator[RawPacket]:
+        yield next(super().packets(packet_samples))
+        raise SourceError("its disk is gone")
 
 
 class Hall:
     """A player, and the moment at which its last packet left."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, kind: type[Recording] = Recording) -> None:
         self.clock = ManualClock()
         self.stop = threading.Event()
         self._transport = MemoryTransport(self.clock.now)
         block = ArrayBlock(np.zeros((N_SAMPLES, 1), np.float32), ())
-        recording = Recording("S1", 250.0, (Lead("Cz"),), [block])
+        recording = kind("S1", 250.0, (Lead("Cz"),), [block])
         self._player = Player(
             self._transport,
             self.clock,
@@ -70,7 +81,7 @@ def test_who_listens_still_hears_the_stream_after_its_last_packet(hall: Hall) ->
     heard: list[int] = []
     stayed_s = hall.stayed_s(lambda: heard.append(len(listener.pull(1000, 0.0)[0])))
     assert heard == [N_SAMPLES]
-    assert stayed_s == pytest.approx(SEE_OFF_S)
+    assert stayed_s == pytest.approx(SEE_OFF_S, abs=SEE_OFF_LOOK_S)
 
 
 def test_nobody_is_waited_for_who_does_not_listen(hall: Hall) -> None:
@@ -81,6 +92,23 @@ def test_when_the_last_has_left_it_ends(hall: Hall) -> None:
     assert hall.stayed_s(hall.listener().close) == pytest.approx(SEE_OFF_LOOK_S)
 
 
-def test_stop_does_not_wait(hall: Hall) -> None:
+def test_also_who_is_stopped_gives_time_for_the_last_word_but_little(hall: Hall) -> None:
     _ = hall.listener()
-    assert hall.stayed_s(hall.stop.set) == 0.0
+    assert hall.stayed_s(hall.stop.set) == pytest.approx(HURRIED_S, abs=SEE_OFF_LOOK_S)
+
+
+def test_who_has_opened_the_signal_has_time_to_open_the_markers(hall: Hall) -> None:
+    begun = hall.clock.now()
+    listener = hall.listener()
+    hall.stayed_s()
+    _, stamps = listener.pull(1000, 0.0)
+    assert stamps[0] - begun == pytest.approx(FIRST_LISTENERS_S + 1 / 250)
+
+
+def test_a_run_that_fails_stays_until_its_reason_was_heard(tmp_path: Path) -> None:
+    hall = Hall(tmp_path, Breaking)
+    listener = hall.listener()
+    with pytest.raises(SourceError, match="is gone"):
+        hall.stayed_s()
+    _, stamps = listener.pull(1000, 0.0)
+    assert hall.clock.now() - stamps[-1] == pytest.approx(SEE_OFF_S, abs=SEE_OFF_LOOK_S)
