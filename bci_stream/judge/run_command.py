@@ -85,6 +85,18 @@ def _with_own_names(entries: list[Entry]) -> list[Entry]:
     return named
 
 
+def _check_listed(contest: Contest, entries: Sequence[Entry]) -> None:
+    """Whoever is not on a contest's list is never let in, and would be waited for in vain."""
+    strangers = [
+        entry.team for entry in entries if contest.teams and entry.team not in contest.teams
+    ]
+    if strangers:
+        raise ContestError(
+            f"not among the teams of contest {contest.name!r}: {', '.join(strangers)}. It has "
+            f"{', '.join(contest.teams)}: add who is missing to `teams` in its contest.toml"
+        )
+
+
 def play(
     wire: Wire,
     contest: Contest,
@@ -96,6 +108,7 @@ def play(
     resume: bool = False,
 ) -> list[Outcome]:
     """Run all entries with a bar each, then show the leaderboard and where the logs are."""
+    _check_listed(contest, entries)
     board = Board(contest.name, Qualifying(contest.qualify.top, contest.qualify.least_score))
     console = Console(stderr=True)
     with Bars(board, entries, console) as bars:

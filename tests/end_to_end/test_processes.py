@@ -39,6 +39,7 @@ class Processes:
             "OPENBLAS_NUM_THREADS": "1",
         }
         (folder / "mine.py").write_text(MINE)
+        (folder / "listed.toml").write_text('name = "cup"\nteams = ["alice"]\n')
         self._started: list[subprocess.Popen[str]] = []
 
     def start(self, *command: str) -> "subprocess.Popen[str]":
@@ -77,6 +78,7 @@ def processes(tmp_path: Path) -> Iterator[Processes]:
 
 REPLAY = ("replay", "start", SOURCE, "--track", "erp", "--foreground", "--wait", "60")
 DECODER = ("decoders", "--track", "erp", "--decoder", "mine:Mine", "--team", "alice")
+RUN = ("bci_stream.judge", "run", "--track", "erp", "--recording", SOURCE)
 JUDGE = ("bci_stream.judge", "live", "--no-web", "--wait", "60")
 
 
@@ -134,7 +136,10 @@ def test_a_client_that_imports_nothing_of_ours_takes_part(processes: Processes, 
 
 def test_run_judges_several_decoders_and_one_that_fails(processes: Processes) -> None:
     out = processes.run(
-        *("bci_stream.judge", "run", "--track", "erp", "--recording", SOURCE, "--json", "-j", "2"),
+        *RUN,
+        "--json",
+        "-j",
+        "2",
         *("--decoder", "mine:Mine", "--decoder", "no_such_module:Decoder"),
     )
     outcomes = {o["team"]: o for o in json.loads(out[out.index("[\n") :])}
@@ -174,7 +179,25 @@ class TestDaemon:
         assert "nowhere.edf" in out
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_replay_whose_output_is_closed_plays_to_its_end(processes: Processes) -> None:
+    played = (
+        *("replay", "start", SOURCE, "--name", "mute", "--foreground"),
+        "--start",
+        "now",
+        "--pace",
+        "50",
+    )
+    process = subprocess.Popen(
+        ["sh", "-c", 'exec "$@" >&- 2>&-', "sh", sys.executable, "-m", *played, "--pace", "50"],
+        env=processes.env,
+        cwd=processes.folder,
+    )
+    assert process.wait(timeout=120) == 0
+    (state,) = json.loads(processes.run("replay", "status", "--json"))
+    assert (state["name"], state["state"]) == ("mute", "finished")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("command", [REPLAY, DECODER, JUDGE], ids=["replay", "decoder", "judge"])
 def test_each_process_stops_cleanly_on_a_signal(processes: Processes, command, number) -> None:
     process = processes.start(*command)
@@ -213,6 +236,11 @@ def test_each_process_stops_cleanly_on_a_signal(processes: Processes, command, n
             ["waited 0.2 s", "bci-replay"],
         ),
         (("bci_stream.judge", "score", "nowhere.jsonl"), 1, ["nowhere.jsonl"]),
+        (
+            (*RUN, "--decoder", "erp-chance", "--contest", "listed.toml"),
+            1,
+            ["erp-chance", "'cup'", "alice", "teams"],
+        ),
         (("bci_stream.judge", "live", "--contest", "nowhere.toml"), 1, ["nowhere.toml", "init"]),
     ],
     ids=lambda value: " ".join(value[:4]) if isinstance(value, tuple) else None,
