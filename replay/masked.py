@@ -46,13 +46,15 @@ def _session_packets(
     program: Program, number: int, session: Session, last_session: bool
 ) -> Iterator[Shown]:
     track = program.track
-    mask = track.mask(session.rate) if track else None
+    mask, masked_block = None, None
     live_truth = (
         LiveTruth(track, session.rate) if track and program.truths[number] is None else None
     )
     for raw, is_last in _with_last(session.packets(program.packet_samples)):
         truth, trouble = _truth(live_truth, raw)
         leads, triggers = raw.samples, raw.triggers
+        if track and raw.block != masked_block:  # what one block began is not shown in the next
+            mask, masked_block = track.mask(session.rate), raw.block
         if mask is not None:
             leads, triggers = mask.step(leads, triggers)
         samples = with_trigger(leads, triggers)  # where several share a sample, the note has all
