@@ -139,13 +139,20 @@ def marks_of_runs(
 def _codes(
     name: str, samples: NDArray[np.intp], values: NDArray[np.floating[Any]]
 ) -> NDArray[np.int64]:
-    rounded = np.rint(values)
-    bad = np.flatnonzero(~(np.abs(values - rounded) < 1e-3) | (rounded < 0))
+    bad = np.flatnonzero(~is_code(values))
     if len(bad):
         raise SourceError(
             f"{name}: the trigger channel holds {values[bad[0]]:g} at sample "
             f"{int(samples[bad[0]])}; a trigger is a whole number from 0 to {MAX_CODE}. "
             "Name the right channel with ?triggers=NAME, or say ?triggers=none"
         )
-    codes: NDArray[np.int64] = rounded.astype(np.int64) & MAX_CODE
+    codes: NDArray[np.int64] = np.rint(values).astype(np.int64)
     return codes
+
+
+def is_code(values: NDArray[np.floating[Any]], highest: int = MAX_CODE) -> NDArray[np.bool_]:
+    """Which are whole numbers from 0 to the highest."""
+    whole = np.rint(values)
+    with np.errstate(invalid="ignore"):  # infinite is no whole number
+        are: NDArray[np.bool_] = (np.abs(values - whole) < 1e-3) & (whole >= 0) & (whole <= highest)
+    return are

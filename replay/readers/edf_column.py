@@ -18,8 +18,11 @@ from replay.readers.edf_header import EdfHeader, read_edf_header
 
 _RANGES = ("low", "high", "digital_low", "digital_high")
 _ANNOTATIONS = ("EDF Annotations", "BDF Annotations")
-STATUS_BITS = 2**17 - 1
-"""What of a status word is no flag of the amplifier's own (BioSemi's bits 17 to 23), as MNE has it."""
+STATUS_BITS = 2**16 - 1
+"""What of a status word is no flag of the amplifier's own (BioSemi's bits 16 to 23)."""
+
+STATUS_WORDS = 2**24 - 1
+"""The greatest status word."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,7 @@ class EdfColumn:
         """Physical values of what `read` gave."""
         values: NDArray[np.float64] = self.integers(words) * self.gain + self.offset
         if self.is_status:
-            return (np.rint(values).astype(np.int64) & STATUS_BITS).astype(np.float64)
+            return status_codes(values)
         return values
 
     def integers(self, words: NDArray[Any]) -> NDArray[Any]:
@@ -95,6 +98,12 @@ class EdfColumn:
 
     def _place(self, record: int) -> int:
         return self.data_start + record * self.record_bytes + self.column_start
+
+
+def status_codes(values: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+    """What the codes are without the flags above them: of a new epoch, of the battery, of the electrodes."""
+    codes: NDArray[np.int64] = np.rint(values).astype(np.int64) & STATUS_BITS
+    return codes.astype(np.float64)
 
 
 def find_edf_column(path: Path, label: str, is_status: bool = False) -> EdfColumn | None:

@@ -32,6 +32,11 @@ class EdfHeader:
         return self.head[236:244].strip(b"\0 ") == b"-1"
 
     @property
+    def n_bytes(self) -> int:
+        """How long a closed file is by its own account."""
+        return self.data_start + int(self.head[236:244]) * sum(self.samples) * self.sample_bytes
+
+    @property
     def sample_bytes(self) -> int:
         return SAMPLE_BYTES[self.path.suffix.lower()]
 

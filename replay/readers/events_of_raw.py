@@ -17,13 +17,14 @@ from replay.events import (
     PlainColumn,
     StimColumn,
     StimEvents,
+    is_code,
     marks_of_runs,
 )
 from replay.options import SourceOptions
 from replay.readers.content import Stretch
-from replay.readers.edf_column import find_edf_column
+from replay.readers.edf_column import STATUS_WORDS, find_edf_column, status_codes
 from replay.readers.events_table import EventsTable, marks_of
-from replay.readers.mne_signal import code_scale
+from replay.readers.mne_signal import MICROVOLTS_A_VOLT, code_scale
 from replay.readers.raw_file import RawFile
 
 
@@ -41,6 +42,8 @@ class FoundEvents:
 
 # Annotations about the recording itself, not about what the subject saw or did.
 _NO_EVENTS = ("bad", "edge", "new segment")
+# All that such a file holds, also a channel of codes, is microvolts to MNE; but MNE writes its own volts.
+_ALL_MICROVOLTS = (".set", ".cnt")
 _KEYWORDS = (None, "stim", "annotations", "events", "last", "none")
 
 
@@ -143,7 +146,8 @@ def _in_channel(file: RawFile, channel: int, options: SourceOptions) -> FoundEve
     if buffers is not None:
         look = buffers.look(channel)
         values = look.words.astype(np.float64) * _gain(file.raw, channel)
-        triggers = triggers_at(marks_of_runs(file.name, look.starts, values))
+        codes = _codes_of(file, channel, values, values * MICROVOLTS_A_VOLT)
+        triggers = triggers_at(marks_of_runs(file.name, look.starts, codes))
         return FoundEvents(KnownEvents(triggers), suspects=look.suspects)
     events = StimEvents(file.name, file.n_samples, _column(file, channel), triggers_at)
     # A code that follows its event by seconds may fall into a stretch that has no event itself.
@@ -158,10 +162,29 @@ def _gain(raw: Any, channel: int) -> float:
 
 def _column(file: RawFile, channel: int) -> StimColumn:
     """The channel's own bytes where their place is plain, else as MNE reads it."""
-    raw = file.raw
     if file.path is not None:
-        is_status = raw.get_channel_types(picks=[channel])[0] == "stim"
-        column = find_edf_column(file.path, raw.ch_names[channel], is_status)
+        name = file.raw.ch_names[channel]
+        column = find_edf_column(file.path, name, _is_stim(file, channel))
         if column is not None:
             return column
-    return PlainColumn(file.signal([channel], [code_scale(raw, channel)]).read)
+    scale = code_scale(file.raw, channel)
+    read = file.signal([channel, channel], [scale, scale * MICROVOLTS_A_VOLT]).read
+    return PlainColumn(lambda start, stop: _codes_of(file, channel, *read(start, stop).T))
+
+
+Values = NDArray[np.floating[Any]]
+
+
+def _codes_of(file: RawFile, channel: int, values: Values, microvolts: Values) -> Values:
+    """What stands in a trigger channel, of what MNE makes of it."""
+    if file.path is not None and file.path.suffix.lower() in _ALL_MICROVOLTS:
+        return np.where(
+            np.abs(values) < 0.5, microvolts, values
+        )  # no code is below 1 V, or above 0.07 V
+    if _is_stim(file, channel):
+        return np.where(is_code(values, STATUS_WORDS), status_codes(values), values)
+    return values
+
+
+def _is_stim(file: RawFile, channel: int) -> bool:
+    return bool(file.raw.get_channel_types(picks=[channel])[0] == "stim")

@@ -10,7 +10,9 @@ from typing import Any
 
 from bci_stream.errors import SourceError
 from replay.options import SourceOptions
+from replay.readers import check_recording
 from replay.readers.content import Content
+from replay.readers.edf_header import read_edf_header
 from replay.readers.events_table import EventsTable, read_events_table
 from replay.readers.guard import reading
 
@@ -86,9 +88,22 @@ def _read_events(path: Path) -> EventsTable:
     """Onsets are the data's own latency: the two headers' start times may differ by a second."""
     import mne
 
+    check_recording(path)
     with reading(str(path), "Neuracle events"):
+        _check_whole(path)
         annotations: Any = mne.read_annotations(str(path))
         return [
             (float(onset), str(text))
             for onset, text in zip(annotations.onset, annotations.description, strict=True)
         ]
+
+
+def _check_whole(path: Path) -> None:
+    """MNE reads as many events as are left of a file that was cut off, and says nothing."""
+    header, size = read_edf_header(path), path.stat().st_size
+    if header is None or (not header.is_unclosed and size < header.n_bytes):
+        told = "its header" if header is None else f"{header.n_bytes} bytes"
+        raise SourceError(
+            f"{path} is cut off: {told} should be there, it has {size} bytes. Copy it anew, or take it "
+            "out of the folder to play the data without events"
+        )

@@ -70,3 +70,21 @@ def test_a_piece_that_was_paused_is_refused(tmp_path):
     path.write_bytes(raw.replace(b"+1.8\x14\x14", b"+9.8\x14\x14"))  # its last record
     with pytest.raises(SourceError, match="records do not follow each other"):
         sessions(tmp_path / "rec")
+
+
+@pytest.mark.parametrize("left", [0, 100, 300, 512, -1, -40])
+def test_events_that_were_cut_off_are_refused(left, tmp_path):
+    """MNE would give as many as are left, or none, without a word."""
+    bdf(tmp_path / "rec" / "data.bdf", np.arange(2500.0))
+    events = bdf(tmp_path / "rec" / "evt.bdf", np.zeros(500), [(0.4, "7"), (1.6, "8")])
+    assert sessions(tmp_path / "rec")[0].block_triggers() == [(2500, ((100, 7), (400, 8)))]
+    events.write_bytes(events.read_bytes()[:left])
+    with pytest.raises(SourceError, match=r"evt\.bdf (is cut off|is empty)"):
+        sessions(tmp_path / "rec")
+
+
+def test_events_that_are_no_bdf_are_refused(tmp_path):
+    bdf(tmp_path / "rec" / "data.bdf", np.arange(250.0))
+    (tmp_path / "rec" / "evt.bdf").write_bytes(50 * b"garbage")
+    with pytest.raises(SourceError, match=r"evt\.bdf does not begin as BDF does"):
+        sessions(tmp_path / "rec")
