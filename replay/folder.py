@@ -26,6 +26,9 @@ _NAMES_A_SUBJECT = re.compile(r"(?:sub|subject|subj)[-_ ]?\d+", re.IGNORECASE)
 # Also what macOS puts beside each file on a foreign disk (`._run1.edf`).
 _NO_RECORDING = re.compile(r".*[-_]eve\.fif|evt\.bdf|\..*", re.IGNORECASE)
 _CONTINUES = re.compile(r"(.*)-\d+(\.fif)", re.IGNORECASE)
+_CONTINUES_IN_BIDS = re.compile(r"(.*_split-)(\d+)(_.*\.fif)", re.IGNORECASE)
+# What was made of a BIDS folder's runs, or what they were made of: the same signals once more.
+_NO_RUNS_OF_BIDS = {"derivatives", "sourcedata"}
 
 _Numbered = tuple[list[tuple[str, int]], str]
 
@@ -60,7 +63,11 @@ def groups_in(path: Path, options: SourceOptions) -> list[Group]:
 
 
 def _groups_of_folder(folder: Path, options: SourceOptions) -> list[Group]:
-    runs = [path for path in _recordings(folder, "**/*") if is_run(path)]
+    runs = [
+        path
+        for path in _recordings(folder, "**/*")
+        if is_run(path) and _NO_RUNS_OF_BIDS.isdisjoint(path.relative_to(folder).parts)
+    ]
     if runs and options.files is None:
         return _by_subject(runs)
     files = _recordings(folder, "*")
@@ -110,7 +117,11 @@ def _recordings(folder: Path, pattern: str) -> list[Path]:
 
 
 def _is_continuation(path: Path) -> bool:
-    """MNE splits a long `X.fif` into X.fif, X-1.fif, ..., and reads them as one."""
+    """MNE splits a long file into X.fif, X-1.fif, ... or X_split-01_eeg.fif, ..., and reads them as one."""
+    if found := _CONTINUES_IN_BIDS.fullmatch(path.name):
+        begin, number, end = found.groups()
+        first = f"{begin}{1:0{len(number)}}{end}"
+        return path.name != first and path.with_name(first).is_file()
     found = _CONTINUES.fullmatch(path.name)
     return found is not None and path.with_name(found[1] + found[2]).is_file()
 

@@ -28,7 +28,7 @@ def kinds_beside(path: Path) -> dict[str, str]:
         return {}
     with reading(str(table), "BIDS channels table"), table.open(encoding="utf-8-sig") as file:
         rows = list(csv.DictReader(file, delimiter="\t"))
-        return {row["name"]: kind_called(row["type"]) for row in rows}
+        return {row["name"].strip(): kind_called(row["type"].strip()) for row in rows}
 
 
 def entities_of(stem: str) -> dict[str, str]:

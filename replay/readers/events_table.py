@@ -57,7 +57,9 @@ def read_events_table(path: Path, rules: EventMap | None = None) -> EventsTable:
 def _read_columns(path: Path, rules: EventMap) -> EventsTable:
     separator = "\t" if path.suffix.lower() == ".tsv" else ","
     with path.open(newline="", encoding="utf-8-sig") as file:
-        rows = list(csv.DictReader(file, delimiter=separator))
+        reader = csv.DictReader(file, delimiter=separator)
+        reader.fieldnames = [name.strip() for name in reader.fieldnames or ()]
+        rows = list(reader)
     if rows and "onset" not in rows[0]:
         raise SourceError(f"{path} has no column `onset`: it has {', '.join(map(str, rows[0]))}")
     return [(_onset(path, row["onset"]), _name_of(row, rules)) for row in rows]

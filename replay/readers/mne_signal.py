@@ -14,7 +14,11 @@ from bci_stream.packet import FloatArray
 MICROVOLTS_A_VOLT = 1e6
 FIFF_UNIT_VOLT = 107
 _OF_A_VOLT = {"v": 1.0, "mv": 1e3, "µv": 1e6, "μv": 1e6, "uv": 1e6, "nv": 1e9}
-_OF_A_VOLT |= {"\x83\xeav": 1e6}  # a Japanese mu, byte by byte
+_OF_A_VOLT |= {
+    "\x83\xeav": 1e6,
+    "âµv": 1e6,
+    "î¼v": 1e6,
+}  # a mu byte by byte: Japanese, and both of UTF-8
 _UNSAID = "n/a"
 
 

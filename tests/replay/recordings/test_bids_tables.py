@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from bci_stream.errors import SourceError
+from replay.readers.events_table import read_events_table
 from replay.uri import open_source
 
 STEM = "sub-01_task-x_run-1"
@@ -121,3 +122,9 @@ def test_a_rule_about_a_column_holds_for_the_table_beside_a_run_too(write, tmp_p
     (session,) = open_source(f"{path}?events=left=11").sessions()
     assert session.block_triggers()[0][1] == ((250, 11), (500, 2))
     assert "rest" in str(session.notes)
+
+
+def test_blanks_around_a_tables_words_mean_nothing(tmp_path):
+    table = tmp_path / "x.tsv"
+    table.write_text("onset \tduration\t value\n 1.5 \t0\t 11 \n")
+    assert read_events_table(table) == [(1.5, "11")]

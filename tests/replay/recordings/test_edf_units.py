@@ -63,3 +63,14 @@ def test_a_channel_of_triggers_gives_its_numbers_whatever_its_unit(unit, tmp_pat
     codes[[10, 300]] = 3, 4
     session = opened(write_edf(tmp_path / "x.edf", unit, codes), "?triggers=X")
     assert session.block_triggers() == [(500, ((10, 3), (300, 4)))]
+
+
+@pytest.mark.parametrize("mu", ["\u00b5", "\u03bc"])
+def test_a_mu_in_utf_8_is_one(mu, tmp_path):
+    """EDF is ASCII by its specification, but a recorder may not know."""
+    path = write_edf(tmp_path / "x.edf", "xyV", np.arange(500.0))
+    content = path.read_bytes()
+    assert content.count(b"xyV     ") == 1
+    path.write_bytes(content.replace(b"xyV     ", f"{mu}V".encode().ljust(8)))
+    lead = opened(path).leads[1]
+    assert (lead.kind, lead.unit) == ("EEG", "microvolts")

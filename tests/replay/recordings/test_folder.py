@@ -105,3 +105,35 @@ def test_what_is_neither_a_file_nor_a_folder_is_refused(tmp_path):
 def test_an_empty_source_is_not_the_current_folder(uri):
     with pytest.raises(SourceError, match=r"names no source.*the current folder is `\.`"):
         open_source(uri)
+
+
+def test_copies_of_a_bids_folders_runs_are_no_more_runs(tmp_path):
+    run = "sub-01/eeg/sub-01_task-x_eeg.edf"
+    touch(tmp_path, run, f"derivatives/clean/{run}", f"sourcedata/{run}")
+    (group,) = groups_in(tmp_path, SourceOptions())
+    assert group.paths == (tmp_path / run,)
+    assert found(tmp_path / "derivatives" / "clean") == [("01", ["sub-01_task-x_eeg.edf"])]
+
+
+@pytest.mark.parametrize("kind", ["eeg", "meg"])
+def test_a_fif_that_was_split_as_bids_does_is_one(kind, tmp_path):
+    names = [f"sub-01_task-x_split-0{k}_{kind}.fif" for k in (1, 2, 3)]
+    touch(tmp_path, *names)
+    assert [paths for _, paths in found(tmp_path)] == [names[:1]]
+
+
+def test_the_second_part_of_a_split_fif_alone_is_a_recording(tmp_path):
+    touch(tmp_path, "sub-01_task-x_split-02_eeg.fif")
+    assert found(tmp_path) == [("01", ["sub-01_task-x_split-02_eeg.fif"])]
+
+
+@pytest.mark.parametrize("name", ["geoff", "truncated", "not-corrupt"])
+def test_a_file_is_not_damaged_for_its_name(name, tmp_path):
+    """MNE quotes it in a warning that it is no usual name for a FIF."""
+    info = mne.create_info(["Fz"], 250.0, "eeg")
+    raw = mne.io.RawArray(np.zeros((1, 600000)), info, verbose="error")
+    with mne.use_log_level("error"):
+        raw.save(tmp_path / f"{name}.fif", split_size="2MB")
+    assert (tmp_path / f"{name}-1.fif").exists()
+    (session,) = open_source(str(tmp_path / f"{name}.fif")).sessions()
+    assert session.n_samples == 600000
