@@ -37,7 +37,10 @@ class ClipPiece:
 
 
 def shuffled_clips(recording: Recording, rng: np.random.Generator) -> Recording:
-    """The same clips, as many to a block as before, in the order that rng draws."""
+    """The same clips, as many to a block as before, in the order that rng draws.
+
+    The recording keeps the track's rules: what is no whole clip would not be taken along.
+    """
     by_block = [_clips(block, recording.rate) for block in recording.blocks]
     pieces = [piece for clips in by_block for piece in clips]
     if not pieces:
@@ -51,9 +54,12 @@ def shuffled_clips(recording: Recording, rng: np.random.Generator) -> Recording:
 
 def _clips(block: Block, rate: float) -> list[ClipPiece]:
     pieces, free_from = [], 0
-    for number, start, end, code in _bounds(block.triggers):
-        first = max(free_from, number - round(FIXATION_S * rate))
-        free_from = min(end + 1 + round(TAIL_S * rate), block.n_samples)
+    bounds = _bounds(block.triggers)
+    next_numbers = [*(number for number, *_ in bounds[1:]), block.n_samples]
+    for (number, start, end, code), next_number in zip(bounds, next_numbers, strict=True):
+        first = min(number, max(free_from, number - round(FIXATION_S * rate)))
+        # Where the next clip comes sooner than the tail is long, its samples are its own.
+        free_from = max(end + 1, min(end + 1 + round(TAIL_S * rate), next_number))
         samples = block.read(first, free_from)
         baseline = samples[: max(start - first, 1)].mean(axis=0, dtype=np.float64)
         triggers = ((number - first, code), (start - first, TRIAL_START), (end - first, TRIAL_END))
@@ -66,7 +72,7 @@ def _bounds(triggers: Triggers) -> list[tuple[int, int, int, int]]:
     found: list[tuple[int, int, int, int]] = []
     number: tuple[int, int] | None = None
     start: int | None = None
-    for sample, code in triggers:
+    for sample, code in sorted(triggers, key=_end_first):
         if code in CLIPS:
             number, start = (sample, code), None
         elif code == TRIAL_START:
@@ -75,6 +81,11 @@ def _bounds(triggers: Triggers) -> list[tuple[int, int, int, int]]:
             found.append((number[0], start, sample, number[1]))
             number, start = None, None
     return found
+
+
+def _end_first(trigger: tuple[int, int]) -> tuple[int, bool]:
+    """As the track reads them: at one and the same sample a clip ends before the next is announced."""
+    return trigger[0], trigger[1] != TRIAL_END
 
 
 def _block(pieces: Sequence[ClipPiece]) -> ArrayBlock:
@@ -89,9 +100,15 @@ def _block(pieces: Sequence[ClipPiece]) -> ArrayBlock:
 
 
 def _with_session_codes(blocks: list[ArrayBlock]) -> list[ArrayBlock]:
-    first = blocks[0]
-    blocks[0] = dataclasses.replace(first, triggers=((0, SESSION_START), *first.triggers))
-    last = blocks[-1]
-    end = (last.n_samples - 1, SESSION_END)
-    blocks[-1] = dataclasses.replace(last, triggers=(*last.triggers, end))
+    """250 and 251 around them all; 242 and 243 make room, since a TRIGGER row has one code a sample.
+
+    But no clip's trigger is passed: without a fixation or a tail they share its sample.
+    """
+    (_, *inside), first = blocks[0].triggers, blocks[0]
+    begin = ((0, SESSION_START), (min(1, inside[0][0]), BLOCK_START))
+    blocks[0] = dataclasses.replace(first, triggers=(*begin, *inside))
+    (*inside, _), last = blocks[-1].triggers, blocks[-1]
+    at = last.n_samples - 1
+    end = ((max(at - 1, inside[-1][0]), BLOCK_END), (at, SESSION_END))
+    blocks[-1] = dataclasses.replace(last, triggers=(*inside, *end))
     return blocks

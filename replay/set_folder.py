@@ -103,9 +103,12 @@ def _move(pairs: Sequence[tuple[Path, Path]]) -> None:
         for old, new in pairs:
             mode = old.parent.stat().st_mode & 0o777
             new.parent.mkdir(parents=True, exist_ok=True, mode=mode)
+            moved.append((old, new))  # before it is: a signal may come in between
             shutil.move(old, new)  # also to another file system, where the folder is a mount
-            moved.append((old, new))
     except BaseException:
         for old, new in reversed(moved):
-            shutil.move(new, old)
+            if old.exists():
+                new.unlink(missing_ok=True)  # a part of it, at most
+            else:
+                shutil.move(new, old)
         raise

@@ -9,14 +9,17 @@ from typing import Literal
 
 import numpy as np
 
+from bci_stream.errors import SourceError
 from replay.clip_shuffle import shuffled_clips
 from replay.contest_file import write_npz
 from replay.readers.array_layout import MASKED
-from replay.recording import ArrayBlock, Recording
+from replay.recording import ArrayBlock, Block, Recording
 from replay.set_folder import MANIFEST, ORGANISER, TEST, TRAIN
 from replay.whole_file import write_whole
+from tracks.errors import RuleError
+from tracks.masks import Mask, Triggers
 from tracks.track import Track
-from tracks.truth import read_truth
+from tracks.truth import Angles, TruthEvent, read_truth
 
 
 @dataclass(frozen=True)
@@ -33,22 +36,43 @@ class SetWriter:
     def __init__(self, track: Track, out: Path, key: bytes) -> None:
         self._track, self._out, self._key = track, out, key
         self._files: list[Path] = []
+        self._trained: dict[str, tuple[list[tuple[int, Triggers]], Angles]] = {}
 
     def train(self, recording: Recording) -> None:
+        """Write the blocks that train: a subject's first ones, or all."""
+        self._truth(recording, "its training blocks")
+        self._trained[recording.subject] = list(recording.block_triggers()), recording.angles
         self._npz(recording, TRAIN, "train", secret=False)
 
     def test(self, recording: Recording) -> None:
+        """Write the blocks that are tested: those that follow the training ones, or all."""
+        self._check_source(recording)
         if self._track.name == "emotion":
             seed = int.from_bytes(digest(self._key, "clips", recording.subject)[:16], "big")
             recording = shuffled_clips(recording, np.random.default_rng(seed))
-        blocks = recording.block_triggers()
-        truth = read_truth(self._track, recording.rate, blocks, recording.angles)
+        truth = self._truth(recording, "its test blocks")
         path = self._npz(recording, ORGANISER, "test", secret=True)
         line = json.dumps({**truth, "subject": recording.subject}).encode() + b"\n"
         truth_path = path.with_suffix(".truth.json")
         write_whole(truth_path, lambda file: file.write(line), secret=True)
         self._files.append(truth_path)
         self._npz(masked(recording, self._track), TEST, "test", secret=False)
+
+    def _check_source(self, tested: Recording) -> None:
+        """Refuse a subject whose labels break the rules, as `inspect` does.
+
+        All its blocks are read, in the order of the recording: so an error names the place there.
+        """
+        trained, angles = self._trained.pop(tested.subject, ([], None))
+        blocks = [*trained, *tested.block_triggers()]
+        read_truth(self._track, tested.rate, blocks, _joined(angles, tested.angles))
+
+    def _truth(self, recording: Recording, part: str) -> TruthEvent:
+        blocks = recording.block_triggers()
+        try:
+            return read_truth(self._track, recording.rate, blocks, recording.angles)
+        except RuleError as error:
+            raise SourceError(f"{part}: {error}") from error
 
     def _npz(self, recording: Recording, folder: str, kind: str, *, secret: bool) -> Path:
         directory = self._out / folder
@@ -83,12 +107,17 @@ class SetWriter:
 
 def masked(recording: Recording, track: Track) -> Recording:
     """What a decoder is shown of a recording; no angles, no label."""
-    mask = track.mask(recording.rate)
-    blocks = [
-        ArrayBlock(*mask.step(block.read(0, block.n_samples), block.triggers))
-        for block in recording.blocks
-    ]
+    blocks = [_masked_block(block, track.mask(recording.rate)) for block in recording.blocks]
     return Recording(recording.subject, recording.rate, recording.leads, blocks)
+
+
+def _masked_block(block: Block, fresh: Mask) -> ArrayBlock:
+    """fresh: a mask of its own, so that imagery which a block's end cuts off opens nothing of the next."""
+    return ArrayBlock(*fresh.step(block.read(0, block.n_samples), block.triggers))
+
+
+def _joined(first: Angles, rest: Angles) -> Angles:
+    return rest if first is None or rest is None else np.concatenate([first, rest])
 
 
 def digest(key: bytes, *words: str) -> bytes:
