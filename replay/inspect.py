@@ -4,14 +4,16 @@ import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from urllib.parse import parse_qsl
 
 import numpy as np
 
 from bci_stream.errors import SourceError
 from bci_stream.packet import Lead, Triggers
-from replay.lead_order import place
+from replay.lead_order import place, plan_leads
 from replay.options import SourceOptions
-from replay.source import Session, Source
+from replay.source import RawPacket, Session, Source
+from replay.track_doubts import place_in, track_doubts
 from replay.uri import open_source
 from tracks.errors import RuleError
 from tracks.registry import TRACKS
@@ -23,11 +25,15 @@ SCAN_S = 4.0
 
 @dataclass(frozen=True)
 class TrackFit:
-    """How a recording stands to one track: what breaks its rules, what only has to be adapted."""
+    """How a recording stands to one track: what breaks its rules, what only has to be adapted.
+
+    doubts: of a recording that fits, where it departs from the rules all the same.
+    """
 
     track: str
     breaks: tuple[str, ...]
     adapted: tuple[str, ...]
+    doubts: tuple[str, ...] = ()
 
     @property
     def fits(self) -> bool:
@@ -72,12 +78,17 @@ def inspect_uri(uri: str, options: SourceOptions, track: str | None = None) -> I
     """Look at a source as it is: samples that are no number are counted, not refused."""
     source = open_source(uri, dataclasses.replace(options, nan="keep", as_is=True))
     try:
-        return inspect_source(source, track or options.track)
+        return inspect_source(source, track or options.track, _keeps_nan(uri, options))
     finally:
         source.close()
 
 
-def inspect_source(source: Source, track: str | None = None) -> Inspection:
+def _keeps_nan(uri: str, options: SourceOptions) -> bool:
+    """Whether samples that are no number were asked for: then they are no reason against a track."""
+    return options.nan == "keep" or ("nan", "keep") in parse_qsl(uri.partition("?")[2])
+
+
+def inspect_source(source: Source, track: str | None = None, keeps_nan: bool = False) -> Inspection:
     """Read a source from end to end, and say what it holds."""
     if source.live:
         raise SourceError(
@@ -85,14 +96,15 @@ def inspect_source(source: Source, track: str | None = None) -> Inspection:
         )
     asked = track or source.track
     tracks = [TRACKS[asked]] if asked in TRACKS else list(TRACKS.values())
-    facts = tuple(_facts(session, tracks) for session in source.sessions())
+    facts = tuple(_facts(session, tracks, keeps_nan) for session in source.sessions())
     return Inspection(source.uri, asked, facts)
 
 
-def _facts(session: Session, tracks: Sequence[Track]) -> SessionFacts:
+def _facts(session: Session, tracks: Sequence[Track], keeps_nan: bool) -> SessionFacts:
     blocks = session.block_triggers() or ()
     scan = _scan(session)
     names = [lead.name for lead in session.leads]
+    refused = {} if keeps_nan else scan.first_bad
     return SessionFacts(
         subject=session.subject,
         rate=session.rate,
@@ -106,16 +118,27 @@ def _facts(session: Session, tracks: Sequence[Track]) -> SessionFacts:
         bad={n: int(count) for n, count in zip(names, scan.bad, strict=True) if count},
         ranges=scan.ranges([lead.unit for lead in session.leads]),
         notes=tuple(getattr(session, "notes", ())),
-        fits=tuple(_fit(session, blocks, track) for track in tracks),
+        fits=tuple(_fit(session, blocks, track, refused) for track in tracks),
     )
 
 
 class _Scan:
-    """Lowest and highest value and the bad samples of each lead."""
+    """Lowest and highest value and the bad samples of each lead; of its first one block and sample."""
 
     def __init__(self, leads: int) -> None:
         self.low, self.high = np.full(leads, np.inf), np.full(leads, -np.inf)
         self.bad = np.zeros(leads, dtype=np.int64)
+        self.first_bad: dict[int, tuple[int, int]] = {}
+
+    def add(self, packet: RawPacket) -> None:
+        finite = np.isfinite(packet.samples)
+        bad = (~finite).sum(axis=0)
+        for lead in np.flatnonzero(bad).tolist():
+            first = packet.start + int(np.argmin(finite[:, lead]))
+            self.first_bad.setdefault(lead, (packet.block, first))
+        self.bad += bad
+        self.low = np.minimum(self.low, np.where(finite, packet.samples, np.inf).min(axis=0))
+        self.high = np.maximum(self.high, np.where(finite, packet.samples, -np.inf).max(axis=0))
 
     def ranges(self, units: Sequence[str]) -> dict[str, tuple[float, float]]:
         of_unit = {unit: np.array([own == unit for own in units]) for unit in dict.fromkeys(units)}
@@ -128,14 +151,16 @@ class _Scan:
 def _scan(session: Session) -> _Scan:
     scan = _Scan(len(session.leads))
     for packet in session.packets(max(1, round(SCAN_S * session.rate))):
-        finite = np.isfinite(packet.samples)
-        scan.bad += (~finite).sum(axis=0)
-        scan.low = np.minimum(scan.low, np.where(finite, packet.samples, np.inf).min(axis=0))
-        scan.high = np.maximum(scan.high, np.where(finite, packet.samples, -np.inf).max(axis=0))
+        scan.add(packet)
     return scan
 
 
-def _fit(session: Session, blocks: Sequence[tuple[int, Triggers]], track: Track) -> TrackFit:
+def _fit(
+    session: Session,
+    blocks: Sequence[tuple[int, Triggers]],
+    track: Track,
+    bad: Mapping[int, tuple[int, int]],
+) -> TrackFit:
     breaks, adapted = [], []
     here = {place(lead.name) for lead in session.leads}
     missing = [name for name in track.leads if place(name) not in here]
@@ -146,6 +171,7 @@ def _fit(session: Session, blocks: Sequence[tuple[int, Triggers]], track: Track)
         adapted.append(f"{len(missing)} of its {len(track.leads)} leads are missing: {shown}")
     if session.rate != track.rate:
         adapted.append(f"{session.rate:g} Hz would be resampled to {track.rate} Hz")
+    breaks += _no_numbers(session, track, bad)
     if getattr(session, "masked", False):
         breaks.append("its labels are masked: there is no truth in it")
         return TrackFit(track.name, tuple(breaks), tuple(adapted))
@@ -153,4 +179,19 @@ def _fit(session: Session, blocks: Sequence[tuple[int, Triggers]], track: Track)
         read_truth(track, session.rate, blocks, session.angles)
     except RuleError as error:
         breaks.append(str(error))
-    return TrackFit(track.name, tuple(breaks), tuple(adapted))
+    doubts = [] if breaks else track_doubts(track.name, session.rate, blocks)
+    return TrackFit(track.name, tuple(breaks), tuple(adapted), tuple(doubts))
+
+
+def _no_numbers(session: Session, track: Track, bad: Mapping[int, tuple[int, int]]) -> list[str]:
+    """Why `start` and `prepare` would refuse the signal. bad: first place, by the lead's number."""
+    played = plan_leads(session.subject, session.leads, SourceOptions(), track).columns
+    found = sorted((where, lead) for lead, where in bad.items() if lead in played)
+    if not found:
+        return []
+    (block, sample), lead = found[0]
+    more = f", {len(found) - 1} more of its leads hold some" if len(found) > 1 else ""
+    where = place_in(block, sample, session.rate)
+    return [
+        f"{where}: lead {session.leads[lead].name} holds no number{more}; refused without ?nan=keep"
+    ]

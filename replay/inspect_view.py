@@ -7,6 +7,8 @@ from rich.text import Text
 
 from replay.inspect import Inspection, SessionFacts, TrackFit
 
+SHOWN_DOUBTS = 3
+
 
 def render(inspection: Inspection) -> RenderableType:
     """The inspection as tables."""
@@ -62,9 +64,23 @@ def _fits(fits: tuple[TrackFit, ...]) -> Table:
     table.add_column("fits")
     table.add_column("why not, and what would be adapted", overflow="fold")
     for fit in fits:
-        answer = "[green]yes[/green]" if fit.fits else "[red]no[/red]"
-        table.add_row(fit.track, answer, escape("; ".join((*fit.breaks, *fit.adapted)) or "-"))
+        table.add_row(fit.track, _answer(fit), escape(_reasons(fit) or "-"))
     return table
+
+
+def _answer(fit: TrackFit) -> str:
+    if not fit.fits:
+        return "[red]no[/red]"
+    return "[yellow]yes, but[/yellow]" if fit.doubts else "[green]yes[/green]"
+
+
+def _reasons(fit: TrackFit) -> str:
+    """Each doubt is a line of its own; only the first ones are shown."""
+    lines = list(fit.doubts[:SHOWN_DOUBTS])
+    if len(fit.doubts) > SHOWN_DOUBTS:
+        lines.append(f"and {len(fit.doubts) - SHOWN_DOUBTS} more")
+    rest = "; ".join((*fit.breaks, *fit.adapted))
+    return "\n".join([*lines, rest] if rest else lines)
 
 
 def _range(unit: str, low: float, high: float) -> str:
