@@ -6,11 +6,9 @@ block.
 
 import dataclasses
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyxdf
-from numpy.typing import NDArray
 
 from bci_stream.errors import SourceError
 from replay.event_map import said_aloud
@@ -23,8 +21,7 @@ from replay.readers.content import Content
 from replay.readers.events_table import marks_of, read_events_table
 from replay.readers.guard import reading
 from replay.readers.xdf_channels import Channel, channels_of
-
-Stream = dict[str, Any]
+from replay.readers.xdf_markers import FoundMarks, Stream, find_markers, is_signal, text_of
 
 
 def read_xdf(path: Path, options: SourceOptions) -> Content:
@@ -35,22 +32,14 @@ def read_xdf(path: Path, options: SourceOptions) -> Content:
     return dataclasses.replace(content, notes=(*notes, *content.notes))
 
 
-def _text(stream: Stream, key: str) -> str:
-    return str((stream["info"].get(key) or [""])[0] or "")
-
-
-def _is_marker(stream: Stream) -> bool:
-    return _text(stream, "channel_format") == "string" or not float(_text(stream, "nominal_srate"))
-
-
 def _choose(name: str, streams: list[Stream], options: SourceOptions) -> Stream:
-    signals = [s for s in streams if not _is_marker(s)]
+    signals = [s for s in streams if is_signal(s)]
     if options.stream:
-        named = [s for s in signals if options.stream == _text(s, "name")]
+        named = [s for s in signals if options.stream == text_of(s, "name")]
         named = named or [s for s in signals if options.stream == str(s["info"]["stream_id"])]
     else:
         full = [s for s in signals if len(s["time_stamps"])] or signals
-        named = [s for s in full if _text(s, "type").upper() == "EEG"] or full
+        named = [s for s in full if text_of(s, "type").upper() == "EEG"] or full
     if len(named) == 1 and len(named[0]["time_stamps"]):
         return named[0]
     raise SourceError(_complaint(name, options.stream, named, streams))
@@ -58,7 +47,7 @@ def _choose(name: str, streams: list[Stream], options: SourceOptions) -> Stream:
 
 def _complaint(name: str, wanted: str | None, found: list[Stream], streams: list[Stream]) -> str:
     held = ", ".join(
-        f"{_text(s, 'name')!r} (id {s['info']['stream_id']}, {_text(s, 'type')}, "
+        f"{text_of(s, 'name')!r} (id {s['info']['stream_id']}, {text_of(s, 'type')}, "
         f"{len(s['time_stamps'])} samples)"
         for s in streams
     )
@@ -75,28 +64,32 @@ def _content(path: Path, signal: Stream, streams: list[Stream], options: SourceO
     stim = _stim_channels(channels, options)
     picked = [i for i in range(len(channels)) if i not in stim]
     if not picked:
-        raise SourceError(f"{path.name}: stream {_text(signal, 'name')!r} has triggers only")
+        raise SourceError(f"{path.name}: stream {text_of(signal, 'name')!r} has triggers only")
     data = np.asarray(signal["time_series"]).T
     rows = data if not stim else data[picked]
-    rate = float(_text(signal, "nominal_srate"))
+    rate = float(text_of(signal, "nominal_srate"))
     if options.triggers == "none":
-        marks: list[Mark] = []
+        found = FoundMarks([])
     elif options.events_file:
         table = read_events_table(options.events_file, options.events)
-        marks = marks_of(table, rate, first_sample=0)
+        found = FoundMarks(marks_of(table, rate, first_sample=0))
     elif stim and options.triggers in (None, "stim", "last", channels[stim[-1]].lead.name):
-        marks = marks_of_row(path.name, data[stim[-1]])
+        found = FoundMarks(marks_of_row(path.name, data[stim[-1]]))
     else:
-        marks = _markers(signal, _marker_streams(path.name, streams, options.triggers))
+        found = find_markers(path.name, signal, streams, options.triggers)
     return Content(
         name=path.name,
         form="XDF",
         rate=rate,
         leads=tuple(channels[i].lead for i in picked),
         signal=scaled_rows(rows, [channels[i].scale for i in picked]),
-        events=_events(marks, rate, data.shape[1], options),
+        events=_events(found.marks, rate, data.shape[1], options),
         block_starts=_segment_starts(signal),
-        notes=(*_notes(signal, streams, channels), *said_aloud(options.events, marks)),
+        notes=(
+            *_notes(signal, streams, channels),
+            *found.notes,
+            *said_aloud(options.events, found.marks),
+        ),
     )
 
 
@@ -111,43 +104,8 @@ def _stim_channels(channels: list[Channel], options: SourceOptions) -> list[int]
     return [i for i in stim if i not in named] + named
 
 
-def _marker_streams(name: str, streams: list[Stream], wanted: str | None) -> list[Stream]:
-    """All of them, or the one of that name."""
-    markers = [stream for stream in streams if _is_marker(stream)]
-    named = [stream for stream in markers if wanted in (None, _text(stream, "name"))]
-    if wanted is not None and not named:
-        held = ", ".join(repr(_text(stream, "name")) for stream in markers) or "none"
-        raise SourceError(
-            f"{name} has neither a channel nor a marker stream {wanted!r} for triggers; its marker "
-            f"streams: {held}"
-        )
-    return named
-
-
 def _events(marks: list[Mark], rate: float, n_samples: int, options: SourceOptions) -> Events:
     return KnownEvents(options.events.triggers(marks, rate, n_samples))
-
-
-def _markers(signal: Stream, streams: list[Stream]) -> list[Mark]:
-    """The markers of every marker stream, each on the sample whose time is nearest to its own."""
-    times = np.asarray(signal["time_stamps"], dtype=np.float64)
-    found = {
-        Mark(_nearest(times, float(time)), _marker_name(value))
-        for stream in streams
-        for time, value in zip(stream["time_stamps"], stream["time_series"], strict=True)
-        if times[0] - 1 <= time <= times[-1] + 1  # before or after the signal there is no sample
-    }
-    return sorted(found, key=lambda mark: mark.sample)
-
-
-def _nearest(times: NDArray[np.float64], time: float) -> int:
-    right = int(np.clip(np.searchsorted(times, time), 1, len(times) - 1)) if len(times) > 1 else 0
-    return right - 1 if right and time - times[right - 1] <= times[right] - time else right
-
-
-def _marker_name(value: Any) -> str:
-    first = value[0] if np.size(value) else ""
-    return str(int(first)) if isinstance(first, int | float | np.number) else str(first)
 
 
 def _segment_starts(signal: Stream) -> tuple[int, ...] | None:
@@ -156,7 +114,7 @@ def _segment_starts(signal: Stream) -> tuple[int, ...] | None:
 
 
 def _notes(signal: Stream, streams: list[Stream], channels: list[Channel]) -> list[str]:
-    notes = [f"stream {_text(signal, 'name')!r} is replayed, of {len(streams)} in the file"]
+    notes = [f"stream {text_of(signal, 'name')!r} is replayed, of {len(streams)} in the file"]
     segments = signal["info"].get("segments") or ()
     if len(segments) > 1:
         notes.append(f"clock resets or lost samples break it into {len(segments)} blocks")
