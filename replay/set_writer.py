@@ -3,7 +3,7 @@
 import hashlib
 import hmac
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -42,7 +42,7 @@ class SetWriter:
         """Write the blocks that train: a subject's first ones, or all."""
         self._truth(recording, "its training blocks")
         self._trained[recording.subject] = list(recording.block_triggers()), recording.angles
-        self._npz(recording, TRAIN, "train", secret=False)
+        self._npz(_labelled(recording, self._track), TRAIN, "train", secret=False)
 
     def test(self, recording: Recording) -> None:
         """Write the blocks that are tested: those that follow the training ones, or all."""
@@ -109,6 +109,15 @@ def masked(recording: Recording, track: Track) -> Recording:
     """What a decoder is shown of a recording; no angles, no label."""
     blocks = [_masked_block(block, track.mask(recording.rate)) for block in recording.blocks]
     return Recording(recording.subject, recording.rate, recording.leads, blocks)
+
+
+def _labelled(recording: Recording, track: Track) -> Recording:
+    """The samples that a decoder would be shown, with all labels: mi's cue and rest are zero here, too."""
+    blocks = [
+        replace(_masked_block(block, track.mask(recording.rate)), triggers=block.triggers)
+        for block in recording.blocks
+    ]
+    return replace(recording, blocks=blocks)
 
 
 def _masked_block(block: Block, fresh: Mask) -> ArrayBlock:

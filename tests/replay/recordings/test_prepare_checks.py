@@ -17,7 +17,8 @@ from replay.options import SourceOptions
 from replay.prepare import prepare
 from replay.recording import ArrayBlock, Recording
 from replay.set_folder import _move
-from replay.set_writer import Split, masked
+from replay.set_writer import SetWriter, Split, masked
+from replay.uri import open_source
 from tracks.leads import EMOTION_SECOND_BATCH
 from tracks.registry import TRACKS
 from tracks.truth import read_truth
@@ -202,6 +203,18 @@ def test_imagery_that_its_block_cuts_off_shows_nothing_of_the_next_block():
     assert cut_off[7000:].all()
     assert not following[:3000].any()
     assert following[3000:7000].all()
+
+
+def test_also_in_what_trains_mis_cue_and_rest_are_zero_and_its_labels_stay(tmp_path):
+    data = np.ones((12000, 1), np.float32)
+    triggers = ((0, 242), (3000, 21), (5000, 22), (6000, 23), (7000, 241), (11999, 243))
+    recording = Recording("S1", 1000.0, (Lead("C3"),), [ArrayBlock(data, triggers)])
+    writer = SetWriter(TRACKS["mi"], tmp_path, KEY)
+    writer.train(recording)
+    (session,) = open_source(str(next((tmp_path / "train").glob("*.npz")))).sessions()
+    samples = np.concatenate([packet.samples[:, 0] for packet in session.packets(1000)])
+    assert samples.nonzero()[0] == pytest.approx(np.arange(3000, 7000))
+    assert session.block_triggers() == [(12000, triggers)]
 
 
 # --- a signal -----------------------------------------------------------------------------------
