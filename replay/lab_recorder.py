@@ -6,6 +6,7 @@ import subprocess
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib import resources
 from pathlib import Path
@@ -21,7 +22,9 @@ _FOUND = "Found "
 _ALL_FOUND = "press Enter to quit"
 _WRITING = "Started data collection"
 _NOTHING = "matched no stream"
-_WHERE = "Does it send, and in this --scope and --lsl-session?"
+_TROUBLE = ("Error", "Unsupported")
+WHERE = "Does it send, and in this --scope and --lsl-session?"
+ENDED_EARLY = "ended before anything was recorded"
 
 
 def executable() -> Path:
@@ -38,39 +41,52 @@ def executable() -> Path:
     return found[0]
 
 
+def lsl_environment(lsl_config: str | None, folder: Path) -> dict[str, str]:
+    """The environment of a process that shall use LSL with this lsl_api.cfg, kept in the folder."""
+    if lsl_config is None:
+        return dict(os.environ)
+    file = folder / "lsl_api.cfg"
+    file.write_text(lsl_config, encoding="utf-8")
+    return {**os.environ, "LSLAPICFG": str(file)}
+
+
 class LabRecorder:
     """One recording; leaving the context ends the process, whatever happened.
 
+    streams: their names, each under the query that finds this one stream.
     lock: a descriptor that the process shall hold as long as it writes.
+    say: is told what the recorder complains of; `complaints` keeps it.
     """
 
     def __init__(
-        self, path: Path, queries: list[str], lsl_config: str | None, lock: int | None = None
+        self,
+        path: Path,
+        streams: Mapping[str, str],
+        lsl_config: str | None,
+        *,
+        lock: int,
+        say: Callable[[str], None],
     ) -> None:
-        self._queries = queries
+        self.complaints: list[str] = []
+        self._streams = streams
+        self._say = say
         self._folder = tempfile.TemporaryDirectory(prefix="bci-record-")
         self._process = subprocess.Popen(
-            [str(executable()), str(path), *queries],
+            [str(executable()), str(path), *streams],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
-            env=self._environment(lsl_config),
+            env=lsl_environment(lsl_config, Path(self._folder.name)),
             # Ctrl-C is for us: a recorder that gets it too leaves a file without an end.
             start_new_session=True,
-            pass_fds=() if lock is None else (lock,),
+            pass_fds=(lock,),
         )
         self._lines: queue.Queue[str | None] = queue.Queue()
         assert self._process.stdout is not None
-        threading.Thread(target=_listen, args=(self._process.stdout, self._lines)).start()
-
-    def _environment(self, lsl_config: str | None) -> dict[str, str]:
-        if lsl_config is None:
-            return dict(os.environ)
-        file = Path(self._folder.name) / "lsl_api.cfg"
-        file.write_text(lsl_config, encoding="utf-8")
-        return {**os.environ, "LSLAPICFG": str(file)}
+        self._listener = threading.Thread(target=_listen, args=(self._process.stdout, self._lines))
+        self._listener.start()
 
     def __enter__(self) -> "LabRecorder":
         return self
@@ -100,28 +116,48 @@ class LabRecorder:
         while not all_found or writing < found:
             line = self._next_line(stop)
             if _NOTHING in line:
-                raise NotFoundError(_in_words(line))
+                raise NotFoundError(self._gone(line))
             found += line.startswith(_FOUND)
             writing += line.startswith(_WRITING)
             all_found = all_found or _ALL_FOUND in line
+
+    def _gone(self, nothing: str) -> str:
+        """LabRecorder says `"uid='x'" matched no stream!`."""
+        asked = nothing.partition(_NOTHING)[0].strip(' "')
+        name = self._streams.get(asked, asked)
+        return (
+            f"{name} was there a moment ago, and LabRecorder did not find it. Does it still send?"
+        )
 
     def _next_line(self, stop: threading.Event) -> str:
         deadline = time.monotonic() + START_S
         while time.monotonic() < deadline:
             if stop.is_set():
-                raise SourceError("ended before anything was recorded")
+                raise SourceError(ENDED_EARLY)
             with suppress(queue.Empty):
                 line = self._lines.get(timeout=LOOK_S)
                 if line is None:
                     break
+                self._pass_on(line)
                 return line
         raise NotFoundError(
             f"LabRecorder did not begin within {START_S:g} s; it looked for "
-            f"{' and for '.join(self._queries)}. {_WHERE}"
+            f"{', '.join(self._streams.values())}. {WHERE}"
         )
 
+    def _pass_on(self, line: str) -> None:
+        if any(word in line for word in _TROUBLE):
+            self.complaints.append(line.strip())
+            self._say(f"LabRecorder says: {line.strip()}")
+
+    def _pass_on_all(self) -> None:
+        with suppress(queue.Empty):
+            while line := self._lines.get_nowait():
+                self._pass_on(line)
+
     def check(self) -> None:
-        """Raise where the recorder has ended by itself."""
+        """Pass on what it complains of; raise where it has ended by itself."""
+        self._pass_on_all()
         if self._process.poll() is not None:
             raise SourceError(f"LabRecorder ended by itself (exit {self._process.returncode})")
 
@@ -131,6 +167,8 @@ class LabRecorder:
             self._process.wait(after_s)
         except subprocess.TimeoutExpired:
             self._tell_to_end()
+        self._listener.join(LOOK_S)
+        self._pass_on_all()
         if self._process.returncode:
             raise SourceError(f"LabRecorder failed (exit {self._process.returncode})")
 
@@ -149,10 +187,3 @@ def _listen(stdout: IO[str], lines: "queue.Queue[str | None]") -> None:
         for line in stdout:
             lines.put(line)
     lines.put(None)
-
-
-def _in_words(nothing: str) -> str:
-    """LabRecorder says `"name='x'" matched no stream!`, and of all there are `"true()"`."""
-    asked = nothing.partition(_NOTHING)[0].strip(' "\n')
-    which = "" if asked == "true()" else f" with {asked}"
-    return f"there is no stream{which} on the wire. {_WHERE}"

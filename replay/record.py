@@ -11,15 +11,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from bci_stream.errors import BciError, SourceError
+from bci_stream.errors import BciError, NotFoundError, SourceError
 from replay.growing_file import GrowingFile
-from replay.lab_recorder import LabRecorder
+from replay.lab_recorder import WHERE, LabRecorder
 from replay.readers.guard import reading
+from replay.stream_search import OnWire, look_for
 
 LOOK_S = 0.5
 DRAIN_S = 1.0
 """LabRecorder drops what is on its way when it is told to end: so it is told a little later."""
 
+EVERYTHING = "true()"
 HEADER, FOOTER = 2, 6
 """The chunks of an XDF file that begin and end a stream."""
 
@@ -41,7 +43,7 @@ def query(name: str | None = None, kind: str | None = None, source_id: str | Non
     if any("'" in value for value in asked.values() if value):
         raise SourceError(f"a stream's property may hold no quote, got {asked}")
     parts = [f"{key}='{value}'" for key, value in asked.items() if value]
-    return " and ".join(parts) or "true()"
+    return " and ".join(parts) or EVERYTHING
 
 
 def record(
@@ -53,29 +55,56 @@ def record(
     lsl_config: str | None = None,
     overwrite: bool = False,
     on_start: Callable[[], None] = lambda: None,
+    say: Callable[[str], None] = lambda _: None,
 ) -> Recorded:
     """Record the streams that the queries match (none given: all there are) until `stop` is set.
 
+    Streams that come later are not recorded.
     lsl_config: the text of an lsl_api.cfg, so that the recorder searches where this process does.
     on_start: called as soon as every stream is being written.
+    say: is told which streams are left out, and what the recorder complains of.
     """
     if path.suffix.lower() != ".xdf":
         raise SourceError(f"{path}: a recording of streams is an XDF file, name it *.xdf")
     with GrowingFile(path, overwrite=overwrite) as file:
         try:
-            with LabRecorder(
-                file.part, list(queries) or [query()], lsl_config, lock=file.lock
-            ) as recorder:
+            asked = list(queries) or [query()]
+            chosen = _choose(asked, look_for(asked, lsl_config, stop), say)
+            with LabRecorder(file.part, chosen, lsl_config, lock=file.lock, say=say) as recorder:
                 recorder.wait_for_start(stop)
                 on_start()
                 _wait(recorder, stop, duration_s)
                 recorder.end(after_s=DRAIN_S)
-            streams = _whole_streams(file.part)
+            streams = _whole_streams(file.part, recorder.complaints)
         except BaseException as error:
             _keep(file, error)
             raise
         file.finish()
     return Recorded(path, path.stat().st_size, streams)
+
+
+def _choose(
+    queries: Sequence[str], found: Sequence[Sequence[OnWire]], say: Callable[[str], None]
+) -> dict[str, str]:
+    """The streams to record, each once, by a query for this very one; what can't be is said."""
+    for asked, streams in zip(queries, found, strict=True):
+        if not streams:
+            which = "" if asked == EVERYTHING else f" with {asked}"
+            raise NotFoundError(f"there is no stream{which} on the wire. {WHERE}")
+        if not any(stream.writable for stream in streams):
+            raise SourceError(
+                f"{_listed(streams)}: LabRecorder can't write int64, and nothing else matches "
+                f"{asked}. Let the sender use int32 or double64"
+            )
+    each_once = {stream.uid: stream for streams in found for stream in streams}.values()
+    left_out = [stream for stream in each_once if not stream.writable]
+    if left_out:
+        say(f"left out: {_listed(left_out)}, since LabRecorder can't write int64")
+    return {f"uid='{stream.uid}'": str(stream) for stream in each_once if stream.writable}
+
+
+def _listed(streams: Sequence[OnWire]) -> str:
+    return ", ".join(str(stream) for stream in streams)
 
 
 def _wait(recorder: LabRecorder, stop: threading.Event, duration_s: float | None) -> None:
@@ -96,7 +125,7 @@ def _keep(file: GrowingFile, error: BaseException) -> None:
         raise SourceError(f"{error}; what was recorded before that is in {kept}") from error
 
 
-def _whole_streams(path: Path) -> Streams:
+def _whole_streams(path: Path, complaints: Sequence[str]) -> Streams:
     """The streams of a file that was written to its end: each has its footer."""
     from pyxdf.pyxdf import parse_xdf
 
@@ -105,5 +134,6 @@ def _whole_streams(path: Path) -> Streams:
         chunks = parse_xdf(file)
     streams = {c["stream_id"]: (c["name"], c["type"]) for c in chunks if c["tag"] == HEADER}
     if not streams or streams.keys() - {c["stream_id"] for c in chunks if c["tag"] == FOOTER}:
-        raise SourceError("LabRecorder did not write the recording to its end (is the disk full?)")
+        why = f"it says: {'; '.join(complaints)}" if complaints else "is the disk full?"
+        raise SourceError(f"LabRecorder did not write the recording to its end ({why})")
     return tuple((str(name), str(kind)) for name, kind in streams.values())

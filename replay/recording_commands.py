@@ -1,6 +1,10 @@
 """The recordings' part of `bci-replay`: record, prepare."""
 
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 import click
 
@@ -10,6 +14,7 @@ from bci_stream.cli import (
     open_contest,
     say,
     stop_on_signals,
+    stopping,
     wire_options,
 )
 
@@ -36,7 +41,10 @@ def record_command(
     lsl_session: str,
     **_: object,
 ) -> None:
-    """Write streams on the wire to OUT, an XDF file; all of them, if none is named."""
+    """Write streams on the wire to OUT, an XDF file; all of them, if none is named.
+
+    What is there at the start is recorded: streams that come later are not.
+    """
     from bci_stream.wire.lsl import config
     from replay.record import query, record
 
@@ -49,6 +57,7 @@ def record_command(
         lsl_config=config(scope, lsl_session),  # type: ignore[arg-type]
         overwrite=overwrite,
         on_start=lambda: say("recording; Ctrl-C ends it"),
+        say=say,
     )
     listed = ", ".join(f"{name} ({kind})" for name, kind in done.streams)
     click.echo(f"{done.path}: {done.n_bytes} bytes, {len(done.streams)} streams: {listed}")
@@ -85,16 +94,47 @@ def prepare_command(
     split = Split("block", train_blocks) if train_blocks else Split()
     split = Split("person", train_persons) if train_persons else split
     contest = open_contest(contest_path, room)
-    made = prepare(
-        track,
-        recordings,
-        out,
-        contest.keys.contest_key(),
-        rules=contest.rules(track),
-        split=split,
-        options=SourceOptions().with_params({"events": events} if events else {}),
-        overwrite=overwrite,
-        say=say,
-    )
+    with _clearing_away_on_signals():
+        made = prepare(
+            track,
+            recordings,
+            out,
+            contest.keys.contest_key(),
+            rules=contest.rules(track),
+            split=split,
+            options=SourceOptions().with_params({"events": events} if events else {}),
+            overwrite=overwrite,
+            say=say,
+        )
     for path in made:
         click.echo(str(path))
+
+
+class _StoppedError(SystemExit):
+    """A signal came; the exit code is the shell's for it."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(128 + number)
+        self.name = signal.Signals(number).name
+
+
+@contextmanager
+def _clearing_away_on_signals() -> Iterator[None]:
+    """Ctrl-C and SIGTERM end what runs inside as an error would, so that its draft is removed."""
+    before = {number: signal.signal(number, _leave) for number in stopping()}
+    try:
+        yield
+    except _StoppedError as stopped:
+        say(f"stopped by {stopped.name}: the unfinished sets were removed")
+        raise
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _leave(number: int, _: FrameType | None) -> None:
+    for (
+        each
+    ) in stopping():  # a second one must not stop the clearing away: labels would stay behind
+        signal.signal(each, signal.SIG_IGN)
+    raise _StoppedError(number)

@@ -1,5 +1,6 @@
 """Lab Streaming Layer as a transport: the one module that touches pylsl."""
 
+import time
 from collections.abc import Sequence
 from typing import Literal
 
@@ -7,6 +8,7 @@ import numpy as np
 import pylsl
 from numpy.typing import NDArray
 from pylsl.info import XMLElement
+from pylsl.lib import fmt2string
 from pylsl.util import LostError as LslLostError
 from pylsl.util import TimeoutError as LslTimeoutError
 
@@ -181,6 +183,19 @@ class LslSampleInlet:
 
     def close(self) -> None:
         del self._inlet
+
+
+def streams_now(queries: Sequence[str], seconds: float) -> list[list[tuple[str, str, str, str]]]:
+    """(uid, name, type, format) of the streams that each query has found after a while."""
+    searches = [pylsl.ContinuousResolver(pred=query) for query in queries]
+    time.sleep(seconds)
+    return [
+        [
+            (info.uid(), info.name(), info.type(), fmt2string[info.channel_format()])
+            for info in search.results()
+        ]
+        for search in searches
+    ]
 
 
 def _open_inlet(found: Found, timeout_s: float, buffer: int) -> pylsl.StreamInlet:

