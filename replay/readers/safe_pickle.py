@@ -2,14 +2,16 @@
 
 Unpickling calls whatever the file names. Here it may name the few things that a pickled array
 needs, and each of these is a stand-in of our own: nothing of numpy, let alone of anybody else, is
-called with what the file says.
+called with what the file says, and nothing that the file says outlives its reading.
 """
 
 import math
+import os
 import pickle
 import re
-from collections.abc import Mapping
-from typing import IO, Any
+import struct
+from collections.abc import Callable
+from typing import IO, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,21 +21,33 @@ from bci_stream.errors import SourceError
 _PLAIN_TYPE = re.compile(r"b1|[iu][1248]|f[248]|U\d{1,4}|S\d{1,4}")
 _ORDERS = {"<": "<", ">": ">", "=": "=", "|": "="}
 _MAX_DEPTH = 8
+_MAX_AXIS = 2**48
+_NUMBER_BYTES = 8
+# So many numbers may be in any file: a small one may well say a row of zeros only once.
+_FREE_NUMBERS = 1_000_000
+
+
+def _said(value: Any) -> str:
+    """A value as a message may show it: lists only by their type, for they may be endless."""
+    return repr(value[:40] if isinstance(value, str) else type(value).__name__)
 
 
 class _Dtype:
     """Stands for numpy.dtype: a type name and a byte order, nothing else."""
 
     def __init__(self, name: Any, *_flags: Any) -> None:
-        self._name, self._order = str(name), "|"
+        self._name, self._order = name, "|"
 
-    def __setstate__(self, state: Any) -> None:
-        self._order = str(state[1])
+    def set_state(self, state: Any) -> None:
+        self._order = state[1]
 
     def real(self) -> np.dtype[Any]:
-        if not _PLAIN_TYPE.fullmatch(self._name) or self._order not in _ORDERS:
-            raise ValueError(f"an array of {self._name!r} holds no numbers")
-        return np.dtype(_ORDERS[self._order] + self._name)
+        name, order = self._name, self._order
+        if not (isinstance(name, str) and _PLAIN_TYPE.fullmatch(name)):
+            raise ValueError(f"an array of {_said(name)} holds no numbers")
+        if not (isinstance(order, str) and order in _ORDERS):
+            raise ValueError(f"an array has a byte order of {_said(order)}")
+        return np.dtype(_ORDERS[order] + name)
 
 
 class _Array:
@@ -42,12 +56,12 @@ class _Array:
     def __init__(self, *_arguments: Any) -> None:
         self._state: Any = None
 
-    def __setstate__(self, state: Any) -> None:
+    def set_state(self, state: Any) -> None:
         self._state = state
 
     def real(self) -> NDArray[Any]:
         _, shape, dtype, fortran, data = self._state
-        return _filled(data, dtype.real(), tuple(map(int, shape)), "F" if fortran else "C")
+        return _filled(data, dtype, shape, "F" if fortran else "C")
 
 
 class _Filled:
@@ -58,7 +72,7 @@ class _Filled:
 
     def real(self) -> NDArray[Any]:
         data, dtype, shape, order = self._parts
-        return _filled(data, dtype.real(), tuple(map(int, shape)), "F" if order == "F" else "C")
+        return _filled(data, dtype, shape, "F" if order == "F" else "C")
 
 
 class _Scalar:
@@ -68,7 +82,7 @@ class _Scalar:
         self._dtype, self._data = dtype, data
 
     def real(self) -> NDArray[Any]:
-        return _filled(self._data, self._dtype.real(), (), "C")
+        return _filled(self._data, self._dtype, (), "C")
 
 
 class _NdarrayType:
@@ -82,11 +96,35 @@ def _latin1(text: Any, encoding: Any = "latin1") -> bytes:
     return text.encode("latin1")
 
 
-def _filled(data: Any, dtype: np.dtype[Any], shape: tuple[int, ...], order: Any) -> NDArray[Any]:
-    raw = data.encode("latin1") if isinstance(data, str) else bytes(data)
-    if any(n < 0 for n in shape) or math.prod(shape) * dtype.itemsize != len(raw):
-        raise ValueError(f"an array of shape {shape} and {dtype} has {len(raw)} bytes")
-    return np.frombuffer(raw, dtype=dtype).reshape(shape, order=order)
+def _no_bytes() -> bytes:
+    """Stands for bytes, which old protocols call for the bytes of an array that has none."""
+    return b""
+
+
+def _filled(data: Any, dtype: Any, shape: Any, order: Any) -> NDArray[Any]:
+    raw = _raw(data)
+    if not isinstance(dtype, _Dtype):
+        raise ValueError(f"an array has {_said(dtype)} for its type")
+    kind, axes = dtype.real(), _axes(shape)
+    if math.prod(axes) * kind.itemsize != len(raw):
+        raise ValueError(f"an array of shape {axes} and {kind} has {len(raw)} bytes")
+    return np.frombuffer(raw, dtype=kind).reshape(axes, order=order)
+
+
+def _raw(data: Any) -> bytes:
+    """The bytes of an array; Python 2 wrote them as a text. bytes(n) of a number would make n."""
+    if isinstance(data, str):
+        return data.encode("latin1")
+    if not isinstance(data, bytes | bytearray):
+        raise ValueError(f"an array has {_said(data)} where its bytes should be")
+    return bytes(data)
+
+
+def _axes(shape: Any) -> tuple[int, ...]:
+    is_shape = isinstance(shape, list | tuple) and len(shape) <= _MAX_DEPTH
+    if not is_shape or not all(isinstance(n, int) and 0 <= n < _MAX_AXIS for n in shape):
+        raise ValueError("an array has no shape: whole numbers of 0 and more, 8 at most")
+    return tuple(shape)
 
 
 _STAND_INS: dict[tuple[str, str], Any] = {
@@ -99,10 +137,44 @@ _STAND_INS: dict[tuple[str, str], Any] = {
     ("numpy.core.multiarray", "scalar"): _Scalar,
     ("numpy._core.multiarray", "scalar"): _Scalar,
     ("_codecs", "encode"): _latin1,
+    ("__builtin__", "bytes"): _no_bytes,
 }
 
 
-class _ArraysOnly(pickle.Unpickler):
+# What pickled numbers, texts, lists, dicts and arrays are written with: no sets, no objects.
+_ALLOWED = (
+    *(pickle.PROTO, pickle.FRAME, pickle.STOP, pickle.MARK, pickle.POP, pickle.POP_MARK),
+    *(pickle.GLOBAL, pickle.STACK_GLOBAL, pickle.REDUCE, pickle.BUILD),
+    *(pickle.PUT, pickle.BINPUT, pickle.LONG_BINPUT, pickle.MEMOIZE),
+    *(pickle.GET, pickle.BINGET, pickle.LONG_BINGET, pickle.DUP),
+    *(pickle.NONE, pickle.NEWTRUE, pickle.NEWFALSE, pickle.FLOAT, pickle.BINFLOAT),
+    *(pickle.INT, pickle.BININT, pickle.BININT1, pickle.BININT2),
+    *(pickle.LONG, pickle.LONG1, pickle.LONG4),
+    *(pickle.STRING, pickle.BINSTRING, pickle.SHORT_BINSTRING),
+    *(pickle.UNICODE, pickle.BINUNICODE, pickle.SHORT_BINUNICODE, pickle.BINUNICODE8),
+    *(pickle.BINBYTES, pickle.SHORT_BINBYTES, pickle.BINBYTES8, pickle.BYTEARRAY8),
+    *(pickle.EMPTY_TUPLE, pickle.TUPLE, pickle.TUPLE1, pickle.TUPLE2, pickle.TUPLE3),
+    *(pickle.EMPTY_LIST, pickle.LIST, pickle.APPEND, pickle.APPENDS),
+    *(pickle.EMPTY_DICT, pickle.DICT, pickle.SETITEM, pickle.SETITEMS),
+)
+
+
+class _Opcodes(dict[int, Any]):
+    def __missing__(self, code: int) -> Any:
+        raise ValueError(f"its instruction {bytes([code])!r} is for more than arrays and lists")
+
+
+# The unpickler in C can't be told what to leave alone: nine bytes make it take gigabytes for its
+# memo, and a tuple of tuples keeps it busy for ever as the key of a dict. So it is the one in Python.
+class _ArraysOnly(pickle._Unpickler):
+    stack: list[Any]
+    read: Callable[[int], bytes]
+    append: Callable[[Any], None]
+    pop_mark: Callable[[], list[Any]]
+    dispatch: ClassVar[dict[int, Any]] = _Opcodes(
+        {code[0]: pickle._Unpickler.dispatch[code[0]] for code in _ALLOWED}
+    )
+
     def __init__(self, file: IO[bytes]) -> None:
         super().__init__(file)
         self._file = getattr(file, "name", "the pickle")
@@ -115,19 +187,100 @@ class _ArraysOnly(pickle.Unpickler):
             )
         return _STAND_INS[module, name]
 
+    def load_build(self) -> None:
+        """Nothing is set but the state of a stand-in's instance: a class would outlive the file."""
+        state = self.stack.pop()
+        if not isinstance(self.stack[-1], _Dtype | _Array):
+            raise ValueError("a pickle may only set the state of arrays and their types")
+        self.stack[-1].set_state(state)
+
+    def load_bytearray8(self) -> None:
+        """As bytes: a bytearray would be made before it is known whether the file has so many."""
+        (length,) = struct.unpack("<Q", self.read(8))
+        self.append(self.read(length))
+
+    # Tuples become lists, which no dict takes for a key: to hash nested ones may take for ever.
+
+    def load_tuple(self) -> None:
+        items = self.pop_mark()  # this changes what append is
+        self.append(items)
+
+    def _load_short_tuple(self, length: int) -> None:
+        self.stack[-length:] = [self.stack[-length:]]
+
+    dispatch[pickle.BUILD[0]] = load_build
+    dispatch[pickle.BYTEARRAY8[0]] = load_bytearray8
+    dispatch[pickle.TUPLE[0]] = load_tuple
+    dispatch[pickle.TUPLE1[0]] = lambda self: self._load_short_tuple(1)
+    dispatch[pickle.TUPLE2[0]] = lambda self: self._load_short_tuple(2)
+    dispatch[pickle.TUPLE3[0]] = lambda self: self._load_short_tuple(3)
+
 
 def load_arrays(file: IO[bytes]) -> Any:
     """The arrays, lists and dicts of a pickle; nothing of it is executed."""
-    return _real(_ArraysOnly(file).load(), _MAX_DEPTH)
+    loaded = _ArraysOnly(file).load()
+    arrays = _real(loaded, _MAX_DEPTH, {})
+    _check_lists(file, arrays)
+    return arrays
 
 
-def _real(value: Any, depth: int) -> Any:
+def _real(value: Any, depth: int, known: dict[tuple[int, int], Any]) -> Any:
+    """known: what was turned already, by id and depth, for it may stand there a million times."""
     if depth == 0:
         raise ValueError("the pickle is nested too deeply for a recording")
-    if isinstance(value, _Array | _Filled | _Scalar):
-        return value.real()
-    if isinstance(value, Mapping):
-        return {str(key): _real(item, depth - 1) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_real(item, depth - 1) for item in value]
-    return value
+    if not isinstance(value, dict | list | _Array | _Filled | _Scalar):
+        return value
+    place = (id(value), depth)
+    if place not in known:
+        known[place] = _turned(value, depth, known)
+    return known[place]
+
+
+def _turned(value: Any, depth: int, known: dict[tuple[int, int], Any]) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _real(item, depth - 1, known) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_real(item, depth - 1, known) for item in value]
+    return value.real()
+
+
+class _Extent(NamedTuple):
+    """How many values an array of a list would have, and the bytes of the widest."""
+
+    values: int
+    width: int
+
+
+_A_NUMBER = _Extent(1, _NUMBER_BYTES)
+
+
+def _check_lists(file: IO[bytes], loaded: Any) -> None:
+    """Refuse lists that are short in the file, but without end as arrays."""
+    named = loaded.values() if isinstance(loaded, dict) else [loaded]
+    known: dict[int, _Extent] = {}
+    extents = [_extent(value, known) for value in named if isinstance(value, list)]
+    needed = sum(extent.values * extent.width for extent in extents)
+    size = file.seek(0, os.SEEK_END)
+    if needed > _NUMBER_BYTES * max(size, _FREE_NUMBERS):
+        raise SourceError(
+            f"{getattr(file, 'name', 'the pickle')} has {size} bytes, but its lists stand for "
+            f"{sum(extent.values for extent in extents)} values of up to "
+            f"{max(extent.width for extent in extents)} bytes: it names the same lists again and "
+            "again, as no recording does; save the data as a numpy array"
+        )
+
+
+def _extent(value: Any, known: dict[int, _Extent]) -> _Extent:
+    if isinstance(value, float | int):  # nearly all are: the others can be slow
+        return _A_NUMBER
+    if isinstance(value, np.ndarray):
+        return _Extent(value.size, value.itemsize)
+    if isinstance(value, str | bytes):
+        return _Extent(1, max(4 * len(value), _NUMBER_BYTES))
+    if not isinstance(value, list):
+        return _A_NUMBER
+    if id(value) not in known:
+        parts = [_extent(item, known) for item in value]
+        width = max((part.width for part in parts), default=_NUMBER_BYTES)
+        known[id(value)] = _Extent(sum(part.values for part in parts), width)
+    return known[id(value)]

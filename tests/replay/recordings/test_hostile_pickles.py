@@ -1,0 +1,194 @@
+"""A pickle may be made to hang, to lie or to spoil the next one: it gets one clear error instead."""
+
+import pickle
+import struct
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from bci_stream.errors import SourceError
+from replay.uri import open_source
+
+PROTOCOLS = range(2, pickle.HIGHEST_PROTOCOL + 1)
+DATA = np.random.default_rng(0).normal(0, 20, (8, 500))
+A_SECOND_OR_TWO = 20.0
+GIGABYTES = 4
+
+
+def opened(path, parameters="?rate=100&triggers=none"):
+    (session,) = open_source(f"{path}{parameters}").sessions()
+    return session
+
+
+def samples(path):
+    session = opened(path)
+    return next(session.packets(session.n_samples)).samples
+
+
+def named(module, name):
+    return f"c{module}\n{name}\n".encode()
+
+
+def text(word):
+    return b"X" + struct.pack("<I", len(word)) + word.encode()
+
+
+def opened_elsewhere(path):
+    """What another process says of a file; it is stopped if it takes too long or too much."""
+    script = (
+        "import resource, sys\n"
+        f"resource.setrlimit(resource.RLIMIT_AS, ({GIGABYTES << 30}, {GIGABYTES << 30}))\n"
+        "from replay.uri import open_source\n"
+        "try:\n    open_source(sys.argv[1])\n"
+        "except Exception as error:\n    print(type(error).__name__, error)\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
+    )
+    command = [sys.executable, "-c", script, f"{path}?rate=100"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=A_SECOND_OR_TWO)
+    assert done.returncode == 0, done.stderr
+    said, peak_kb = done.stdout.rsplit("\n", 2)[:2]
+    return said, int(peak_kb)
+
+
+def laughs(leaf, times=60, depth=5):
+    """A few hundred bytes that stand for times ** (depth + 1) values."""
+    kind = type(leaf)
+    for _ in range(depth):
+        leaf = kind([leaf]) * times
+    return leaf
+
+
+@pytest.mark.parametrize("content", [{"data": laughs([0] * 60)}, laughs((0,) * 60)])
+def test_a_list_that_names_the_same_lists_again_and_again_is_refused_at_once(content, tmp_path):
+    path = tmp_path / "laughs.pkl"
+    path.write_bytes(pickle.dumps(content))
+    assert path.stat().st_size < 1000
+    said, _ = opened_elsewhere(path)
+    assert said.startswith("SourceError")
+    assert f"its lists stand for {60**6} values" in said
+    assert "save the data as a numpy array" in said
+
+
+def test_the_same_array_again_and_again_is_refused_too(tmp_path):
+    path = tmp_path / "arrays.pkl"
+    path.write_bytes(pickle.dumps([np.zeros(10_000)] * 100_000))
+    with pytest.raises(SourceError, match=f"its lists stand for {10**9} values"):
+        opened(path)
+
+
+def test_one_long_text_does_not_widen_all_the_others(tmp_path):
+    path = tmp_path / "texts.pkl"
+    path.write_bytes(pickle.dumps({"data": DATA, "leads": ["x" * 100_000, *["y"] * 100_000]}))
+    with pytest.raises(SourceError, match="100001 values of up to 400000 bytes"):
+        opened(path)
+
+
+def test_a_list_that_holds_itself_is_refused(tmp_path):
+    endless: list = []
+    endless.append(endless)
+    (tmp_path / "x.pkl").write_bytes(pickle.dumps(endless))
+    with pytest.raises(SourceError, match="nested too deeply"):
+        opened(tmp_path / "x.pkl")
+
+
+def test_a_key_that_takes_for_ever_to_hash_is_refused_at_once(tmp_path):
+    path = tmp_path / "key.pkl"
+    path.write_bytes(b"\x80\x04}" + pickle.dumps(laughs((0,) * 60), 4)[11:-1] + b"Ns.")
+    said, _ = opened_elsewhere(path)
+    assert said.startswith("SourceError")
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        b"\x80\x02Nr\xff\xff\xff\x0f.",  # a memo of a quarter of a milliard places
+        b"\x80\x05\x96" + struct.pack("<Q", 3 << 30) + b".",  # a bytearray of 3 GB
+    ],
+)
+def test_what_a_few_bytes_claim_is_not_made_room_for(claim, tmp_path):
+    (tmp_path / "claim.pkl").write_bytes(claim)
+    said, peak_kb = opened_elsewhere(tmp_path / "claim.pkl")
+    assert said.startswith("SourceError")
+    assert peak_kb < 500_000
+
+
+def test_an_array_whose_type_takes_for_ever_to_spell_is_refused(tmp_path):
+    endless = pickle.dumps(laughs([0] * 60), 2)[2:-1]
+    dtype = named("numpy", "dtype") + endless + b"\x85R"
+    array = b"\x80\x02" + named("numpy.core.numeric", "_frombuffer")
+    array += b"(U\x00" + dtype + b")U\x01CtR."
+    (tmp_path / "x.pkl").write_bytes(array)
+    said, _ = opened_elsewhere(tmp_path / "x.pkl")
+    assert "an array of 'list' holds no numbers" in said
+
+
+def test_lists_of_numbers_are_read_and_a_row_may_stand_there_twice(tmp_path):
+    row = [float(n) for n in range(500)]
+    (tmp_path / "rows.pkl").write_bytes(pickle.dumps([row, row, [0.5] * 500]))
+    np.testing.assert_array_equal(samples(tmp_path / "rows.pkl").T, [row, row, [0.5] * 500])
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize(
+    "data",
+    [DATA, np.asfortranarray(DATA), DATA.astype(">f4"), DATA[:, ::2], DATA.astype(np.int16)],
+    ids=["C", "F", "big endian", "with gaps", "integers"],
+)
+def test_every_array_that_numpy_pickles_is_read(data, protocol, tmp_path):
+    held = {"data": data, "rate": np.float64(100), "leads": np.array(list("abcdefgh"))}
+    held["events"] = np.zeros((0, 3), dtype=int)
+    (tmp_path / "good.pkl").write_bytes(pickle.dumps(held, protocol))
+    read = samples(tmp_path / "good.pkl")
+    np.testing.assert_array_equal(read.T, data.astype(np.float32))
+
+
+@pytest.mark.parametrize("bare", [False, True], ids=["_frombuffer", "_reconstruct"])
+def test_a_number_is_no_arrays_bytes(bare, tmp_path):
+    """bytes(n) makes n zeros: 80 bytes would open as hours of silence."""
+    size = b"J" + struct.pack("<i", 8 * 8 * 1000)
+    shape = b"K\x08M" + struct.pack("<H", 1000) + b"\x86"
+    dtype = named("numpy", "dtype") + text("f8") + b"\x85R"
+    array = named("numpy.core.numeric", "_frombuffer") + b"(" + size + dtype + shape
+    array += text("C") + b"tR"
+    if bare:
+        array = named("numpy.core.multiarray", "_reconstruct") + b")R("
+        array += b"K\x01" + shape + dtype + b"\x89" + size + b"tb"
+    (tmp_path / "silence.pkl").write_bytes(b"\x80\x02" + array + b".")
+    with pytest.raises(SourceError, match="has 'int' where its bytes should be"):
+        opened(tmp_path / "silence.pkl")
+
+
+STAND_INS = (
+    ("numpy", "dtype"),
+    ("numpy", "ndarray"),
+    ("numpy.core.multiarray", "_reconstruct"),
+    ("numpy.core.numeric", "_frombuffer"),
+    ("numpy.core.multiarray", "scalar"),
+    ("_codecs", "encode"),
+)
+
+
+@pytest.mark.parametrize("stand_in", STAND_INS, ids=".".join)
+@pytest.mark.parametrize("attribute", ["real", "__init__", "__defaults__", "__doc__"])
+def test_nothing_in_a_pickle_outlives_its_reading(stand_in, attribute, tmp_path):
+    goods = [tmp_path / f"good{protocol}.pkl" for protocol in PROTOCOLS]
+    for protocol, good in zip(PROTOCOLS, goods, strict=True):
+        good.write_bytes(pickle.dumps({"data": DATA, "rate": np.float64(100)}, protocol))
+    value = {"__defaults__": b")", "__doc__": text("x")}.get(attribute, named("numpy", "ndarray"))
+    changed = named(*stand_in) + b"N}" + text(attribute) + value + b"s\x86b0"
+    (tmp_path / "evil.pkl").write_bytes(b"\x80\x02" + changed + b"N.")
+    with pytest.raises(SourceError, match="may only set the state of arrays"):
+        opened(tmp_path / "evil.pkl")
+    for good in goods:
+        np.testing.assert_array_equal(samples(good).T, DATA.astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    "content", [{1, 2}, {"data": frozenset([1])}, {(1, 2): DATA}], ids=["set", "frozenset", "key"]
+)
+def test_what_no_recording_holds_is_refused(content, tmp_path):
+    (tmp_path / "x.pkl").write_bytes(pickle.dumps(content, 4))
+    with pytest.raises(SourceError, match="can't be read as pickle"):
+        opened(tmp_path / "x.pkl")
