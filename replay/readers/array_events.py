@@ -53,6 +53,17 @@ def marks_of_row(name: str, row: NDArray[Any]) -> list[Mark]:
     return StimEvents(name, len(row), PlainColumn(read), lambda _: ()).all_marks()
 
 
+def _check_whole(name: str, meaning: str, column: NDArray[Any]) -> None:
+    """Refuse a column with a fraction: cut off, it would be another event, or at another time."""
+    broken = np.flatnonzero(~np.isfinite(column) | (column != np.rint(column)))
+    if broken.size:
+        raise SourceError(
+            f"{name}: events has {column[broken[0]]:g} for the {meaning} of row {broken[0]} (from "
+            f"0), in {broken.size} of {len(column)} rows; a {meaning} is a whole number. Round "
+            "them, or say ?triggers=none"
+        )
+
+
 def _marks_of_array(name: str, events: NDArray[Any] | None, n_samples: int) -> list[Mark]:
     if events is None or events.size == 0:
         return []
@@ -60,6 +71,8 @@ def _marks_of_array(name: str, events: NDArray[Any] | None, n_samples: int) -> l
         raise SourceError(
             f"{name}: events is {events.shape}; it must be rows of (sample, ..., code)"
         )
+    _check_whole(name, "sample", events[:, 0])
+    _check_whole(name, "code", events[:, -1])
     marks = [Mark(int(row[0]), str(int(row[-1]))) for row in events]
     outside = [mark.sample for mark in marks if not 0 <= mark.sample < n_samples]
     if outside:

@@ -28,6 +28,8 @@ Arrays = Mapping[str, Array]
 DATA_KEYS = ("data", "eeg", "EEG", "signal", "signals", "X", "x")
 RATE_KEYS = ("rate", "fs", "Fs", "srate", "sfreq", "sampling_rate", "sample_rate")
 LEAD_KEYS = ("leads", "ch_names", "channels", "channel_names", "labels", "names")
+LAYOUT_KEYS = (*DATA_KEYS, *RATE_KEYS, *LEAD_KEYS, "kinds", "events", "block_starts", "track",
+               "subject", "angles", "set")  # fmt: skip
 MICROVOLTS = {"uV": 1.0, "mV": 1e3, "V": 1e6}
 SUBJECT_ID = re.compile(r"(?!\.)[\w.-]{1,64}")
 MASKED = "masked"
@@ -38,10 +40,10 @@ def content_of_arrays(name: str, form: str, arrays: Arrays, options: SourceOptio
     """What arrays of that layout hold."""
     notes: list[str] = []
     masked = text_in(arrays, "set") == MASKED
-    data = _data(name, arrays, options, notes)
+    names = lead_names(arrays, options)
+    data = _data(name, arrays, options, len(names), notes)
     track = options.track or text_in(arrays, "track")
     rate = rate_in(name, arrays, options, track, notes)
-    names = lead_names(arrays, options)
     rows = find_rows(name, data, names, track, options, notes)
     check_choice(name, "events" in arrays, names, rows.trigger, options)
     leads = rows.leads(name, arrays.get("kinds"))
@@ -84,8 +86,10 @@ def _subject(name: str, arrays: Arrays) -> str | None:
     return subject
 
 
-def _data(name: str, arrays: Arrays, options: SourceOptions, notes: list[str]) -> Array:
-    key = options.variable or _data_key(name, arrays)
+def _data(
+    name: str, arrays: Arrays, options: SourceOptions, n_names: int, notes: list[str]
+) -> Array:
+    key = options.variable or data_key(name, arrays)
     if key not in arrays:
         raise SourceError(f"{name} has no variable {key!r}; it has {_described(arrays)}")
     data = arrays[key]
@@ -94,13 +98,22 @@ def _data(name: str, arrays: Arrays, options: SourceOptions, notes: list[str]) -
             f"{name}: variable {key!r} is {_shape(data)}; a recording is a matrix of real "
             "numbers, a row a lead"
         )
-    if data.shape[0] > data.shape[1]:
+    if _lies_by_samples(data.shape[0], data.shape[1], n_names):
         notes.append(f"{key} is {_shape(data)}: taken as samples x leads, and turned")
         return data.T
     return data
 
 
-def _data_key(name: str, arrays: Arrays) -> str:
+def _lies_by_samples(rows: int, columns: int, n_names: int) -> bool:
+    """Names say how many leads there are, with or without triggers; else the longer side is time."""
+    for n_leads in (n_names, n_names + 1) if n_names else ():
+        if n_leads in (rows, columns):
+            return rows != n_leads
+    return rows > columns
+
+
+def data_key(name: str, arrays: Arrays) -> str:
+    """Which of the variables is the recording."""
     known = [key for key in DATA_KEYS if key in arrays]
     matrices = [
         k for k, a in arrays.items() if a.ndim == 2 and a.dtype.kind in "fiu" and a.size > 64

@@ -18,19 +18,30 @@ def is_mat73(path: Path) -> bool:
     return head.startswith(_HDF5) or head[512:].startswith(_HDF5)  # MATLAB puts a text before it
 
 
-def load_mat73(path: Path) -> dict[str, NDArray[Any]]:
+Fields = dict[str, NDArray[Any]]
+Variables = dict[str, NDArray[Any] | Fields]
+"""The variables of a MATLAB file; of a struct, its fields."""
+
+
+def load_mat73(path: Path) -> Variables:
     """The variables that can be part of a recording, as scipy gives those of older versions."""
     h5py = _h5py(path)
-    arrays: dict[str, NDArray[Any]] = {}
+    variables: Variables = {}
     with h5py.File(path, "r") as file:
         # What begins with # is where MATLAB keeps the things that cells point to.
         for name, item in file.items():
             if isinstance(item, h5py.Dataset):
-                arrays |= _named(h5py, name, item)
+                variables |= _named(h5py, name, item)
             elif not name.startswith("#") and "MATLAB_sparse" not in item.attrs:
-                for field, part in item.items():
-                    arrays |= _named(h5py, field, part)
-    return arrays
+                variables[name] = _fields(h5py, item)
+    return variables
+
+
+def _fields(h5py: Any, struct: Any) -> Fields:
+    fields: Fields = {}
+    for name, item in struct.items():
+        fields |= _named(h5py, name, item)
+    return fields
 
 
 def _h5py(path: Path) -> Any:
@@ -43,7 +54,7 @@ def _h5py(path: Path) -> Any:
         ) from error
 
 
-def _named(h5py: Any, name: str, item: Any) -> dict[str, NDArray[Any]]:
+def _named(h5py: Any, name: str, item: Any) -> Fields:
     """{name: array}; nothing for what is no matrix, no text and no cell of texts."""
     if not isinstance(item, h5py.Dataset) or "MATLAB_empty" in item.attrs:
         return {}
