@@ -100,7 +100,8 @@ class MneSignal:
                 values: NDArray[np.float64] = self._raw[self._channels, start:stop][0]
         except Exception as error:  # as in `guard`: any error of a parser is the file's
             raise SourceError(
-                f"{self._name} can't be read at samples {start} to {stop}: {error}"
+                f"{self._name} can't be read at samples {start} to {stop}: {error}. Did the file change, or "
+                "become shorter, since it was opened?"
             ) from error
         if values.shape[1] != stop - start:
             raise SourceError(f"{self._name} ends at sample {start + values.shape[1]} of {stop}")
