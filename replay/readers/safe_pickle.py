@@ -6,25 +6,22 @@ called with what the file says, and nothing that the file says outlives its read
 """
 
 import math
-import os
 import pickle
 import re
 import struct
 from collections.abc import Callable
-from typing import IO, Any, ClassVar, NamedTuple
+from typing import IO, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bci_stream.errors import SourceError
+from replay.readers.pickle_lists import check_lists
 
 _PLAIN_TYPE = re.compile(r"b1|[iu][1248]|f[248]|U\d{1,4}|S\d{1,4}")
 _ORDERS = {"<": "<", ">": ">", "=": "=", "|": "="}
 _MAX_DEPTH = 8
 _MAX_AXIS = 2**48
-_NUMBER_BYTES = 8
-# So many numbers may be in any file: a small one may well say a row of zeros only once.
-_FREE_NUMBERS = 1_000_000
 
 
 def _said(value: Any) -> str:
@@ -220,7 +217,7 @@ def load_arrays(file: IO[bytes]) -> Any:
     """The arrays, lists and dicts of a pickle; nothing of it is executed."""
     loaded = _ArraysOnly(file).load()
     arrays = _real(loaded, _MAX_DEPTH, {})
-    _check_lists(file, arrays)
+    check_lists(file, arrays)
     return arrays
 
 
@@ -242,45 +239,3 @@ def _turned(value: Any, depth: int, known: dict[tuple[int, int], Any]) -> Any:
     if isinstance(value, list):
         return [_real(item, depth - 1, known) for item in value]
     return value.real()
-
-
-class _Extent(NamedTuple):
-    """How many values an array of a list would have, and the bytes of the widest."""
-
-    values: int
-    width: int
-
-
-_A_NUMBER = _Extent(1, _NUMBER_BYTES)
-
-
-def _check_lists(file: IO[bytes], loaded: Any) -> None:
-    """Refuse lists that are short in the file, but without end as arrays."""
-    named = loaded.values() if isinstance(loaded, dict) else [loaded]
-    known: dict[int, _Extent] = {}
-    extents = [_extent(value, known) for value in named if isinstance(value, list)]
-    needed = sum(extent.values * extent.width for extent in extents)
-    size = file.seek(0, os.SEEK_END)
-    if needed > _NUMBER_BYTES * max(size, _FREE_NUMBERS):
-        raise SourceError(
-            f"{getattr(file, 'name', 'the pickle')} has {size} bytes, but its lists stand for "
-            f"{sum(extent.values for extent in extents)} values of up to "
-            f"{max(extent.width for extent in extents)} bytes: it names the same lists again and "
-            "again, as no recording does; save the data as a numpy array"
-        )
-
-
-def _extent(value: Any, known: dict[int, _Extent]) -> _Extent:
-    if isinstance(value, float | int):  # nearly all are: the others can be slow
-        return _A_NUMBER
-    if isinstance(value, np.ndarray):
-        return _Extent(value.size, value.itemsize)
-    if isinstance(value, str | bytes):
-        return _Extent(1, max(4 * len(value), _NUMBER_BYTES))
-    if not isinstance(value, list):
-        return _A_NUMBER
-    if id(value) not in known:
-        parts = [_extent(item, known) for item in value]
-        width = max((part.width for part in parts), default=_NUMBER_BYTES)
-        known[id(value)] = _Extent(sum(part.values for part in parts), width)
-    return known[id(value)]
