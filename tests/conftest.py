@@ -1,6 +1,7 @@
 """What all tests share: both transports, a contest of its own, a small labelled recording."""
 
 import os
+import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,6 +47,14 @@ def stop() -> Iterator[threading.Event]:
     event = threading.Event()
     yield event
     event.set()
+
+
+@pytest.fixture
+def hangup() -> Iterator[None]:
+    """A closed terminal is heard, also where the tests themselves were started with nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture(autouse=True)

@@ -30,6 +30,7 @@ def test_the_tracks_are_those_of_the_rulebook() -> None:
     assert tuple(TRACKS) == TRACK_NAMES
 
 
+@pytest.mark.usefixtures("hangup")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("attempt", range(5))
 def test_a_signal_never_waits_for_the_lock_of_the_event_that_it_sets(number, attempt) -> None:
@@ -39,16 +40,20 @@ def test_a_signal_never_waits_for_the_lock_of_the_event_that_it_sets(number, att
         text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    process.send_signal(number)
-    out, _ = process.communicate(timeout=20)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(number)
+        out, _ = process.communicate(timeout=20)
+    finally:
+        process.kill()
     assert (process.returncode, out) == (0, "stopped\n")
 
 
-def test_under_nohup_a_closed_terminal_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("hangup")
+def test_under_nohup_a_closed_terminal_stops_nothing() -> None:
     assert signal.SIGHUP in stopping()
-    monkeypatch.setattr(signal, "getsignal", lambda _: signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     assert stopping() == [signal.SIGINT, signal.SIGTERM]
 
 

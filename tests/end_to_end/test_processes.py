@@ -197,6 +197,7 @@ def test_a_replay_whose_output_is_closed_plays_to_its_end(processes: Processes) 
     assert (state["name"], state["state"]) == ("mute", "finished")
 
 
+@pytest.mark.usefixtures("hangup")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("command", [REPLAY, DECODER, JUDGE], ids=["replay", "decoder", "judge"])
 def test_each_process_stops_cleanly_on_a_signal(processes: Processes, command, number) -> None:

@@ -41,7 +41,7 @@ def test_rounds_follow_each_other_on_the_same_streams_without_a_pause(tmp_path):
     data = np.vstack([np.arange(N, dtype=np.float64), np.zeros(N)])
     events = np.array([[0, 0, 7], [100, 0, 8]])
     np.savez(tmp_path / "x.npz", data=data, rate=RATE, leads=np.array(["C3", "C4"]), events=events)
-    clock = Ending(5.0)  # three rounds of 1.332 s, and most of a fourth
+    clock = Ending(5.75)  # a second before it begins, three rounds of 1.332 s, and most of a fourth
     transport = MemoryTransport(clock.now)
     player = Player(
         transport,

@@ -43,7 +43,9 @@ def opened_elsewhere(path):
         "from replay.uri import open_source\n"
         "try:\n    open_source(sys.argv[1])\n"
         "except Exception as error:\n    print(type(error).__name__, error)\n"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
+        # Not ru_maxrss, which begins with the peak of the process that started this one.
+        "status = open('/proc/self/status').read()\n"
+        "print(status.partition('VmHWM:')[2].split()[0])\n"
     )
     command = [sys.executable, "-c", script, f"{path}?rate=100"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=FAR_TOO_LONG_S)
