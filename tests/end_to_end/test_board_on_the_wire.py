@@ -30,7 +30,7 @@ for packet in live.packets(10):
     triggers += [(packet.start + offset, code, values[offset]) for offset, code in packet.triggers]
     if len(starts) == mark_at:
         send_mark(123, "brainflow")
-    if len(first) >= enough:
+    if len(first) >= enough and (triggers or not mark_at):
         source.close()
 kinds = [(lead.name, lead.kind, lead.unit) for lead in live.leads]
 print(json.dumps([live.rate, kinds, starts, stamps, triggers, first]))
