@@ -1,7 +1,8 @@
 """XDF markers: which streams hold them, and the sample of the signal that each one belongs to."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,9 +86,9 @@ def _names(streams: list[Stream]) -> list[str]:
 def _placed(signal: Stream, streams: list[Stream]) -> FoundMarks:
     sample_at = _sample_finder(signal)
     markers = _in_time(streams)
-    placed = [(sample_at(time), name) for time, name in markers]
-    marks = [Mark(sample, name) for sample, name in placed if sample is not None]
-    left_out = len(markers) - len(marks)
+    placed = [(number, sample_at(time), name) for time, number, name in markers]
+    marks = _told_once((number, Mark(at, name)) for number, at, name in placed if at is not None)
+    left_out = sum(at is None for _, at, _ in placed)
     note = (
         f"{left_out} of {len(markers)} markers lie outside the signal, or in a gap of it, and are "
         "left out"
@@ -95,14 +96,27 @@ def _placed(signal: Stream, streams: list[Stream]) -> FoundMarks:
     return FoundMarks(sorted(marks, key=lambda mark: mark.sample), (note,) if left_out else ())
 
 
-def _in_time(streams: list[Stream]) -> list[tuple[float, str]]:
-    """The markers of all streams by their times; those of one time as they stand in the file."""
+def _in_time(streams: list[Stream]) -> list[tuple[float, int, str]]:
+    """(time, number of its stream, name) of all markers; those of one time as they stand in the file."""
     markers = [
-        (float(time), _marker_name(value))
-        for stream in streams
+        (float(time), number, _marker_name(value))
+        for number, stream in enumerate(streams)
         for time, value in zip(stream["time_stamps"], stream["time_series"], strict=True)
     ]
     return sorted(markers, key=lambda marker: marker[0])
+
+
+def _told_once(marks: Iterable[tuple[int, Mark]]) -> list[Mark]:
+    """What two streams tell alike of one sample (as texts, and as numbers) is one event, not two."""
+    told: Counter[tuple[int, Mark]] = Counter()
+    times: Counter[Mark] = Counter()
+    kept = []
+    for number, mark in marks:
+        told[number, mark] += 1
+        if told[number, mark] > times[mark]:
+            times[mark] += 1
+            kept.append(mark)
+    return kept
 
 
 def _sample_finder(signal: Stream) -> Callable[[float], int | None]:

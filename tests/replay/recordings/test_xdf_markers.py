@@ -86,6 +86,14 @@ def test_two_equal_markers_of_one_sample_are_two(tmp_path):
 # Which streams hold them
 
 
+def test_what_two_streams_tell_alike_is_one_event(tmp_path):
+    """Our own replay sends each code as a text and as a number."""
+    texts = strings([101.0, 101.0001, 101.0002, 102.0], ["7", "8", "7", "9"])
+    numbers = ("Codes", "Markers", "int32", [101.0, 102.0, 103.0], [7, 9, 5])
+    path = write_xdf(tmp_path / "x.xdf", texts, numbers)
+    assert triggers(opened(path)) == [(250, 7), (250, 8), (250, 7), (500, 9), (750, 5)]
+
+
 def test_an_irregular_stream_of_data_gives_no_triggers_and_is_told(tmp_path):
     times = START_S + np.arange(300) / 61
     gaze = ("Gaze", "Gaze", "float32", times, [(k, 2 * k) for k in range(300)])
