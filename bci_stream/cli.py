@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from bci_stream.contest.contest import Contest
     from bci_stream.wire.transport import Transport
 
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -43,8 +44,8 @@ class Commands(click.Group):
             raise click.ClickException(in_words(error, command)) from error
         except Exception as error:
             from tracks.errors import (
-                BciError,
-            )  # here, since it brings numpy, which --help can do without
+                BciError,  # here, since it brings numpy, which --help can do without
+            )
 
             if isinstance(error, BciError):
                 raise click.ClickException(str(error)) from error
@@ -76,7 +77,7 @@ def in_words(error: OSError, command: str) -> str:
     return "; ".join(filter(None, (f"{about}: {error.strerror or error}", remedy)))
 
 
-class Seconds(click.FloatRange):
+class SecondsType(click.FloatRange):
     """A length of time: a number, so neither `nan`, which never passes, nor `inf`."""
 
     name = "seconds"
@@ -95,7 +96,7 @@ def wait_option(seconds: float, for_whom: str) -> Callable[[F], F]:
     return click.option(
         "--wait",
         "wait_s",
-        type=Seconds(min=0),
+        type=SecondsType(min=0),
         default=seconds,
         show_default=True,
         help=f"Seconds to wait for {for_whom}.",

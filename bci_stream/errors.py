@@ -1,5 +1,7 @@
 """The service's errors; their whole tree is drawn in `tracks.errors`."""
 
+from collections.abc import Sequence
+
 from tracks.errors import BciError, RuleError, TruthError
 
 __all__ = [
@@ -42,3 +44,19 @@ class ContestError(BciError):
 
 class SourceError(BciError):
     """A recording or device that can't be read."""
+
+
+class StoreError(BciError):
+    """A store of contests, teams and runs that can't be opened, read or written."""
+
+
+class PageError(BciError):
+    """A page that can't be served."""
+
+
+MOST = 8
+
+
+def shorten_list(names: Sequence[str]) -> str:
+    more = len(names) - MOST
+    return ", ".join(names[:MOST]) + (f" and {more} more" if more > 0 else "")

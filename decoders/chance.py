@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bci_stream.packet import Packet, SignalInfo
-from decoders.mi_trials import ImageryTrials
-from decoders.mi_windows import Windows
-from decoders.seconds import Seconds
-from tracks.angles import ANGLE_RATE
-from tracks.codes import TRIAL_END
+from decoders.emotion.features import SecondCounter
+from decoders.mi.trials import ImageryTrials, Windows
+from tracks.common.angles import ANGLE_RATE
+from tracks.common.codes import TRIAL_END
 from tracks.erp import CHARACTERS, FIRST_TARGET, SEQUENCE_END, TARGETS
 from tracks.mi import CLASSES as MI_CLASSES
 from tracks.turing import TASKS_OF_BEHAVIOUR
@@ -111,7 +110,7 @@ class EmotionChance:
 
     def start(self, info: SignalInfo) -> None:
         self._rng = np.random.default_rng(self._seed)
-        self._seconds = Seconds(info.packet_samples)
+        self._seconds = SecondCounter(info.packet_samples)
 
     def step(self, packet: Packet) -> list[int]:
         over = [stretch for stretch in self._seconds.stretches(packet) if stretch.completes]

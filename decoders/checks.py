@@ -13,25 +13,128 @@ A contestant can run them over their own: `bci-decode check --track mi --decoder
 """
 
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
+from rich.console import Console
+from rich.markup import escape
 
-from decoders.decoder import Decoder, reports_of
-from decoders.raised import told
-from decoders.stream import (
-    SAMPLES_A_ROW,
-    SPOILERS,
-    Said,
-    Stream,
-    feed,
-    noise_like,
-    pieces,
-    stream_of,
-)
-from replay.source import Session
+from bci_stream.packet import Packet, SignalInfo
+from decoders.decoder import Decoder, format_exception, reports_of
+from decoders.offline import introduce, track_of, wire_packets
+from decoders.registry import default_of, load
+from replay.model.source import Session
+
+DEAD_SHARE = 0.15
+SAMPLES_A_ROW = 5
+"""ecog reports a row for so many samples: pieces are cut at rows."""
+
+TimedReports = list[tuple[int, object]]
+"""(number of the track's packet, result)"""
+
+
+@dataclass(frozen=True)
+class DecoderStream:
+    """What a decoder is fed: one session as the wire carries it."""
+
+    info: SignalInfo
+    packets: list[Packet]
+
+    def copied(self) -> "DecoderStream":
+        packets = [replace(packet, samples=packet.samples.copy()) for packet in self.packets]
+        return DecoderStream(self.info, packets)
+
+
+def stream_of(track_name: str, decoder: Decoder, session: Session) -> DecoderStream:
+    """A session as the wire carries it, with the leads that the decoder chooses."""
+    track = track_of(track_name)
+    info, places = introduce(track, decoder, session)
+    return DecoderStream(info, list(wire_packets(track, session, places)))
+
+
+def feed(decoder: Decoder, stream: DecoderStream) -> TimedReports:
+    """All that a decoder says to a stream."""
+    decoder.start(stream.info)
+    return [
+        (number, result)
+        for number, packet in enumerate(stream.packets)
+        for result in reports_of(decoder, packet)
+    ]
+
+
+def pieces(packet: Packet, rng: np.random.Generator, step: int = 1) -> list[Packet]:
+    """A packet without triggers in up to three pieces, cut at multiples of `step` samples."""
+    bounds = range(step, packet.n, step)
+    if packet.triggers or not bounds:
+        return [packet]
+    cuts = sorted({0, packet.n, *rng.choice(bounds, size=2).tolist()})
+    return [
+        replace(
+            packet,
+            samples=np.ascontiguousarray(packet.samples[a:b]),
+            start=packet.start + a,
+            finish=packet.finish and b == packet.n,
+        )
+        for a, b in pairwise(cuts)
+    ]
+
+
+def noise_like(packet: Packet, rng: np.random.Generator) -> Packet:
+    """Noise without triggers in a packet's place."""
+    samples = rng.normal(0, 50, packet.samples.shape).astype(np.float32)
+    samples[:, -1] = 0
+    return replace(packet, samples=samples, triggers=())
+
+
+def _dead(stream: DecoderStream, rng: np.random.Generator) -> list[int]:
+    n = len(stream.info.leads)
+    chosen = rng.choice(n, size=max(1, int(DEAD_SHARE * n)), replace=False)
+    return [int(place) for place in chosen]
+
+
+def _with_leads(stream: DecoderStream, dead: Sequence[int], value: float) -> DecoderStream:
+    changed = []
+    for packet in stream.packets:
+        samples = packet.samples.copy()
+        samples[:, dead] = value
+        changed.append(replace(packet, samples=samples))
+    return DecoderStream(stream.info, changed)
+
+
+def _flat(stream: DecoderStream, rng: np.random.Generator) -> DecoderStream:
+    return _with_leads(stream, _dead(stream, rng), 0.0)
+
+
+def _nan(stream: DecoderStream, rng: np.random.Generator) -> DecoderStream:
+    """Some leads are never a number, all of them are not for one packet in fifty."""
+    spoilt = _with_leads(stream, _dead(stream, rng), np.nan)
+    for packet in spoilt.packets:
+        if rng.random() < 1 / 50:
+            packet.samples[:, :-1] = np.nan
+    return spoilt
+
+
+def _missing(stream: DecoderStream, rng: np.random.Generator) -> DecoderStream:
+    """Some leads are not sent at all."""
+    dead = set(_dead(stream, rng))
+    live = [place for place in range(len(stream.info.leads)) if place not in dead]
+    info = replace(stream.info, leads=tuple(stream.info.leads[place] for place in live))
+    packets = [
+        replace(p, samples=np.ascontiguousarray(p.samples[:, [*live, -1]])) for p in stream.packets
+    ]
+    return DecoderStream(info, packets)
+
+
+SPOILERS: dict[str, Callable[[DecoderStream, np.random.Generator], DecoderStream]] = {
+    "flat leads": _flat,
+    "NaN leads": _nan,
+    "missing leads": _missing,
+}
+
 
 Factory = Callable[[], Decoder]
 
@@ -61,7 +164,7 @@ SAMPLES: dict[str, dict[str, str]] = {
 
 def sample_session(track: str, seed: int = 0) -> Session:
     """A short synthetic session to check a decoder with."""
-    from replay.synthetic import open_synthetic
+    from replay.synthetic.registry import open_synthetic
 
     params = {**SAMPLES[track], "subjects": "1", "seed": str(seed)}
     return next(iter(open_synthetic(track, params).sessions()))
@@ -102,12 +205,12 @@ def _attempt(name: str, law: Callable[[], str]) -> Law:
     try:
         wrong = law()
     except Exception as error:  # noqa: BLE001 - a stranger's code: whatever it raises is the finding
-        wrong = f"it raised {told(error)}"
+        wrong = f"it raised {format_exception(error)}"
     return Law(name, not wrong, wrong or "held")
 
 
-def _runs(factory: Factory, stream: Stream) -> tuple[Law, Said]:
-    said: Said = []
+def _runs(factory: Factory, stream: DecoderStream) -> tuple[Law, TimedReports]:
+    said: TimedReports = []
 
     def run() -> str:
         said.extend(feed(factory(), stream))
@@ -117,7 +220,7 @@ def _runs(factory: Factory, stream: Stream) -> tuple[Law, Said]:
     return replace(law, detail=f"{len(said)} reports") if law.ok else law, said
 
 
-def _compare(expected: Said, got: Said) -> str:
+def _compare(expected: TimedReports, got: TimedReports) -> str:
     """What differs between two lists, or nothing."""
     for number, (one, other) in enumerate(zip(expected, got, strict=False)):
         if one[0] != other[0] or not same(one[1], other[1]):
@@ -140,19 +243,21 @@ def _shown(said: tuple[int, object]) -> str:
     return f"{text[:60]} at packet {said[0]}"
 
 
-def _changed(stream: Stream, given: Stream) -> str:
+def _changed(stream: DecoderStream, given: DecoderStream) -> str:
     for number, (one, other) in enumerate(zip(stream.packets, given.packets, strict=True)):
         if not np.array_equal(one.samples, other.samples, equal_nan=True):
             return f"packet {number} was changed"
     return ""
 
 
-def _splits(factory: Factory, stream: Stream, said: Said, rng: np.random.Generator) -> str:
+def _splits(
+    factory: Factory, stream: DecoderStream, said: TimedReports, rng: np.random.Generator
+) -> str:
     step = SAMPLES_A_ROW if stream.info.track == "ecog" else 1
     for _ in range(SPLITS):
         decoder = factory()
         decoder.start(stream.info)
-        got: Said = []
+        got: TimedReports = []
         for number, packet in enumerate(stream.packets):
             for piece in pieces(packet, rng, step):
                 got += [(number, result) for result in reports_of(decoder, piece)]
@@ -162,9 +267,9 @@ def _splits(factory: Factory, stream: Stream, said: Said, rng: np.random.Generat
     return ""
 
 
-def _joined(said: Said) -> Said:
+def _joined(said: TimedReports) -> TimedReports:
     """Rows reported within one packet of the track as one report."""
-    joined: Said = []
+    joined: TimedReports = []
     for number, result in said:
         last = joined[-1] if joined else None
         if isinstance(result, list) and last and last[0] == number and isinstance(last[1], list):
@@ -174,19 +279,21 @@ def _joined(said: Said) -> Said:
     return joined
 
 
-def _prefix(factory: Factory, stream: Stream, said: Said, rng: np.random.Generator) -> str:
+def _prefix(
+    factory: Factory, stream: DecoderStream, said: TimedReports, rng: np.random.Generator
+) -> str:
     """Everything after a packet is replaced by noise without triggers."""
     for _ in range(SPLITS):
         keep = int(rng.integers(1, len(stream.packets)))
         later = [noise_like(packet, rng) for packet in stream.packets[keep:]]
-        got = feed(factory(), Stream(stream.info, stream.packets[:keep] + later))
+        got = feed(factory(), DecoderStream(stream.info, stream.packets[:keep] + later))
         wrong = _compare([s for s in said if s[0] < keep], [s for s in got if s[0] < keep])
         if wrong:
             return f"the future after packet {keep - 1} changed {wrong}"
     return ""
 
 
-def _spoilt(factory: Factory, stream: Stream, said: Said) -> str:
+def _spoilt(factory: Factory, stream: DecoderStream, said: TimedReports) -> str:
     """It may say something else, and stop at another time, but not less often."""
     got = feed(factory(), stream)
     if len(got) != len(said):
@@ -201,7 +308,7 @@ def _finite(result: object) -> bool:
     return isinstance(result, str) or bool(np.isfinite(np.asarray(result, np.float64)).all())
 
 
-def _bounded(factory: Factory, stream: Stream, rounds: int) -> str:
+def _bounded(factory: Factory, stream: DecoderStream, rounds: int) -> str:
     """The stream again and again; the first round may fill its buffers."""
     decoder = factory()
     decoder.start(stream.info)
@@ -220,3 +327,16 @@ def _bounded(factory: Factory, stream: Stream, rounds: int) -> str:
     if growth_mb > MAX_GROWTH_MB:
         return f"it grows by {growth_mb:.0f} MB an hour; at most {MAX_GROWTH_MB:.0f}"
     return ""
+
+
+def check_decoder(track: str, decoder: str | None, model: Path | None, seed: int) -> bool:
+    """Prints a line for each law; whether all of them held."""
+    console = Console()
+    console.print(f"{decoder or default_of(track)} on track {track}")
+    held = True
+    session = sample_session(track, seed)
+    for law in check(track, lambda: load(decoder, track, model, seed), session, seed):
+        held = held and law.ok
+        mark = "[green]✔[/]" if law.ok else "[red]✘[/]"
+        console.print(f" {mark} {law.name}: {escape(law.detail)}")
+    return held

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from bci_stream.contest.contest import Contest
     from decoders.decoder import Decoder
 
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -85,7 +86,7 @@ def _work(
     **chosen: Any,
 ) -> None:
     from bci_stream.contest.keys import read_key
-    from bci_stream.wire.seat import Seat
+    from bci_stream.wire.client import TeamClient
     from decoders.registry import default_of, notice_of
     from decoders.worker import Worker
 
@@ -96,7 +97,7 @@ def _work(
     name = team or (submission.stem if submission else decoder or default_of(track))
     name = name.replace(":", ".")
     key = read_key(token) if token else contest.keys.token(name)
-    seat = Seat(open_wire(scope, lsl_session), contest.name, name, key, stop=stop, say=say)
+    seat = TeamClient(open_wire(scope, lsl_session), contest.name, name, key, stop=stop, say=say)
     worker = Worker(seat, made, track=track, join_s=wait_s, stop=stop)
     say(f"team {name}: waiting for a replay of track {track}")
     if notice := notice_of(made):
@@ -123,7 +124,7 @@ def _make(
     if submission is not None:
         if decoder is not None:
             raise click.UsageError("give --decoder or --submission, not both")
-        from decoders.host.open import open_submission
+        from decoders.host.submission import open_submission
 
         return open_submission(submission, track, granted=contest.limits, stop=stop, say=say, **how)
     _refuse_without_submission(how)
@@ -169,7 +170,7 @@ def train(
     """Train a decoder on labelled RECORDINGS, with its figure by the track's own score."""
     if track is None:
         raise click.UsageError("say which track: --track " + "|".join(TRACK_NAMES))
-    from decoders.train_command import train_with_progress
+    from decoders.train import train_with_progress
 
     train_with_progress(track, recordings, decoder, out, seed, validate=not no_validation)
 
@@ -208,7 +209,7 @@ def check(
             raise SystemExit(1)
         return
     _refuse_without_submission(how)
-    from decoders.check_command import check_decoder
+    from decoders.checks import check_decoder
 
     if not check_decoder(track, decoder, model, seed):
         raise SystemExit(1)

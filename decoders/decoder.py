@@ -14,6 +14,7 @@ and run it with `bci-decode --track mi --decoder my_module:Mine`.
 """
 
 from collections.abc import Iterable, Sequence
+from traceback import extract_tb
 from typing import Protocol, runtime_checkable
 
 from bci_stream.packet import Packet, SignalInfo
@@ -48,3 +49,13 @@ def reports_of(decoder: Decoder, packet: Packet) -> Sequence[object]:
             f"step() returned {results!r}; it returns a list of results, [] where there is none"
         )
     return list(results)
+
+
+def format_exception(error: BaseException) -> str:
+    """E.g. "ValueError: no such lead (mine.py, line 12)"."""
+    text = f"{type(error).__name__}: {error}"
+    frames = extract_tb(error.__traceback__)
+    if isinstance(error, SyntaxError) or not frames:  # it says itself where
+        return text
+    place = frames[-1].filename.replace("\\", "/").rsplit("/", 1)[-1]
+    return f"{text} ({place}, line {frames[-1].lineno})"

@@ -1,17 +1,71 @@
 """Folds: how a part of some recordings is left out, so that a figure is earned on unseen data."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bci_stream.errors import TruthError
+from bci_stream.packet import Lead, Triggers
 from decoders.offline import OfflineRun, track_of
-from decoders.session_part import SessionPart, n_blocks
-from replay.source import Session
-from tracks.truth import read_truth
-from tracks.verdict import Verdict
+from replay.model.source import RawPacket, Session
+from tracks.common.truth import read_truth
+from tracks.common.verdicts import Verdict
+
+ANGLES_HZ = 200
+
+
+@dataclass(frozen=True)
+class SessionPart:
+    """The blocks `kept` of a session, renumbered from 0; implements `replay.model.source.Session`."""
+
+    whole: Session
+    kept: tuple[int, ...]
+
+    @property
+    def subject(self) -> str:
+        return self.whole.subject
+
+    @property
+    def rate(self) -> float:
+        return self.whole.rate
+
+    @property
+    def leads(self) -> tuple[Lead, ...]:
+        return self.whole.leads
+
+    @property
+    def n_samples(self) -> int:
+        return sum(n for n, _ in self.block_triggers())
+
+    @property
+    def angles(self) -> NDArray[np.float64] | None:
+        if self.whole.angles is None:
+            return None
+        return np.concatenate([self.whole.angles[rows] for rows in self._rows()])
+
+    def block_triggers(self) -> Sequence[tuple[int, Triggers]]:
+        blocks = self.whole.block_triggers() or ()
+        return [blocks[number] for number in self.kept]
+
+    def packets(self, packet_samples: int) -> Iterator[RawPacket]:
+        for packet in self.whole.packets(packet_samples):
+            if packet.block in self.kept:
+                yield replace(packet, block=self.kept.index(packet.block))
+
+    def _rows(self) -> list[slice]:
+        lengths = [n for n, _ in self.whole.block_triggers() or ()]
+        bounds = np.concatenate([[0], np.cumsum(lengths)]) * ANGLES_HZ / self.rate
+        rows = [int(bound + 1e-9) for bound in bounds]
+        return [slice(rows[number], rows[number + 1]) for number in self.kept]
+
+
+def n_blocks(session: Session) -> int:
+    """How many blocks a recorded session has."""
+    return len(session.block_triggers() or ())
+
 
 ACROSS_PEOPLE = ("erp", "emotion")
 """Tracks that test on people who were not trained on: there a person is left out."""

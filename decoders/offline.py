@@ -12,13 +12,13 @@ from typing import Any
 from bci_stream.errors import RuleError
 from bci_stream.packet import Packet, SignalInfo, with_trigger
 from decoders.decoder import ChannelChooser, Decoder, reports_of
-from replay.source import Session
+from replay.model.source import Session
+from tracks.common.truth import read_truth
 from tracks.registry import TRACKS
 from tracks.run import Run
 from tracks.track import Track
-from tracks.truth import read_truth
 
-Event = dict[str, Any]
+LogEvent = dict[str, Any]
 
 
 @dataclass
@@ -29,7 +29,7 @@ class OfflineRun:
     """
 
     run: Run = field(default_factory=Run)
-    events: list[Event] = field(default_factory=list)
+    events: list[LogEvent] = field(default_factory=list)
     compute_s: list[float] = field(default_factory=list)
 
     @property
@@ -40,7 +40,7 @@ class OfflineRun:
     def score(self) -> float:
         return float(self.result["score"])
 
-    def note(self, event: Event) -> None:
+    def note(self, event: LogEvent) -> None:
         """One more line of the log."""
         self.events.append(event)
         self.run.feed(event)
@@ -131,7 +131,7 @@ def wire_packets(
         )
 
 
-def truth_line(track: Track, session: Session) -> Event:
+def truth_line(track: Track, session: Session) -> LogEvent:
     """The labels of a recorded session, as one line of the log."""
     blocks = session.block_triggers()
     if blocks is None:
@@ -139,7 +139,7 @@ def truth_line(track: Track, session: Session) -> Event:
     return read_truth(track, session.rate, blocks, session.angles)
 
 
-def _session_line(info: SignalInfo) -> Event:
+def _session_line(info: SignalInfo) -> LogEvent:
     return {
         "kind": "session",
         "subject": info.subject,

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bci_stream.errors import BciError
-from decoders.decoder import Decoder
+from decoders.decoder import Decoder, format_exception
 from decoders.model import load_model
-from decoders.raised import told
 
 
-class Entry(NamedTuple):
+class DecoderEntry(NamedTuple):
     """One shipped decoder: the track it is for, module:Class, and one line about it."""
 
     track: str
@@ -21,37 +20,49 @@ class Entry(NamedTuple):
     about: str
 
 
-DECODERS: dict[str, Entry] = {
-    "erp-umm": Entry("erp", "decoders.erp:ErpDecoder", "unsupervised, adaptive, stops by Bayes"),
-    "erp-xdawn": Entry("erp", "decoders.erp_reference:XdawnLda", "reference: xDAWN + LDA, trained"),
-    "erp-chance": Entry(
+DECODERS: dict[str, DecoderEntry] = {
+    "erp-umm": DecoderEntry(
+        "erp", "decoders.erp.decoder:ErpDecoder", "unsupervised, adaptive, Bayes stopping"
+    ),
+    "erp-xdawn": DecoderEntry(
+        "erp", "decoders.erp.references:XdawnLda", "reference: xDAWN + LDA, trained"
+    ),
+    "erp-chance": DecoderEntry(
         "erp", "decoders.chance:ErpChance", "a random character after one sequence"
     ),
-    "mi-riemann": Entry(
-        "mi", "decoders.mi:MiDecoder", "filter bank, tangent space, re-centred without labels"
+    "mi-riemann": DecoderEntry(
+        "mi",
+        "decoders.mi.decoder:MiDecoder",
+        "filter bank, tangent space, re-centred without labels",
     ),
-    "mi-csp": Entry("mi", "decoders.references:CspLda", "reference: CSP + LDA, trained"),
-    "mi-mdm": Entry(
-        "mi", "decoders.references:Mdm", "reference: minimum distance to mean, trained"
+    "mi-csp": DecoderEntry("mi", "decoders.mi.references:CspLda", "reference: CSP + LDA, trained"),
+    "mi-mdm": DecoderEntry(
+        "mi", "decoders.mi.references:Mdm", "reference: minimum distance to mean, trained"
     ),
-    "mi-ts": Entry(
-        "mi", "decoders.references:TangentSpaceLr", "reference: tangent space + LR, trained"
+    "mi-ts": DecoderEntry(
+        "mi", "decoders.mi.references:TangentSpaceLr", "reference: tangent space + LR, trained"
     ),
-    "mi-chance": Entry("mi", "decoders.chance:MiChance", "three random classes a trial"),
-    "turing-phase": Entry(
-        "turing", "decoders.turing:TuringDecoder", "SSVEP by phase, MI, stops early"
+    "mi-chance": DecoderEntry("mi", "decoders.chance:MiChance", "three random classes a trial"),
+    "turing-phase": DecoderEntry(
+        "turing", "decoders.turing.decoder:TuringDecoder", "SSVEP by phase, MI, stops early"
     ),
-    "turing-chance": Entry(
+    "turing-chance": DecoderEntry(
         "turing", "decoders.chance:TuringChance", "a random task after a second"
     ),
-    "emotion-de": Entry(
-        "emotion", "decoders.emotion:EmotionDecoder", "differential entropy, normalised causally"
+    "emotion-de": DecoderEntry(
+        "emotion",
+        "decoders.emotion.decoder:EmotionDecoder",
+        "differential entropy, normalised causally",
     ),
-    "emotion-chance": Entry("emotion", "decoders.chance:EmotionChance", "a random class a second"),
-    "ecog-ridge": Entry(
-        "ecog", "decoders.ecog:EcogDecoder", "band powers and LMP with lags, ridge, smoothed"
+    "emotion-chance": DecoderEntry(
+        "emotion", "decoders.chance:EmotionChance", "a random class a second"
     ),
-    "ecog-chance": Entry("ecog", "decoders.chance:EcogConstant", "eight constant angles"),
+    "ecog-ridge": DecoderEntry(
+        "ecog",
+        "decoders.ecog.decoder:EcogDecoder",
+        "band powers and LMP with lags, ridge, smoothed",
+    ),
+    "ecog-chance": DecoderEntry("ecog", "decoders.chance:EcogConstant", "eight constant angles"),
 }
 
 DEFAULTS: dict[str, str] = {
@@ -130,7 +141,9 @@ def make(decoder_class: type, name: str, arguments: dict[str, object]) -> Decode
     except BciError:
         raise
     except Exception as error:  # a contestant's code may raise anything
-        raise DecoderError(f"decoder {name}: it can't be made: {told(error)}") from error
+        raise DecoderError(
+            f"decoder {name}: it can't be made: {format_exception(error)}"
+        ) from error
     for method in ("start", "step"):
         if not callable(getattr(decoder, method, None)):
             raise DecoderError(
@@ -149,7 +162,7 @@ def _import(path: str) -> type:
         found = getattr(importlib.import_module(module_name), class_name, None)
     except Exception as error:  # a contestant's module may raise anything
         raise DecoderError(
-            f"decoder {path}: its module can't be imported: {told(error)}"
+            f"decoder {path}: its module can't be imported: {format_exception(error)}"
         ) from error
     if not inspect.isclass(found):
         raise DecoderError(f"decoder {path}: {module_name} has no class {class_name!r}")

@@ -11,28 +11,31 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+from rich.progress import Progress
+
 from bci_stream.errors import SourceError, TruthError
 from decoders.folds import Fold, judged_together, left_out
 from decoders.model import Model, check_place, provenance, save_model
 from decoders.offline import OfflineRun, run_offline, track_of
 from decoders.registry import DecoderError, default_of, find_class, make
-from replay.options import SourceOptions
-from replay.source import Session
-from replay.uri import open_source
+from replay.model.options import SourceOptions
+from replay.model.source import Session
+from replay.sources import open_source
 
-Progress = Callable[[float, str], None]
+ProgressCallback = Callable[[float, str], None]
 """(share done from 0 to 1, what is being done)"""
 
 TRAINERS: dict[str, str] = {
-    "erp-umm": "decoders.erp_training:fit",
-    "erp-xdawn": "decoders.erp_reference:XdawnLda.fit",
-    "mi-riemann": "decoders.mi_training:fit",
-    "mi-csp": "decoders.references:CspLda.fit",
-    "mi-mdm": "decoders.references:Mdm.fit",
-    "mi-ts": "decoders.references:TangentSpaceLr.fit",
-    "turing-phase": "decoders.turing:fit",
-    "emotion-de": "decoders.emotion_training:fit",
-    "ecog-ridge": "decoders.ecog_training:fit",
+    "erp-umm": "decoders.erp.training:fit",
+    "erp-xdawn": "decoders.erp.references:XdawnLda.fit",
+    "mi-riemann": "decoders.mi.training:fit",
+    "mi-csp": "decoders.mi.references:CspLda.fit",
+    "mi-mdm": "decoders.mi.references:Mdm.fit",
+    "mi-ts": "decoders.mi.references:TangentSpaceLr.fit",
+    "turing-phase": "decoders.turing.decoder:fit",
+    "emotion-de": "decoders.emotion.training:fit",
+    "ecog-ridge": "decoders.ecog.training:fit",
 }
 """What trains each decoder: fit(recordings, *, seed, progress) -> Model."""
 
@@ -71,7 +74,7 @@ def train(
     decoder: str | None = None,
     seed: int = 0,
     validate: bool = True,
-    progress: Progress = lambda _share, _text: None,
+    progress: ProgressCallback = lambda _share, _text: None,
 ) -> Trained:
     """Train the decoder on recordings (URIs) and write its model to `out`."""
     name = decoder or default_of(track)
@@ -134,7 +137,7 @@ def _figure(track: str, runs: Sequence[OfflineRun], note: str) -> Figure:
     return Figure(judged_together(track, runs), unit, scores, note)
 
 
-def _stage(progress: Progress, share: float, prefix: str) -> Callable[[str], None]:
+def _stage(progress: ProgressCallback, share: float, prefix: str) -> Callable[[str], None]:
     return lambda text: progress(share, prefix + text)
 
 
@@ -153,3 +156,28 @@ def _opened(track: str, recordings: Sequence[str]) -> Iterator[list[Session]]:
         if not sessions:
             raise SourceError(f"{', '.join(recordings)}: there is no session in it")
         yield sessions
+
+
+def train_with_progress(
+    track: str,
+    recordings: tuple[str, ...],
+    decoder: str | None,
+    out: Path,
+    seed: int,
+    *,
+    validate: bool,
+) -> None:
+    console = Console(stderr=True)
+    with Progress(console=console) as bars:
+        task = bars.add_task(f"training for {track}", total=1.0)
+        trained = train(
+            track,
+            recordings,
+            out,
+            decoder=decoder,
+            seed=seed,
+            validate=validate,
+            progress=lambda share, text: bars.update(task, completed=share, description=text),
+        )
+    console.print(f"on held-out data: {trained.figure}")
+    console.print(f"model: {trained.path}")

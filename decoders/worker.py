@@ -9,8 +9,8 @@ import numpy as np
 
 from bci_stream.errors import BciError, RefusedError
 from bci_stream.packet import Lead, Packet, SignalInfo
+from bci_stream.wire.client import TeamClient
 from bci_stream.wire.messages import Offer
-from bci_stream.wire.seat import Seat
 from decoders.decoder import ChannelChooser, Decoder, reports_of
 from decoders.host.errors import SubmissionError
 
@@ -20,7 +20,7 @@ class Worker:
 
     def __init__(
         self,
-        seat: Seat,
+        seat: TeamClient,
         decoder: Decoder,
         *,
         track: str,

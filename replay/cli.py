@@ -21,7 +21,7 @@ from bci_stream.cli import (
 )
 
 if TYPE_CHECKING:
-    from replay.options import SourceOptions
+    from replay.model.options import SourceOptions
 
 
 def reading_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -38,7 +38,7 @@ def reading_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _source_options(track: str | None, reading: Mapping[str, str | None]) -> "SourceOptions":
-    from replay.options import SourceOptions
+    from replay.model.options import SourceOptions
 
     params = {key: value for key, value in reading.items() if value is not None}
     return SourceOptions(track=track).with_params(params)
@@ -83,7 +83,7 @@ def start(foreground: bool, **options: Any) -> None:
     if foreground:
         _serve(**options)
     else:
-        from replay.spawn import spawn
+        from replay.daemon import spawn
 
         spawn(options["name"], say)
 
@@ -112,10 +112,9 @@ def _serve(
     lsl_session: str,
     **reading: str | None,
 ) -> None:
-    from replay.pace import parse_pace
-    from replay.progress import progress_line
-    from replay.serve import Service
-    from replay.spawn import check_free
+    from replay.daemon import check_free
+    from replay.player.player import parse_pace
+    from replay.service import Service, progress_line
 
     check_free(name)
     played = parse_pace(pace)
@@ -151,8 +150,7 @@ def _serve(
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def status(name: str | None, old_too: bool, as_json: bool) -> None:
     """Show the replays: where each stands, how fast, who listens, how late."""
-    from replay.daemon import all_states, was_lately
-    from replay.status import render_states
+    from replay.daemon import all_states, render_states, was_lately
 
     known = [state for state in all_states() if name in (None, state.name)]
     if name is not None and not known:
@@ -209,9 +207,9 @@ main.add_command(resume)
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True)
 def synth(source: str, out: Path) -> None:
     """Write a synthetic SOURCE (synthetic:mi?subjects=2&set=train) to files."""
+    from replay.sources import open_source
+    from replay.synthetic.registry import write_recordings
     from replay.synthetic.source import SyntheticSource
-    from replay.synthetic.write import write_recordings
-    from replay.uri import open_source
 
     opened = open_source(f"synthetic:{source.removeprefix('synthetic:')}")
     assert isinstance(opened, SyntheticSource)
@@ -228,24 +226,24 @@ def inspect(source: str, track: str | None, plot: Path | None, **reading: str | 
     """Say what SOURCE is, which track it fits, and what breaks that track's rules."""
     from rich.console import Console
 
-    from replay.inspect import inspect_uri
-    from replay.inspect_view import render
+    from replay.tools.inspect.inspection import inspect_uri
+    from replay.tools.inspect.view import render
 
     options = _source_options(track, reading)
     Console().print(render(inspect_uri(source, options, track)))
     if plot is not None:
-        from replay.inspect_plot import plot_uri
+        from replay.tools.inspect.plot import plot_uri
 
         for drawn in plot_uri(source, options, plot):
             click.echo(f"drawn: {drawn}")
 
 
 ELSEWHERE = {
-    "devices": ("replay.devices.cli", "devices_command"),
-    "emulate": ("replay.devices.cli", "emulate_command"),
-    "mark": ("replay.devices.cli", "mark_command"),
-    "record": ("replay.recording_commands", "record_command"),
-    "prepare": ("replay.recording_commands", "prepare_command"),
+    "devices": ("replay.tools.commands", "devices_command"),
+    "emulate": ("replay.tools.commands", "emulate_command"),
+    "mark": ("replay.tools.commands", "mark_command"),
+    "record": ("replay.tools.commands", "record_command"),
+    "prepare": ("replay.tools.commands", "prepare_command"),
 }
 """Commands that stand in their own package."""
 

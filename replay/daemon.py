@@ -3,13 +3,20 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import click
+from rich.console import Console
+from rich.table import Table
+
 from bci_stream.errors import SourceError
-from bci_stream.home import home
+from bci_stream.files import home
 from bci_stream.wire.names import checked_name
 
 
@@ -143,3 +150,134 @@ def send(name: str, number: signal.Signals) -> DaemonState:
         raise SourceError(f"replay {name!r} is not running: {state.state} {state.detail}".rstrip())
     os.kill(state.pid, number)
     return state
+
+
+START_S = 90.0
+LOOK_EVERY_S = 0.05
+
+
+def check_free(name: str) -> None:
+    """One replay has one name."""
+    running = read_state(name)
+    if running is not None and alive(running):
+        raise click.ClickException(
+            f"replay {name!r} is running already (pid {running.pid}); `bci-replay stop {name}`, or "
+            "choose --name"
+        )
+
+
+def spawn(name: str, say: Callable[[str], None]) -> None:
+    """Start the same command again in the background, in a session of its own, and see it come up."""
+    check_free(name)
+    arguments = [*sys.argv[1:], "--foreground", "--name", name]
+    with log_path(name).open("ab") as log:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "replay", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    try:
+        _see_it_start(name, child, say)
+    except KeyboardInterrupt:
+        child.terminate()
+        child.wait()
+        click.echo(f"replay {name!r} has stopped")
+        return
+    state = read_state(name)
+    if state is None or state.pid != child.pid:
+        raise click.ClickException(f"replay {name!r} did not start: {_last_line(log_path(name))}")
+    if not (alive(state) or state.state == "finished"):
+        raise click.ClickException(f"replay {name!r} did not start: {state.detail or state.state}")
+    click.echo(f"replay {name!r} is {state.state} (pid {child.pid}); log: {log_path(name)}")
+
+
+def _see_it_start(name: str, child: "subprocess.Popen[bytes]", say: Callable[[str], None]) -> None:
+    """Until it has started or ended; what its device says meanwhile is said here too."""
+    deadline = time.monotonic() + START_S
+    told = ""
+    while time.monotonic() < deadline and child.poll() is None:
+        state = read_state(name)
+        if state is not None and state.pid == child.pid:
+            if state.state != "starting":
+                return
+            news = " ".join(state.device.get(part, "") for part in ("state", "detail")).strip()
+            if news != told:
+                told = news
+                say(f"{name}: {news}")
+        time.sleep(LOOK_EVERY_S)
+
+
+def _last_line(path: Path) -> str:
+    lines = path.read_text(errors="replace").strip().splitlines()
+    return lines[-1].removeprefix("Error: ") if lines else "it said nothing"
+
+
+TITLES = ("replay", "state", "track", "pace", "played", "consumers", "late (worst)", "source")
+
+
+def render_states(states: list[DaemonState], *, as_json: bool) -> str:
+    if as_json:
+        return json.dumps([asdict(state) for state in states], indent=2)
+    if not states:
+        return "no replay has been started"
+    table = Table(box=None, pad_edge=False)
+    for title in TITLES:
+        table.add_column(title)
+    for state in states:
+        table.add_row(*_row(state))
+    console = Console(width=140)
+    with console.capture() as capture:
+        console.print(table)
+    details = [f"{state.name}: {state.detail}" for state in states if state.detail]
+    details += [f"{state.name}: {_device(state)}" for state in states if state.device]
+    return "\n".join([capture.get().rstrip(), *details])
+
+
+def _device(state: DaemonState) -> str:
+    device = state.device
+    words = f"{device['device']} {'was' if state.state in OVER else 'is'} {device['state']}"
+    words += f" ({device['detail']})" if device["detail"] else ""
+    if not device["samples"]:
+        return words
+    about = "" if device["lost_exact"] else "about "
+    return (
+        f"{words}: {device['samples']} samples, "
+        f"{about}{device['samples_lost']} lost in {device['gaps']} gaps, {device['reconnects']} reconnects, "
+        f"offset {device['offset_s']:.3f} s, drift {device['drift_ppm']:+.1f} ppm"
+    )
+
+
+def _row(state: DaemonState) -> tuple[str, ...]:
+    at = state.progress
+    return (
+        state.name,
+        state.state,
+        state.track or "-",
+        state.pace,
+        _played(state.progress, state.rate),
+        ", ".join(at.get("teams", ())) or ("others" if at.get("heard") else "-"),
+        f"{_ms(at.get('late_s', 0.0))} ({_ms(at.get('worst_late_s', 0.0))}) ms",
+        " ".join(state.sources),
+    )
+
+
+def _played(at: dict[str, Any], rate: float) -> str:
+    """12% (0:07 of 1:00); of a live device, which has no end, 0:07."""
+    played, total = at.get("played", 0), at.get("total")
+    if not rate:
+        return "-"
+    so_far = _minutes(played / rate)
+    again = f", round {at['round'] + 1}" if at.get("round") else ""
+    return (
+        f"{played / total:.0%} ({so_far} of {_minutes(total / rate)}{again})" if total else so_far
+    )
+
+
+def _minutes(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+def _ms(seconds: float) -> str:
+    return f"{max(seconds, 0.0) * 1000:.1f}"

@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 
 from bci_stream.packet import Lead
 from decoders.decoder import Decoder
-from decoders.ecog import EcogDecoder, fit
-from decoders.ecog_model import unpack
+from decoders.ecog.decoder import EcogDecoder
+from decoders.ecog.model import unpack
+from decoders.ecog.training import fit
 from decoders.offline import run_offline
-from decoders.references_b import BandPowerRegression, ConstantAngles
-from replay.recording import ArrayBlock, Recording
-from tracks.angles import ANGLE_RATE, JOINTS
+from replay.model.recording import ArrayBlock, Recording
+from scripts.bench_references import BandPowerRegression, ConstantAngles
+from tracks.common.angles import ANGLE_RATE, JOINTS
 
 OURS = "ecog-ridge"
 PARTS = 3

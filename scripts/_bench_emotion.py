@@ -17,12 +17,12 @@ from scipy.signal import resample_poly
 
 from bci_stream.packet import Lead
 from decoders.decoder import Decoder
-from decoders.emotion import EmotionDecoder
-from decoders.emotion_model import pack
-from decoders.emotion_training import Person, person_of, train
+from decoders.emotion.decoder import EmotionDecoder
+from decoders.emotion.model import pack
+from decoders.emotion.training import EmotionPerson, person_of, train
 from decoders.offline import OfflineRun, run_offline
-from decoders.references_b import EntropyClassifier, UsualClass
-from replay.recording import ArrayBlock, Recording
+from replay.model.recording import ArrayBlock, Recording
+from scripts.bench_references import EntropyClassifier, UsualClass
 from tracks.emotion import CLASSES, CLIPS
 
 LEADS = ("AF3", "F7", "F3", "FC5", "T7", "P7", "O1", "O2", "P8", "T8", "FC6", "F4", "F8", "AF4")
@@ -36,7 +36,7 @@ ORDERS = 2
 """
 FIRST_CLIP = {label: min(n for n, (_, c) in CLIPS.items() if c == label) for label in CLASSES}
 
-Make = Callable[[list[Person]], Decoder]
+Make = Callable[[list[EmotionPerson]], Decoder]
 METHODS: dict[str, Make] = {
     "emotion-de": lambda people: EmotionDecoder(model=pack(train(people, LEADS))),
     "DE + LDA": lambda people: EntropyClassifier(people, len(LEADS), "lda"),
@@ -111,7 +111,9 @@ def _at_rate(clip: NDArray[np.float32], rate: float) -> NDArray[np.float32]:
     return np.ascontiguousarray(resampled.T, dtype=np.float32)
 
 
-def _left_out(paths: list[Path], people: list[Person], number: int, make: Make) -> list[OfflineRun]:
+def _left_out(
+    paths: list[Path], people: list[EmotionPerson], number: int, make: Make
+) -> list[OfflineRun]:
     decoder = make([*people[:number], *people[number + 1 :]])
     sessions = [session_of(paths[number], order) for order in range(1, ORDERS + 1)]
     return [run_offline("emotion", decoder, [session]) for session in sessions]

@@ -24,15 +24,15 @@ from _bench_spellers import (
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from decoders.covariance import Array
-from decoders.erp import ErpDecoder
-from decoders.erp_reference import XdawnLda, xdawn_lda
-from decoders.erp_training import features_of, fit, mean_difference, pack
-from decoders.layout import Layout
+from decoders.dsp.covariance import Array
+from decoders.erp.decoder import ErpDecoder
+from decoders.erp.references import XdawnLda, xdawn_lda
+from decoders.erp.stopping import SpellerLayout
+from decoders.erp.training import features_of, fit, mean_difference, pack
 from decoders.model import Model
 from decoders.offline import OfflineRun, run_offline
+from tracks.common.verdicts import Verdict
 from tracks.erp import SEQUENCE_END, SEQUENCES, TARGETS, score
-from tracks.verdict import Verdict
 
 STEPS = (SEQUENCES, 10, 15)
 """After so many sequences every method must answer, where the run has them."""
@@ -93,7 +93,7 @@ def _prior_of(others: Sequence[Speller], speller: Speller) -> Model | None:
             difference = mean_difference(flashes_of(other, features), features.n_features)
             templates.append((features.lead_names, difference.reshape(len(features.offsets), -1)))
     common = set.intersection(*(set(names) for names, _ in templates)) if templates else set()
-    return pack(templates, Layout.of(speller.groups)) if common else None
+    return pack(templates, SpellerLayout.of(speller.groups)) if common else None
 
 
 def _trained(speller: Speller, train: Any, decoder_class: Any) -> Spell:

@@ -13,18 +13,18 @@ from _bench_files import NotThisLayoutError, read_each, rows_of_each
 from _bench_row import Row, row_of
 
 from bci_stream.packet import Lead
-from decoders import mi_training
-from decoders.mi import MiDecoder
+from decoders.mi import training
+from decoders.mi.decoder import MiDecoder
+from decoders.mi.references import CspLda, Mdm, TangentSpaceLr
 from decoders.model import Model
 from decoders.offline import OfflineRun, run_offline
-from decoders.references import CspLda, Mdm, TangentSpaceLr
-from replay.recording import ArrayBlock, Recording
+from replay.model.recording import ArrayBlock, Recording
+from tracks.common.verdicts import Verdict
 from tracks.mi import IMAGERY_S, score
-from tracks.verdict import Verdict
 
 PAIRS = ((4, 6), (8, 10), (12, 14))
 METHODS: dict[str, tuple[Any, Any, bool]] = {
-    "mi-riemann": (mi_training.fit, MiDecoder, True),
+    "mi-riemann": (training.fit, MiDecoder, True),
     "mi-csp (CSP+LDA)": (CspLda.fit, CspLda, False),
     "mi-mdm (MDM)": (Mdm.fit, Mdm, False),
     "mi-ts (TS+LR)": (TangentSpaceLr.fit, TangentSpaceLr, False),

@@ -12,11 +12,11 @@ import numpy as np
 from _bench_files import NotThisLayoutError
 
 from bci_stream.packet import Lead
-from decoders.covariance import Array
-from decoders.erp_training import labelled_flashes
-from decoders.flashes import FlashFeatures
-from decoders.layout import Layout
-from replay.recording import ArrayBlock, Recording
+from decoders.dsp.covariance import Array
+from decoders.erp.flashes import FlashFeatures
+from decoders.erp.stopping import SpellerLayout
+from decoders.erp.training import labelled_flashes
+from replay.model.recording import ArrayBlock, Recording
 from tracks.erp import SEQUENCE_END, TARGETS
 
 FEWEST_FLASHES = 48
@@ -63,7 +63,7 @@ def read_speller(path: Path) -> Speller:
 def _check(speller: Speller) -> None:
     codes = [code for _, code in speller.triggers]
     if speller.groups is not None:
-        Layout(speller.groups)  # raises where it is none
+        SpellerLayout(speller.groups)  # raises where it is none
         if n_letters(speller) < 2 or SEQUENCE_END not in codes:
             raise NotThisLayoutError("fewer than 2 letters, or no sequence end (200)")
     elif min(codes.count(TARGET), codes.count(NON_TARGET)) < FEWEST_FLASHES:
@@ -100,7 +100,7 @@ def letters_only(speller: Speller, kept_letters: Sequence[int]) -> Recording:
 def flashes_of(speller: Speller, features: FlashFeatures[int]) -> Iterator[tuple[bool, Array]]:
     """(it was a target, features), flash by flash; no more of the signal is read than was asked for."""
     if speller.groups is not None:
-        yield from labelled_flashes(speller.recording, features, Layout(speller.groups))
+        yield from labelled_flashes(speller.recording, features, SpellerLayout(speller.groups))
     else:
         yield from _marked_flashes(speller.recording, features)
 

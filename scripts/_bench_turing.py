@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from bci_stream.packet import Lead
 from decoders.decoder import Decoder
 from decoders.offline import OfflineRun, run_offline, track_of
-from decoders.references_b import CanonicalCorrelation, Recited
-from decoders.turing import TuringDecoder
-from replay.recording import ArrayBlock, Recording
+from decoders.turing.decoder import TuringDecoder
+from replay.model.recording import ArrayBlock, Recording
+from scripts.bench_references import CanonicalCorrelation, Recited
 from tracks.turing import TASK_S
 
 FREQUENCIES_HZ = {3: 13.0, 4: 21.0, 5: 17.0}

@@ -22,13 +22,12 @@ import numpy as np
 from bci_stream.packet import Lead
 from bci_stream.wire.lsl import LslTransport
 from bci_stream.wire.transport import SampleInlet
-from replay.devices.amplifier import Amplifier
-from replay.devices.cli import PROTOCOL_NAMES
-from replay.devices.emulator import Emulator
-from replay.devices.encoders import PROTOCOLS
-from replay.devices.rehearsal import client_uri
-from replay.devices.tape import Tape
-from replay.recording import ArrayBlock, Recording
+from replay.devices.emulator.amplifier import Amplifier
+from replay.devices.emulator.emulate import client_uri
+from replay.devices.emulator.emulator import Emulator
+from replay.devices.emulator.encoders import PROTOCOLS, EmulatedSignal
+from replay.model.recording import ArrayBlock, Recording
+from replay.tools.commands import PROTOCOL_NAMES
 
 RATE = 1000
 PACKET = 40
@@ -47,7 +46,7 @@ def counting(seconds: float) -> Recording:
 
 def serve(protocol: str, seconds: float, pipe: Connection) -> None:
     """The amplifier's process: tells its port, then when its clock started."""
-    emulator = Emulator(Amplifier(Tape(counting(seconds)), protocol))
+    emulator = Emulator(Amplifier(EmulatedSignal(counting(seconds)), protocol))
     pipe.send(emulator.port)
     emulator.start()
     while emulator.began is None:

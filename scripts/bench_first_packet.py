@@ -29,10 +29,10 @@ ASKED = {"time": 20, "CPU": None, "memory": 10}
 _MEASURE = """
 import json, sys, time
 import mne
-import replay.file_source, replay.readers.mne_file
-from replay.masked import shown_packets
-from replay.program import make_program
-from replay.uri import SourceOptions, open_source
+import replay.readers.files, replay.readers.mne.mne_file
+from replay.transform.masking import shown_packets
+from replay.player.plan import make_program
+from replay.sources import SourceOptions, open_source
 def peak():
     # Not ru_maxrss: that is inherited from the parent, whose peak hides everything smaller.
     line = next(l for l in open("/proc/self/status") if l.startswith("VmHWM:"))

@@ -23,8 +23,8 @@ from bci_stream.contest.contest import Contest
 from bci_stream.judge.judge import POLL_S, Judge
 from bci_stream.packet import Lead
 from bci_stream.wire import names
-from bci_stream.wire.chorus import Chorus
-from bci_stream.wire.finding import wait_for_stream
+from bci_stream.wire.groups import StreamGroup
+from bci_stream.wire.handshake import wait_for_stream
 from bci_stream.wire.lsl import LslTransport
 from bci_stream.wire.messages import (
     Done,
@@ -33,15 +33,14 @@ from bci_stream.wire.messages import (
     Offer,
     PacketNote,
     Ready,
-    Report,
-    Session,
+    ReportMessage,
+    SessionStart,
     read_control,
 )
-from bci_stream.wire.voice import Voice
-from replay.pace import Pace
-from replay.player import Player
-from replay.program import Program
-from replay.recording import ArrayBlock, Recording
+from bci_stream.wire.results import ResultsPublisher
+from replay.model.recording import ArrayBlock, Recording
+from replay.player.plan import PlaybackPlan
+from replay.player.player import Pace, Player
 from tracks.registry import TRACKS
 
 STOP = threading.Event()
@@ -60,7 +59,7 @@ def replay(contest: Contest, transport: LslTransport, seconds: float, start_on: 
     data = np.zeros((int(seconds * 250), 8), dtype=np.float32)
     leads = tuple(Lead(f"E{n}") for n in range(8))
     recording = Recording("S01", 250.0, leads, [ArrayBlock(data, ((5, 242), (20, 101)))])
-    program = Program(TRACKS["erp"], (recording,), ({"blocks": [["A"]]},), live=False)
+    program = PlaybackPlan(TRACKS["erp"], (recording,), ({"blocks": [["A"]]},), live=False)
     player = Player(transport, RealClock(transport.now), contest, program, name="r",
                     pace=Pace(lockstep=False), start_on=start_on, stop=STOP, wait_s=120)  # type: ignore[arg-type]  # fmt: skip
     player.play()
@@ -69,7 +68,9 @@ def replay(contest: Contest, transport: LslTransport, seconds: float, start_on: 
 def teams(contest: Contest, transport: LslTransport, count: int) -> None:
     """All teams in one process: they hear one control stream, and each speaks on its own."""
     voices = [
-        Voice(transport, contest.name, f"team{k:03d}", contest.keys.token(f"team{k:03d}"))
+        ResultsPublisher(
+            transport, contest.name, f"team{k:03d}", contest.keys.token(f"team{k:03d}")
+        )
         for k in range(count)
     ]
     found = wait_for_stream(
@@ -88,11 +89,11 @@ def teams(contest: Contest, transport: LslTransport, count: int) -> None:
             if isinstance(message, Offer):
                 for voice in voices:
                     voice.run = message.run
-            started = started or isinstance(message, Session)
+            started = started or isinstance(message, SessionStart)
             if isinstance(message, PacketNote):
                 finished = message.finish
                 for k in range(message.i % PACKETS_A_SECOND, count, PACKETS_A_SECOND):
-                    voices[k].say(Report, result=[k, message.i])
+                    voices[k].say(ReportMessage, result=[k, message.i])
     for voice in voices:
         voice.say(Done)
     time.sleep(6)  # the outlets stay until the judge has taken everything
@@ -113,8 +114,8 @@ def judge(contest: Contest, transport: LslTransport, count: int) -> float:
 
 def bare(contest: Contest, transport: LslTransport, _count: int) -> float:
     """Reads the same streams as often as the judge does, and throws away what it reads."""
-    results = Chorus(transport, contest.name, "results")
-    control = Chorus(transport, contest.name, "control")
+    results = StreamGroup(transport, contest.name, "results")
+    control = StreamGroup(transport, contest.name, "control")
     started, cpu, looked = False, 0.0, 0.0
     while True:
         if transport.now() - looked > 0.25:

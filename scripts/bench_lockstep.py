@@ -25,14 +25,13 @@ from bci_stream.errors import LostError
 from bci_stream.judge.judge import Judge
 from bci_stream.packet import Lead, Packet, SignalInfo
 from bci_stream.wire import names
-from bci_stream.wire.finding import wait_for_stream
+from bci_stream.wire.client import TeamClient
+from bci_stream.wire.handshake import wait_for_stream
 from bci_stream.wire.lsl import LslTransport
-from bci_stream.wire.seat import Seat
 from decoders.worker import Worker
-from replay.pace import Pace
-from replay.player import Player
-from replay.program import Program
-from replay.recording import ArrayBlock, Recording
+from replay.model.recording import ArrayBlock, Recording
+from replay.player.plan import PlaybackPlan
+from replay.player.player import Pace, Player
 from tracks.registry import TRACKS
 
 SESSION = "bench-lockstep"
@@ -116,7 +115,7 @@ def replay(folder: Path, packets: int) -> None:
     transport = LslTransport(session=SESSION)
     data = np.zeros((packets * N, 64), dtype=np.float32)
     recording = Recording("S01", 1000.0, LEADS, [ArrayBlock(data, ())])
-    program = Program(TRACKS["mi"], (recording,), ({"blocks": [[1]]},), live=False)
+    program = PlaybackPlan(TRACKS["mi"], (recording,), ({"blocks": [[1]]},), live=False)
     player = Player(transport, RealClock(transport.now), Contest("ours", folder), program, name="r",
                     pace=Pace(lockstep=True), start_on="judge", stop=STOP)  # fmt: skip
     player.play()
@@ -162,7 +161,9 @@ def compare(slices: int) -> Turns:
         others = [subprocess.Popen([*common, "--role", role]) for role in roles]
         try:
             turns = Turns(BareClient())
-            seat = Seat(LslTransport(session=SESSION), "ours", "null", token, stop=STOP, say=print)
+            seat = TeamClient(
+                LslTransport(session=SESSION), "ours", "null", token, stop=STOP, say=print
+            )
             Worker(seat, turns, track="mi", join_s=60, stop=STOP).run()
             for process in others[1:]:
                 process.wait(60)

@@ -64,10 +64,9 @@ def play_ours(seconds: float) -> tuple[Pushes, float]:
     from bci_stream.contest.contest import Contest
     from bci_stream.packet import Lead
     from bci_stream.wire.lsl import LslTransport
-    from replay.pace import Pace
-    from replay.player import Player
-    from replay.program import Program
-    from replay.recording import ArrayBlock, Recording
+    from replay.model.recording import ArrayBlock, Recording
+    from replay.player.plan import PlaybackPlan
+    from replay.player.player import Pace, Player
 
     pushed = Pushes()
     push = pylsl.StreamOutlet.push_chunk
@@ -83,7 +82,7 @@ def play_ours(seconds: float) -> tuple[Pushes, float]:
     data = np.zeros((int(seconds * RATE), LEADS), dtype=np.float32)
     leads = tuple(Lead(f"E{n}") for n in range(LEADS))
     recording = Recording("S01", RATE, leads, [ArrayBlock(data, ())])
-    program = Program(None, (recording,), (None,), live=False)
+    program = PlaybackPlan(None, (recording,), (None,), live=False)
     with tempfile.TemporaryDirectory() as folder:
         player = Player(
             transport,

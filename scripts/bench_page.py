@@ -33,13 +33,13 @@ REQUEST = (
 
 def serve_board(port_pipe: Connection) -> None:
     """Our page with a hundred teams; a thread plays their events while the pages are told."""
-    from bci_stream.board.feed import Board
-    from bci_stream.board.rehearsal import Rehearsal
-    from bci_stream.board.web import WebBoard
+    from bci_stream.leaderboard.board import Leaderboard
+    from bci_stream.leaderboard.web.server import WebBoard
+    from scripts.simulated_runs import SimulatedRun
     from tracks.registry import TRACKS
     from tracks.run import Run
 
-    class StampedBoard(Board):
+    class StampedBoard(Leaderboard):
         def tick(self) -> int:
             stamp = f"{STAMP.decode()}{time.monotonic():.9f};"
             self.team("team 0", "mi", "running", reason=stamp)
@@ -52,7 +52,7 @@ def serve_board(port_pipe: Connection) -> None:
             track.packet_samples / track.rate,
             (track.packet_samples, len(track.leads)),
         )
-        played = [(name, Run(), Rehearsal("mi", name, trials=99).events()) for name in names]
+        played = [(name, Run(), SimulatedRun("mi", name, trials=99).events()) for name in names]
         due = time.monotonic()
         while not stopped.wait(max(0.0, due - time.monotonic())):
             due += packet_s

@@ -14,11 +14,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bci_stream.board.report_cmd import write_report
 from bci_stream.cli import open_wire, stop_on_signals
 from bci_stream.contest.contest import Contest
-from bci_stream.judge.contest_run import Wire
-from bci_stream.judge.entry import Entry
+from bci_stream.judge.contest_run import ContestEntry, Wire
+from bci_stream.judge.report_command import write_report
 from bci_stream.judge.run_command import play
 
 FOLDER = Path(__file__).parents[1] / ".demo"
@@ -56,7 +55,7 @@ def main() -> None:
     contest_file = write_contest_file()
     models = train_all(console, stop)
     entries = [
-        Entry(decoder, track, (TEST[track],), arguments(decoder, models.get(track)))
+        ContestEntry(decoder, track, (TEST[track],), arguments(decoder, models.get(track)))
         for track, ours in DECODERS.items()
         for decoder in (ours, f"{track}-chance")
     ]

@@ -16,9 +16,9 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
 from tracks import emotion, erp, mi, turing
-from tracks.angles import ANGLE_RATE
+from tracks.common.angles import ANGLE_RATE
+from tracks.common.seconds import PACKETS_A_SECOND
 from tracks.registry import TRACKS
-from tracks.seconds import PACKETS_A_SECOND
 
 INK, QUIET, HIDDEN = "#1f2933", "#7b8794", "#c2413b"
 REST, CUE, TASK, ACTION = "#e4e7eb", "#fce8b2", "#b3d4fc", "#cfe8cf"

@@ -18,8 +18,8 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy import signal
 
-from replay.recording import Recording
-from replay.synthetic import open_synthetic
+from replay.model.recording import Recording
+from replay.synthetic.registry import open_synthetic
 from tracks.emotion import CLASSES as EMOTIONS
 from tracks.emotion import CLIPS
 from tracks.erp import CHARACTERS, GROUPS, TARGETS

@@ -10,9 +10,9 @@ from itertools import count
 import click
 import numpy as np
 
-from bci_stream.board.feed import Board
-from bci_stream.board.rehearsal import Event, Rehearsal
-from bci_stream.board.standing import Qualifying
+from bci_stream.leaderboard.board import Leaderboard
+from bci_stream.leaderboard.ranking import Qualifying
+from scripts.simulated_runs import LogLine, SimulatedRun
 from tracks.registry import TRACKS
 from tracks.run import Run
 
@@ -28,11 +28,11 @@ ENDS = (
 )
 
 
-def cast(track: str, teams: int, seed: int) -> list[Rehearsal]:
+def cast(track: str, teams: int, seed: int) -> list[SimulatedRun]:
     """The teams of one track: the same questions, falling skill."""
     names = [NAMES[i] if i < len(NAMES) else f"Team {i + 1}" for i in range(teams)]
     return [
-        Rehearsal(
+        SimulatedRun(
             track, name, skill=max(0.35, 0.95 - 0.06 * i), blocks=2, trials=12, seed=seed,
             latency_s=0.008 * (1 + i), end=ENDS[i % len(ENDS)][0], detail=ENDS[i % len(ENDS)][1],
         )
@@ -43,12 +43,12 @@ def cast(track: str, teams: int, seed: int) -> list[Rehearsal]:
 class Player:
     """Feeds one team's made-up log to the board, up to a moment of its own clock."""
 
-    def __init__(self, board: Board, rehearsal: Rehearsal) -> None:
+    def __init__(self, board: Leaderboard, rehearsal: SimulatedRun) -> None:
         self._board = board
         self._team, self._track = rehearsal.team, rehearsal.track
         self._events = rehearsal.events()
         self._run = Run()
-        self._next: Event | None = next(self._events)
+        self._next: LogLine | None = next(self._events)
 
     @property
     def done(self) -> bool:
@@ -72,7 +72,9 @@ def signal(rate: int, leads: int, seed: int) -> Iterator[np.ndarray]:
         yield (steps + 12 * np.sin(2 * np.pi * 10 * t + np.arange(leads))).astype(np.float32)
 
 
-def play(board: Board, casts: dict[str, list[Rehearsal]], speed: float, until_s: float) -> None:
+def play(
+    board: Leaderboard, casts: dict[str, list[SimulatedRun]], speed: float, until_s: float
+) -> None:
     """Play everything at `speed` times real time, with a bit of signal to look at."""
     players = [Player(board, part) for parts in casts.values() for part in parts]
     signals = {t: signal(TRACKS[t].rate, len(TRACKS[t].leads), 1) for t in casts}
@@ -99,11 +101,11 @@ def main(
     tracks: tuple[str, ...], teams: int, speed: float, host: str, port: int, seed: int
 ) -> None:
     """Show a made-up contest in the terminal and on a page, until Ctrl-C."""
-    from bci_stream.board.terminal import TerminalBoard
-    from bci_stream.board.web import WebBoard
     from bci_stream.errors import BciError
+    from bci_stream.leaderboard.terminal import TerminalBoard
+    from bci_stream.leaderboard.web.server import WebBoard
 
-    board = Board("Rehearsal", Qualifying(top=3))
+    board = Leaderboard("SimulatedRun", Qualifying(top=3))
     page = WebBoard(board, host, port)
     try:
         page.start()

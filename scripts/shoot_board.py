@@ -11,11 +11,11 @@ from PIL import Image
 from playwright.sync_api import Browser, sync_playwright
 from rehearse_board import cast, play
 
-from bci_stream.board.feed import Board
-from bci_stream.board.rehearsal import Rehearsal
-from bci_stream.board.report_cmd import write_report
-from bci_stream.board.standing import Qualifying
-from bci_stream.board.web import WebBoard
+from bci_stream.judge.report_command import write_report
+from bci_stream.leaderboard.board import Leaderboard
+from bci_stream.leaderboard.ranking import Qualifying
+from bci_stream.leaderboard.web.server import WebBoard
+from scripts.simulated_runs import SimulatedRun
 from tracks.registry import TRACKS
 
 FOLDER = Path(__file__).parents[1] / "docs" / "img"
@@ -51,7 +51,7 @@ def shoot_report(browser: Browser) -> None:
         logs: list[Path] = []
         for team, skill in {"Alpha Waves": 0.92, "Riemann's Children": 0.78, "静息态": 0.6}.items():
             logs.append(Path(folder) / f"{len(logs)}.jsonl")
-            events = Rehearsal("mi", team, skill, subjects=2, trials=20).events()
+            events = SimulatedRun("mi", team, skill, subjects=2, trials=20).events()
             logs[-1].write_text("".join(f"{json.dumps(event)}\n" for event in events))
         out = Path(folder) / "report.html"
         write_report(logs, out, ["synthetic:mi?set=test&subjects=1&blocks=1"])
@@ -68,7 +68,7 @@ def thin(path: Path, colours: int) -> None:
 
 
 def main() -> None:
-    board = Board("World Robot Contest · BCI finals", Qualifying(top=3))
+    board = Leaderboard("World Robot Contest · BCI finals", Qualifying(top=3))
     page = WebBoard(board, port=0)
     page.start()
     play(board, {track: cast(track, 7, 1) for track in TRACKS}, speed=20, until_s=165)

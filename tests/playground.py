@@ -12,15 +12,14 @@ from bci_stream.contest.contest import Contest
 from bci_stream.judge.judge import Judge
 from bci_stream.judge.team_run import TeamRun
 from bci_stream.packet import Lead, Packet, SignalInfo
-from bci_stream.wire.seat import Seat
+from bci_stream.wire.client import TeamClient
 from bci_stream.wire.transport import Transport
 from decoders.decoder import Decoder
 from decoders.worker import Worker
-from replay.pace import parse_pace
-from replay.player import Player
-from replay.program import Program, make_program
-from replay.recording import ArrayBlock, Recording
-from replay.source import Session
+from replay.model.recording import ArrayBlock, Recording
+from replay.model.source import Session
+from replay.player.plan import PlaybackPlan, make_plan
+from replay.player.player import Player, parse_pace
 from tracks.registry import TRACKS
 
 WAIT_S = 30.0
@@ -75,8 +74,8 @@ def erp_recording(labels: Sequence[int] = (105, 120), subject: str = "S01") -> R
     return counter_recording("erp", [(at + 7, tuple(triggers))], subject)
 
 
-def program(track: str, *sessions: Session) -> Program:
-    return make_program(CounterSource(track, sessions), track)
+def program(track: str, *sessions: Session) -> PlaybackPlan:
+    return make_plan(CounterSource(track, sessions), track)
 
 
 @dataclass
@@ -126,7 +125,7 @@ class Played:
 def play(
     transport: Transport,
     contest: Contest,
-    what: Program,
+    what: PlaybackPlan,
     teams: dict[str, Decoder],
     *,
     pace: str = "lockstep",
@@ -169,7 +168,7 @@ def play(
 
     def team(name: str, decoder: Decoder) -> Callable[[], None]:
         token = (tokens or contest.keys.token)(name)
-        seat = Seat(transport, contest.name, name, token, stop=stop, say=said.append)
+        seat = TeamClient(transport, contest.name, name, token, stop=stop, say=said.append)
         return Worker(seat, decoder, track=track or what.track_name, join_s=WAIT_S, stop=stop).run
 
     threads = [guarded("replay", player.play)]

@@ -11,7 +11,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from bci_stream.cli import TRACK_NAMES, Commands, Seconds, say, stopping
+from bci_stream.cli import TRACK_NAMES, Commands, SecondsType, say, stopping
 from tracks.registry import TRACKS
 
 ROOT = Path(__file__).parents[1]
@@ -93,7 +93,7 @@ def program() -> None:
 @program.command()
 @click.option("--number", type=int, default=None)
 @click.option("--file", default=None)
-@click.option("--wait", type=Seconds(min=0), default=1.0)
+@click.option("--wait", type=SecondsType(min=0), default=1.0)
 def fail(number: int | None, file: str | None, wait: float) -> None:
     if number is not None:
         raise OSError(number, os.strerror(number), *([file] if file else []))

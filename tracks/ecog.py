@@ -7,28 +7,28 @@ reports the angles of that packet: eight rows of eight joints, at 200 Hz.
 from collections.abc import Sequence
 from fractions import Fraction
 
-from tracks.angles import (
+from tracks.common.angles import (
     ANGLE_RATE,
-    Comparison,
-    Moments,
+    AngleComparison,
+    AngleMoments,
+    Prediction,
     Rows,
     Trace,
     as_rows,
     compare,
     row_at,
 )
-from tracks.clips import range_in
-from tracks.codes import TRIAL_END, TRIAL_START, BlockCounter
+from tracks.common.clips import range_in
+from tracks.common.codes import TRIAL_END, TRIAL_START, BlockCounter
+from tracks.common.events import Event, count, items, triggers
+from tracks.common.leads import ECOG_32, chosen_leads
+from tracks.common.masks import CodeMask, Triggers
+from tracks.common.numbers import exact
+from tracks.common.truth import Angles, TruthEvent, TruthReader
+from tracks.common.verdicts import Answer, OpenTrial, Refusals, Verdict, by_block, mean
 from tracks.errors import TruthError
-from tracks.events import Event, count, items, triggers
-from tracks.exact import exact
-from tracks.leads import ECOG_32, chosen_leads
-from tracks.masks import CodeMask, Triggers
-from tracks.prediction import Prediction
 from tracks.rules import VOID_REASONS, Rules
 from tracks.track import Track
-from tracks.truth import Angles, TruthEvent, TruthReader
-from tracks.verdict import Answer, OpenTrial, Refusals, Verdict, by_block, mean
 
 CHANNELS_SENT = 24
 """Section 3.2 (2): as many leads as a decoder may choose."""
@@ -72,7 +72,7 @@ class EcogReferee:
         self._predicted = Prediction(rate, rules)
         self._trials: list[tuple[int, int, int]] = []  # block, first row, row after the last
         self._given = 0
-        self._moments = Moments()  # of the rows since the last verdict
+        self._moments = AngleMoments()  # of the rows since the last verdict
         self._measured = 0
         self._final = 0  # rows before it can change no more
         self._blocks = BlockCounter(rules["block_codes"])
@@ -138,7 +138,7 @@ class EcogReferee:
         known = min(len(self._truth), self._final)
         while self._given < len(self._trials) and self._trials[self._given][2] <= known:
             given.append(self._judge(self._given, self._predicted.rows))
-            self._moments = Moments()
+            self._moments = AngleMoments()
             self._measured = max(self._measured, self._trials[self._given][2])
             self._given += 1
         return given
@@ -169,7 +169,7 @@ class EcogReferee:
         return self._verdict(block, in_block, label, len(truth), found, unreported)
 
     def _verdict(
-        self, block: int, trial: int, label: str, rows: int, found: Comparison, more: str = ""
+        self, block: int, trial: int, label: str, rows: int, found: AngleComparison, more: str = ""
     ) -> Verdict:
         text = f"NRMSE {found.nrmse:.3f}, CORR {found.corr:.3f}" + (f"; {more}" if more else "")
         answer = Answer(None, None, rows / ANGLE_RATE, "s", None, text)

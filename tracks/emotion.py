@@ -1,6 +1,6 @@
 """emotion: nine classes, a decision each second. From seed 002.
 
-Which second a report belongs to stands in `tracks.seconds`; here is what it is worth. A trial is a
+Which second a report belongs to stands in `tracks.common.seconds`; here is what it is worth. A trial is a
 clip: 28 of them in 7 blocks (section 2.1).
 """
 
@@ -9,19 +9,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from tracks.clips import CLIPS as CLIPS
-from tracks.clips import Clip, clips_in
-from tracks.codes import TRIAL_END, TRIAL_START
-from tracks.events import Event, count, triggers
-from tracks.exact import exact
-from tracks.leads import EMOTION_SECOND_BATCH
-from tracks.masks import CodeMask
-from tracks.reading import read_int
+from tracks.common.clips import Clip, clips_in
+from tracks.common.codes import TRIAL_END, TRIAL_START
+from tracks.common.events import Event, count, triggers
+from tracks.common.leads import EMOTION_SECOND_BATCH
+from tracks.common.masks import CodeMask
+from tracks.common.numbers import exact, read_int
+from tracks.common.seconds import Second, SecondGrid
+from tracks.common.truth import Angles, TruthEvent, TruthReader
+from tracks.common.verdicts import Answer, OpenTrial, Refusals, Verdict, brief, mean, scored
 from tracks.rules import VOID_REASONS, Rules
-from tracks.seconds import Second, SecondGrid
 from tracks.track import Track
-from tracks.truth import Angles, TruthEvent, TruthReader
-from tracks.verdict import Answer, OpenTrial, Refusals, Verdict, brief, mean, scored
 
 # Section 3.1.3 and table 1.
 CLASSES = {
@@ -35,6 +33,21 @@ CLASSES = {
     7: "joy",
     8: "tenderness",
 }
+
+# Seed 002, table 1: number of the clip -> (its length in s, its class).
+# fmt: off
+CLIPS = {
+    1: (81, 0), 2: (63, 0), 3: (73, 0),
+    4: (78, 1), 5: (69, 1), 6: (90, 1),
+    7: (56, 2), 8: (60, 2), 9: (81, 2),
+    10: (45, 3), 11: (60, 3), 12: (81, 3),
+    13: (35, 4), 14: (44, 4), 15: (38, 4), 16: (43, 4),
+    17: (55, 5), 18: (69, 5), 19: (73, 5),
+    20: (129, 6), 21: (77, 6), 22: (83, 6),
+    23: (34, 7), 24: (37, 7), 25: (67, 7),
+    26: (63, 8), 27: (83, 8), 28: (77, 8),
+}
+# fmt: on
 
 BLOCKS, CLIPS_A_BLOCK = 7, 4
 CLIP_NUMBER_LEAD_S = 0.1
@@ -52,7 +65,7 @@ DEFAULTS = {
     "void_reasons": VOID_REASONS,
 }
 """`decision_limit_s` (3.1.5): a decision that took longer is skipped; off, and 0.5 in the final. The
-others were decided, and say what the grid of seconds is: `tracks.seconds`."""
+others were decided, and say what the grid of seconds is: `tracks.common.seconds`."""
 
 
 def read(result: object) -> int | None:

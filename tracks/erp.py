@@ -8,17 +8,16 @@ from collections.abc import Sequence
 from fractions import Fraction
 from math import log2
 
-from tracks.codes import TRIAL_END
-from tracks.exact import exact
-from tracks.itr import itr_bits_per_min
-from tracks.leads import NEUSEN_64, NEUSEN_64_KINDS
-from tracks.masks import CodeMask
-from tracks.reading import read_number, strip
+from tracks.common.codes import TRIAL_END
+from tracks.common.itr import itr_bits_per_min
+from tracks.common.leads import NEUSEN_64, NEUSEN_64_KINDS
+from tracks.common.masks import CodeMask
+from tracks.common.numbers import exact, read_number, strip
+from tracks.common.trials import Label, Trial, TrialReferee, TrialReport
+from tracks.common.truth import Angles, TruthEvent, TruthReader
+from tracks.common.verdicts import Answer, Verdict, mean, scored
 from tracks.rules import VOID_REASONS, Rules
 from tracks.track import Track
-from tracks.trials import Label, Report, Trial, TrialReferee
-from tracks.truth import Angles, TruthEvent, TruthReader
-from tracks.verdict import Answer, Verdict, mean, scored
 
 CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ123456789_"
 """Decided: 101-136 in this order."""
@@ -121,13 +120,13 @@ class ErpReferee(TrialReferee):
         charged_s = used_sequences(first) * self._sequence_s
         return self.one_answer(trial, label, self.answer(first, not why, why), charged_s)
 
-    def answer(self, report: Report, right: bool | None, reason: str) -> Answer:
+    def answer(self, report: TrialReport, right: bool | None, reason: str) -> Answer:
         said = self.read(report.result)
         name = None if said is None else self.classes[said]
         return Answer(report.result, name, used_sequences(report), "sequences", right, reason)
 
 
-def used_sequences(report: Report) -> int:
+def used_sequences(report: TrialReport) -> int:
     """m: at least 1, at most 5."""
     return min(max(report.sequences, 1), SEQUENCES)
 

@@ -6,17 +6,16 @@ A trial (section 1): 2 s cue, 4 s imagery, 2 s rest; cue and rest are zeroed. It
 from collections.abc import Sequence
 from fractions import Fraction
 
-from tracks.codes import BLOCK_END, BLOCK_START, SESSION_END, SESSION_START, TRIAL_END
-from tracks.exact import exact
-from tracks.itr import itr_bits_per_min
-from tracks.leads import NEUSEN_64, NEUSEN_64_KINDS
-from tracks.masks import Samples, Triggers, recode, zeroed_outside
-from tracks.reading import read_number, strip
+from tracks.common.codes import BLOCK_END, BLOCK_START, SESSION_END, SESSION_START, TRIAL_END
+from tracks.common.itr import itr_bits_per_min
+from tracks.common.leads import NEUSEN_64, NEUSEN_64_KINDS
+from tracks.common.masks import Samples, Triggers, recode, zeroed_outside
+from tracks.common.numbers import exact, read_number, strip
+from tracks.common.trials import Label, Trial, TrialReferee, TrialReport
+from tracks.common.truth import Angles, TruthEvent, TruthReader
+from tracks.common.verdicts import Answer, Verdict, mean, scored
 from tracks.rules import VOID_REASONS, Rules
 from tracks.track import Track
-from tracks.trials import Label, Report, Trial, TrialReferee
-from tracks.truth import Angles, TruthEvent, TruthReader
-from tracks.verdict import Answer, Verdict, mean, scored
 
 CLASSES = {1: "left", 2: "right", 3: "feet"}
 CUE_S, IMAGERY_S, REST_S = 2, 4, 2
@@ -89,7 +88,7 @@ class MiReferee(TrialReferee):
         why = self._invalid(report, k) or self.wrong_because(report, label)
         return self.answer(report, not why, f"report {k + 1}: {why}" if why else "")
 
-    def _invalid(self, report: Report, k: int) -> str:
+    def _invalid(self, report: TrialReport, k: int) -> str:
         limit_s = LIMITS_S[k] + self._tolerance_s
         if report.used > limit_s * self.rate:
             return f"at {self.seconds(report.used):.2f} s, limit {float(limit_s):.2f} s"

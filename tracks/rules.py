@@ -7,8 +7,8 @@ checked against them.
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
+from tracks.common.numbers import exact
 from tracks.errors import RuleError
-from tracks.exact import exact
 
 Rules: TypeAlias = Mapping[str, Any]
 

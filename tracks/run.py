@@ -8,12 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from tracks.common.events import Event
+from tracks.common.events import field as event_field
+from tracks.common.verdicts import Refusal, RunStanding, Verdict, mean
 from tracks.errors import RuleError
-from tracks.events import Event
-from tracks.events import field as event_field
 from tracks.registry import TRACKS
 from tracks.track import Referee, Track
-from tracks.verdict import Refusal, Standing, Verdict, mean
 
 LOG_VERSION = 1
 TRUTH_FIELDS = ("blocks", "label", "clips", "angles", "trials")
@@ -132,10 +132,10 @@ class Run:
             "sessions": sessions,
         }
 
-    def standing(self) -> Standing:
+    def standing(self) -> RunStanding:
         """How the run stands: only what is over and may be shown enters."""
         track, tally = self._known_track(), self._tally
-        return Standing(
+        return RunStanding(
             subject=str(self.sessions[-1].subject) if self.sessions else "",
             score=0.0 if self.void else mean([session.score(track) for session in self.sessions]),
             unit=track.unit,

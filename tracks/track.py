@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Protocol, TypeAlias
 
+from tracks.common.events import Event
+from tracks.common.masks import Mask
+from tracks.common.numbers import exact, exact_rate
+from tracks.common.truth import Angles, TruthReader
+from tracks.common.verdicts import OpenTrial, Refusals, Verdict
 from tracks.errors import RuleError
-from tracks.events import Event
-from tracks.exact import exact, exact_rate
-from tracks.masks import Mask
 from tracks.rules import Rules, changed
-from tracks.truth import Angles, TruthReader
-from tracks.verdict import OpenTrial, Refusals, Verdict
 
 Score: TypeAlias = Callable[[Sequence[Verdict], Rules], float]
 

@@ -6,16 +6,15 @@ A trial (section 4): 3 s cue, 5 s task, 5 s action of the robots. It begins at t
 from collections.abc import Sequence
 from fractions import Fraction
 
-from tracks.codes import TRIAL_END, TRIAL_START
-from tracks.exact import exact
-from tracks.leads import NEUSEN_64, NEUSEN_64_KINDS
-from tracks.masks import CodeMask
-from tracks.reading import read_number
+from tracks.common.codes import TRIAL_END, TRIAL_START
+from tracks.common.leads import NEUSEN_64, NEUSEN_64_KINDS
+from tracks.common.masks import CodeMask
+from tracks.common.numbers import exact, read_number
+from tracks.common.trials import Label, Trial, TrialReferee, TrialReport
+from tracks.common.truth import Angles, TruthEvent, TruthReader
+from tracks.common.verdicts import Verdict, by_block, mean
 from tracks.rules import VOID_REASONS, Rules
 from tracks.track import Track
-from tracks.trials import Label, Report, Trial, TrialReferee
-from tracks.truth import Angles, TruthEvent, TruthReader
-from tracks.verdict import Verdict, by_block, mean
 
 # Table 3: bits 2-0 of a code below 128.
 CLASSES = {
@@ -100,7 +99,7 @@ class TuringReferee(TrialReferee):
             trial, label, self.answer(first, not why, why), self.seconds(first.used)
         )
 
-    def _late(self, report: Report) -> str:
+    def _late(self, report: TrialReport) -> str:
         limit = LIMIT_S * self.rate
         if report.used < limit or (self._inclusive and report.used == limit):
             return ""

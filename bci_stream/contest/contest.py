@@ -10,7 +10,7 @@ import msgspec
 
 from bci_stream.contest.keys import Keys
 from bci_stream.errors import ContestError, RuleError
-from bci_stream.home import home
+from bci_stream.files import home
 from bci_stream.wire.names import checked_name
 from tracks.registry import TRACKS
 

@@ -27,7 +27,7 @@ def main() -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def score(log: Path, as_json: bool) -> None:
     """Score a run log: each trial with what was reported, what counted, and why not."""
-    from bci_stream.judge.score_cmd import score_log
+    from bci_stream.judge.score_command import score_log
 
     score_log(log, as_json)
 
@@ -61,7 +61,7 @@ def init(folder: Path, name: str | None, track: str, teams: tuple[str, ...]) -> 
 @wire_options
 def live(**options: Any) -> None:
     """Judge what is on the wire, with a live leaderboard here and on a web page."""
-    from bci_stream.judge.live import judge_live
+    from bci_stream.judge.live_command import judge_live
 
     stop = stop_on_signals()
     contest = open_contest(options.pop("contest_path"), options.pop("room"))
@@ -117,8 +117,8 @@ def leaderboard(
     store: str, logs: Path | None, track: str | None, form: str, contest_path: Path | None, **_: Any
 ) -> None:
     """Print the leaderboard of a contest's runs (STORE: a file, or postgresql://...)."""
-    from bci_stream.board.leaderboard_cmd import print_leaderboard
-    from bci_stream.board.standing import Qualifying
+    from bci_stream.judge.leaderboard_command import print_leaderboard
+    from bci_stream.leaderboard.ranking import Qualifying
 
     contest = open_contest(contest_path, "")
     print_leaderboard(
@@ -149,7 +149,7 @@ def leaderboard(
 @click.option("--title", default="Contest report", show_default=True)
 def report(runs: tuple[Path, ...], out: Path, recordings: tuple[str, ...], title: str) -> None:
     """One self-contained HTML page on RUNS: run logs, or folders of them."""
-    from bci_stream.board.report_cmd import write_report
+    from bci_stream.judge.report_command import write_report
 
     write_report(runs, out, recordings, title)
     click.echo(f"report: {out}")

@@ -1,22 +1,138 @@
 """A whole contest in lockstep: every entry on every track, each with its own replay, in parallel."""
 
+import json
+import os
 import re
 import secrets
+import signal
+import subprocess
+import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from bci_stream.contest.contest import Contest
 from bci_stream.errors import BciError, LogError
-from bci_stream.judge.entry import Entry, Outcome
-from bci_stream.judge.journal import Journal
 from bci_stream.judge.judge import Judge
-from bci_stream.judge.processes import Child
-from bci_stream.judge.roll import Sink
+from bci_stream.judge.replay_session import Sink
 from bci_stream.wire.transport import Transport
+
+
+@dataclass(frozen=True)
+class ContestEntry:
+    """One team on one track: how its decoder is started, and what is played to it."""
+
+    team: str
+    track: str
+    recordings: tuple[str, ...]
+    decoder_arguments: tuple[str, ...] = ()
+
+
+@dataclass
+class Outcome:
+    """How an entry's run ended."""
+
+    entry: ContestEntry
+    reason: str
+    detail: str = ""
+    score: float = 0.0
+    log: Path | None = None
+    sessions: list[dict[str, object]] = field(default_factory=list)
+
+
+TERM_S = 5.0
+
+
+class ChildProcess:
+    """One process; what it says goes to a file."""
+
+    def __init__(self, module: str, arguments: Sequence[str], log: Path) -> None:
+        self.log = log
+        with log.open("ab") as out:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", module, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def exit_code(self) -> int | None:
+        """None while it runs."""
+        return self._process.poll()
+
+    def last_line(self) -> str:
+        lines = self.log.read_text(errors="replace").strip().splitlines()
+        return lines[-1].removeprefix("Error: ") if lines else "it said nothing"
+
+    def end(self) -> None:
+        """Ask it to end, then make it, and whatever it started."""
+        if self._process.poll() is None:
+            self._signal(signal.SIGTERM)
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(TERM_S)
+        self._signal(signal.SIGKILL)
+        self._process.wait()
+
+    def _signal(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, number)
+
+
+class Journal:
+    """One JSON line for each run that came to its end by itself; what was stopped is run again."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def add(self, outcome: Outcome) -> None:
+        if outcome.reason == "stopped":
+            return
+        line = {
+            "entry": asdict(outcome.entry),
+            "reason": outcome.reason,
+            "detail": outcome.detail,
+            "score": outcome.score,
+            "log": str(outcome.log) if outcome.log else None,
+            "sessions": outcome.sessions,
+        }
+        with self.path.open("a") as file:
+            # First ends the line that was being written when an earlier judge was killed.
+            file.write("\n" + json.dumps(line) + "\n")
+
+    def done(self) -> dict[ContestEntry, Outcome]:
+        """What has run, as far as its log is still there."""
+        outcomes = (_outcome(line) for line in self._lines())
+        return {
+            outcome.entry: outcome
+            for outcome in outcomes
+            if outcome.log is None or outcome.log.exists()
+        }
+
+    def _lines(self) -> Iterator[dict[str, Any]]:
+        if not self.path.exists():
+            return
+        for line in self.path.read_text(errors="replace").splitlines():
+            with suppress(json.JSONDecodeError):  # it was cut off: that run is run again
+                yield json.loads(line)
+
+
+def _outcome(line: dict[str, Any]) -> Outcome:
+    made = line["entry"]
+    entry = ContestEntry(
+        made["team"], made["track"], tuple(made["recordings"]), tuple(made["decoder_arguments"])
+    )
+    log = Path(line["log"]) if line["log"] else None
+    return Outcome(entry, line["reason"], line["detail"], line["score"], log, line["sessions"])
+
 
 START_S = 120.0
 """How long a replay and a decoder may take to come up: imports, models, a submission's environment."""
@@ -34,7 +150,7 @@ class Wire:
 def run_entries(
     wire: Wire,
     contest: Contest,
-    entries: Sequence[Entry],
+    entries: Sequence[ContestEntry],
     sink: Sink,
     *,
     jobs: int,
@@ -48,7 +164,7 @@ def run_entries(
     journal = Journal(contest.runs / "contest.journal")
     earlier = journal.done() if resume else {}
 
-    def one(entry: Entry) -> Outcome:
+    def one(entry: ContestEntry) -> Outcome:
         outcome = earlier.get(entry)
         if outcome is None:
             outcome = _guarded(wire, contest, entry, sink, stop, contest_path)
@@ -63,7 +179,7 @@ def run_entries(
 def _guarded(
     wire: Wire,
     contest: Contest,
-    entry: Entry,
+    entry: ContestEntry,
     sink: Sink,
     stop: threading.Event,
     contest_path: Path | None,
@@ -98,7 +214,7 @@ class _OneRun:
         self,
         wire: Wire,
         contest: Contest,
-        entry: Entry,
+        entry: ContestEntry,
         sink: Sink,
         stop: threading.Event,
         contest_path: Path | None,
@@ -130,22 +246,22 @@ class _OneRun:
             judge.judge(self._is_over, START_S)
         return self._outcome(judge)
 
-    def _start_replay(self) -> Child:
+    def _start_replay(self) -> ChildProcess:
         arguments = [
             *("start", *self._entry.recordings, "--track", self._entry.track, "--pace", "lockstep"),
             *("--foreground", "--name", f"{self._entry.track}-{self._room}"),
             *("--team", self._entry.team, "--wait", str(START_S)),
         ]
-        return Child("replay", [*arguments, *self._common()], self._log("replay"))
+        return ChildProcess("replay", [*arguments, *self._common()], self._log("replay"))
 
-    def _start_decoder(self) -> Child:
+    def _start_decoder(self) -> ChildProcess:
         token = self._contest.keys.token_file(self._entry.team)
         arguments = [
             *("--track", self._entry.track, "--team", self._entry.team, "--token", str(token)),
             *self._entry.decoder_arguments,
             *("--wait", str(START_S)),
         ]
-        return Child("decoders", [*arguments, *self._common()], self._log("decoder"))
+        return ChildProcess("decoders", [*arguments, *self._common()], self._log("decoder"))
 
     def _common(self) -> list[str]:
         path = ["--contest", str(self._contest_path)] if self._contest_path else []

@@ -6,14 +6,13 @@ from typing import Any
 
 from bci_stream.contest.contest import Contest
 from bci_stream.errors import LogError, NotFoundError
-from bci_stream.judge.hearing import Hearing
-from bci_stream.judge.roll import Sink
+from bci_stream.judge.replay_session import ReplaySession, Sink
 from bci_stream.judge.team_run import TeamRun
 from bci_stream.wire import names
-from bci_stream.wire.chorus import Chorus
+from bci_stream.wire.crypto import sign
+from bci_stream.wire.groups import StreamGroup
 from bci_stream.wire.messages import Message, encode
-from bci_stream.wire.signing import sign
-from bci_stream.wire.transport import Found, Transport
+from bci_stream.wire.transport import FoundStream, Transport
 
 POLL_S = 0.002
 """How long the judge rests between rounds: it bounds how exactly an arrival is timed, and leaves the
@@ -50,12 +49,12 @@ class Judge:
         self._rules = rules or contest.rules
         self._key = contest.keys.contest_key()
         self._outlet = transport.text_outlet(names.text_stream(contest.name, "judge", owner))
-        self._teams = Chorus(transport, contest.name, "results")
+        self._teams = StreamGroup(transport, contest.name, "results")
         self._controls = transport.watch(names.prefix(contest.name, "control"))
         self._truths = transport.watch(names.prefix(contest.name, "truth"))
         self._known: set[str] = set()
         self._looked_at = 0.0
-        self.hearings: list[Hearing] = []
+        self.hearings: list[ReplaySession] = []
 
     def judge(self, until: Callable[["Judge"], bool], wait_s: float) -> list[TeamRun]:
         """Judge until `until` says so; gives up where no replay is seen for wait_s."""
@@ -110,9 +109,9 @@ class Judge:
             if control.uid not in self._known and truth is not None:
                 self._open(control, truth)
 
-    def _open(self, control: Found, truth: Found) -> None:
+    def _open(self, control: FoundStream, truth: FoundStream) -> None:
         try:
-            hearing = Hearing(
+            hearing = ReplaySession(
                 self._transport,
                 self._contest,
                 control,

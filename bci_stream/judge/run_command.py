@@ -11,20 +11,18 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, Task, TaskID, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from bci_stream.board.errors import StoreError
-from bci_stream.board.feed import Board
-from bci_stream.board.fold import fold_log
-from bci_stream.board.standing import Qualifying
-from bci_stream.board.store import open_store
-from bci_stream.board.terminal import render_leaderboard
 from bci_stream.cli import open_wire
 from bci_stream.contest.contest import Contest, TrackPlan
-from bci_stream.errors import ContestError
-from bci_stream.judge.contest_run import Wire, run_entries, team_name
-from bci_stream.judge.entry import Entry, Outcome
-from bci_stream.judge.log import read_log
+from bci_stream.errors import ContestError, StoreError
+from bci_stream.judge.contest_run import ContestEntry, Outcome, Wire, run_entries, team_name
+from bci_stream.leaderboard.board import Leaderboard
+from bci_stream.leaderboard.fold import fold_log
+from bci_stream.leaderboard.ranking import Qualifying
+from bci_stream.leaderboard.store import open_store
+from bci_stream.leaderboard.terminal import render_leaderboard
+from bci_stream.runlog import read_log
+from tracks.common.verdicts import Verdict
 from tracks.run import Run
-from tracks.verdict import Verdict
 
 
 def run_contest(
@@ -58,34 +56,34 @@ def run_contest(
 
 def make_entries(
     track: str, decoders: Sequence[str], submissions: Sequence[Path], recordings: tuple[str, ...]
-) -> list[Entry]:
+) -> list[ContestEntry]:
     entries = [_decoder_entry(track, text, recordings) for text in decoders]
     for path in submissions:
         arguments = ("--submission", str(path.resolve()))
-        entries.append(Entry(team_name(path.stem), track, recordings, arguments))
+        entries.append(ContestEntry(team_name(path.stem), track, recordings, arguments))
     if not entries:
         raise ContestError("nobody takes part: give --decoder or --submission at least once")
     return _with_own_names(entries)
 
 
-def _decoder_entry(track: str, text: str, recordings: tuple[str, ...]) -> Entry:
+def _decoder_entry(track: str, text: str, recordings: tuple[str, ...]) -> ContestEntry:
     name, _, model = text.partition("=")
     arguments = ("--decoder", name, *(("--model", model) if model else ()))
-    return Entry(team_name(name), track, recordings, arguments)
+    return ContestEntry(team_name(name), track, recordings, arguments)
 
 
-def _with_own_names(entries: list[Entry]) -> list[Entry]:
+def _with_own_names(entries: list[ContestEntry]) -> list[ContestEntry]:
     """The same decoder twice is two teams."""
     seen: dict[str, int] = {}
     named = []
     for entry in entries:
         seen[entry.team] = seen.get(entry.team, 0) + 1
         team = entry.team if seen[entry.team] == 1 else f"{entry.team}-{seen[entry.team]}"
-        named.append(Entry(team, entry.track, entry.recordings, entry.decoder_arguments))
+        named.append(ContestEntry(team, entry.track, entry.recordings, entry.decoder_arguments))
     return named
 
 
-def _check_listed(contest: Contest, entries: Sequence[Entry]) -> None:
+def _check_listed(contest: Contest, entries: Sequence[ContestEntry]) -> None:
     """Whoever is not on a contest's list is never let in, and would be waited for in vain."""
     strangers = [
         entry.team for entry in entries if contest.teams and entry.team not in contest.teams
@@ -101,7 +99,7 @@ def play(
     wire: Wire,
     contest: Contest,
     contest_path: Path | None,
-    entries: Sequence[Entry],
+    entries: Sequence[ContestEntry],
     *,
     jobs: int,
     stop: threading.Event,
@@ -109,7 +107,7 @@ def play(
 ) -> list[Outcome]:
     """Run all entries with a bar each, then show the leaderboard and where the logs are."""
     _check_listed(contest, entries)
-    board = Board(contest.name, Qualifying(contest.qualify.top, contest.qualify.least_score))
+    board = Leaderboard(contest.name, Qualifying(contest.qualify.top, contest.qualify.least_score))
     console = Console(stderr=True)
     with Bars(board, entries, console) as bars:
         outcomes = run_entries(
@@ -152,7 +150,9 @@ class TimeLeft(TimeRemainingColumn):
 class Bars:
     """A sink that hands everything on to the board, and draws a progress bar for each run."""
 
-    def __init__(self, board: Board, entries: Sequence[Entry], console: Console) -> None:
+    def __init__(
+        self, board: Leaderboard, entries: Sequence[ContestEntry], console: Console
+    ) -> None:
         self._board = board
         self._progress = Progress(
             TextColumn("{task.description:<28}"),
@@ -168,7 +168,7 @@ class Bars:
             for entry in entries
         }
 
-    def _board_has(self, entry: Entry) -> bool:
+    def _board_has(self, entry: ContestEntry) -> bool:
         return self._board.detail(entry.team, entry.track) is not None
 
     def __enter__(self) -> "Bars":

@@ -3,18 +3,86 @@
 Every event is written before it is judged, and synced before its verdict is shown.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from bci_stream.contest.contest import Limits
-from bci_stream.judge.docket import Docket
-from bci_stream.judge.inbox import Inbox
-from bci_stream.judge.log import RunLog
-from bci_stream.judge.order import Happening, LockstepOrder, Order, Received
-from bci_stream.wire.messages import Done, Next, PacketNote, Report, Status
+from bci_stream.judge.ordering import Inbox, LockstepOrder, LoggedEvent, Order, PacketReceived
+from bci_stream.runlog import RunLog
+from bci_stream.wire.messages import (
+    Done,
+    PacketNote,
+    PacketRequest,
+    ReportMessage,
+    Status,
+    TruthNote,
+)
+from tracks.common.verdicts import Verdict
 from tracks.run import Run
-from tracks.verdict import Verdict
+
+
+@dataclass
+class PlannedSession:
+    """One session: what its log line says, and its truth, by the packet before which it is written."""
+
+    subject: str
+    rate: float
+    leads: int
+    packet_samples: int
+    n_samples: int | None
+    truth: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
+
+    def line(self) -> dict[str, Any]:
+        rate = int(self.rate) if self.rate == int(self.rate) else self.rate
+        return {
+            "kind": "session",
+            "subject": self.subject,
+            "rate": rate,
+            "leads": self.leads,
+            "packet_samples": self.packet_samples,
+        }
+
+
+class SessionPlan:
+    """Sessions by number; truth comes all at once (recordings) or a trial at a time (live)."""
+
+    def __init__(self) -> None:
+        self._cases: dict[int, PlannedSession] = {}
+
+    def add(self, note: TruthNote) -> None:
+        case = self._cases.get(note.session)
+        if case is None:
+            case = self._cases[note.session] = PlannedSession(
+                note.subject, note.rate, note.leads, note.packet_samples, note.n_samples
+            )
+        if note.event is not None:
+            case.truth.append((note.packet, note.event))
+
+    def case(self, session: int) -> PlannedSession:
+        return self._cases[session]
+
+    def sessions(self) -> Iterator[int]:
+        return iter(sorted(self._cases))
+
+    def knows(self, session: int) -> bool:
+        return session in self._cases
+
+    def n_samples(self) -> int | None:
+        """Of all sessions; None where a device is live."""
+        lengths = [case.n_samples for case in self._cases.values()]
+        return None if None in lengths else sum(n for n in lengths if n is not None)
+
+    def duration_s(self) -> float | None:
+        """How much data there is; None where a device is live."""
+        seconds = 0.0
+        for case in self._cases.values():
+            if case.n_samples is None:
+                return None
+            seconds += case.n_samples / case.rate
+        return seconds
+
 
 Show = Callable[[dict[str, Any], list[Verdict], Run], None]
 
@@ -33,7 +101,7 @@ class TeamRun:
         track: str,
         rules: dict[str, Any],
         limits: Limits,
-        docket: Docket,
+        docket: SessionPlan,
         order: Order,
         log: RunLog,
         begun: float,
@@ -102,13 +170,13 @@ class TeamRun:
         if self.ended is None:
             self._order.note(note, stamp)
 
-    def message(self, message: Next | Report | Done, at: float) -> None:
+    def message(self, message: PacketRequest | ReportMessage | Done, at: float) -> None:
         """What the team says, in the order in which it says it."""
         if self.ended is None:
             self.heard_at = at
             self.inbox.put(message, at)
 
-    def _handle(self, message: Next | Report | Done, at: float) -> None:
+    def _handle(self, message: PacketRequest | ReportMessage | Done, at: float) -> None:
         self._measure_turn(message, at)
         if isinstance(message, Done):
             self.leave(message.reason, message.detail, at)
@@ -174,9 +242,9 @@ class TeamRun:
 
     # --- compute time, which only the judge measures ------------------------------------------
 
-    def _measure_turn(self, message: Next | Report | Done, at: float) -> None:
+    def _measure_turn(self, message: PacketRequest | ReportMessage | Done, at: float) -> None:
         """Lockstep: from a packet's request to the next request, the decoder is at work."""
-        if isinstance(message, Next | Done):
+        if isinstance(message, PacketRequest | Done):
             if self._turn_began is not None:
                 self.compute_s += at - self._turn_began
             self._turn_began = at
@@ -213,9 +281,9 @@ class TeamRun:
 
     # --- writing ------------------------------------------------------------------------------
 
-    def _take(self, happenings: Iterable[Happening]) -> None:
+    def _take(self, happenings: Iterable[LoggedEvent]) -> None:
         for happening in happenings:
-            if isinstance(happening, Received):
+            if isinstance(happening, PacketReceived):
                 self._receive(happening.note, happening.at)
             elif self._session >= 0 or self._docket.knows(0):
                 # Within the grace of the very first packet: logged all the same, and refused by the rules.

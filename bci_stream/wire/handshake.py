@@ -8,10 +8,13 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from bci_stream.errors import NotFoundError, RefusedError, WireError
-from bci_stream.packet import Lead
+import numpy as np
+from numpy.typing import NDArray
+
+from bci_stream.errors import LostError, NotFoundError, RefusedError, WireError
+from bci_stream.packet import FloatArray, Lead
 from bci_stream.wire import names
-from bci_stream.wire.finding import POLL_S, never_came, wait_for_stream
+from bci_stream.wire.crypto import proof
 from bci_stream.wire.messages import (
     ControlMessage,
     Hello,
@@ -23,10 +26,127 @@ from bci_stream.wire.messages import (
     read_control,
     speed_of,
 )
-from bci_stream.wire.signal_reader import SignalReader
-from bci_stream.wire.signing import proof
-from bci_stream.wire.transport import Found, TextInlet, Transport
-from bci_stream.wire.voice import Voice
+from bci_stream.wire.results import ResultsPublisher
+from bci_stream.wire.transport import FoundStream, SampleInlet, TextInlet, Transport, Watch
+
+POLL_S = 0.02
+
+
+def wait_for(
+    transport: Transport,
+    watch: Watch,
+    what: str,
+    timeout_s: float,
+    stop: threading.Event,
+    source_id: str | None = None,
+) -> FoundStream:
+    """The first stream that a watch sees; with a source_id, the one that has exactly it."""
+    deadline = transport.now() + timeout_s
+    while not stop.is_set():
+        for found in watch.found():
+            if source_id in (None, found.source_id):
+                return found
+        if transport.now() > deadline:
+            raise NotFoundError(describe_missing(transport, what, timeout_s))
+        stop.wait(POLL_S)
+    raise NotFoundError(f"stopped while waiting for {what}")
+
+
+def wait_for_stream(
+    transport: Transport, source_id: str, what: str, timeout_s: float, stop: threading.Event
+) -> FoundStream:
+    watch = transport.watch(source_id)
+    try:
+        return wait_for(transport, watch, what, timeout_s, stop, source_id)
+    finally:
+        watch.close()
+
+
+def describe_missing(transport: Transport, what: str, timeout_s: float) -> str:
+    """What to tell a user whose wait was in vain."""
+    everything = transport.watch("")
+    try:
+        seen = sorted({found.name for found in everything.found()})
+    finally:
+        everything.close()
+    streams = ", ".join(seen) if seen else "none"
+    return (
+        f"waited {timeout_s:g} s for {what}, which never appeared; streams seen here: {streams}. "
+        "Is it started, with the same --contest, --lsl-session and --scope?"
+    )
+
+
+class SignalReader:
+    """Samples and packet notes carry the same stamps: that is how the two are matched.
+
+    Samples before the first packet (probes of the handshake, or what came before a late joiner's first
+    note) are passed over. `missing` counts the samples that never came, since LSL drops the oldest ones
+    of a consumer that fell too far behind, in silence.
+    """
+
+    def __init__(self, inlet: SampleInlet, rate: float) -> None:
+        """rate: samples a second on the wire, which is faster than the recording's at a faster pace."""
+        self._inlet = inlet
+        self._sample_s = 1.0 / rate
+        self._held: FloatArray = np.empty((0, inlet.spec.channels), dtype=np.float32)
+        self._held_stamps: NDArray[np.float64] = np.empty(0)
+        self.missing = 0
+
+    def ready(self, n: int, timeout_s: float) -> bool:
+        """Whether the next n samples are here; waits up to timeout_s for them."""
+        if len(self._held) < n:
+            more, stamps = self._inlet.pull(n - len(self._held), timeout_s)
+            if len(self._held):
+                more = np.concatenate([self._held, more])
+                stamps = np.concatenate([self._held_stamps, stamps])
+            self._held, self._held_stamps = more, stamps
+        return len(self._held) >= n
+
+    def read(self, n: int, stamp: float, timeout_s: float) -> FloatArray | None:
+        """The n samples (n, channels) that end at this stamp; None where some of them are lost."""
+        samples, stamps = self._take(n, timeout_s)
+        if len(samples) == n and self._fits(stamps, n, stamp):
+            return samples
+        return self._search(n, stamp, samples, stamps, timeout_s)
+
+    def _fits(self, stamps: NDArray[np.float64], n: int, stamp: float) -> bool:
+        half_s = self._sample_s / 2
+        first = stamp - (n - 1) * self._sample_s
+        return bool(abs(stamps[-1] - stamp) < half_s and abs(stamps[0] - first) < half_s)
+
+    def _take(self, n: int, timeout_s: float) -> tuple[FloatArray, NDArray[np.float64]]:
+        self.ready(n, timeout_s)
+        held, stamps = self._held, self._held_stamps
+        self._held, self._held_stamps = held[n:], stamps[n:]
+        return held[:n], stamps[:n]
+
+    def _search(
+        self,
+        n: int,
+        stamp: float,
+        samples: FloatArray,
+        stamps: NDArray[np.float64],
+        timeout_s: float,
+    ) -> FloatArray | None:
+        """Pass over what is older than the packet; hold what is newer."""
+        end = stamp + self._sample_s / 2
+        while len(stamps) and stamps[-1] < stamp - self._sample_s / 2:
+            more, more_stamps = self._take(1, timeout_s)
+            if not len(more):
+                break
+            samples = np.concatenate([samples[-n:], more])
+            stamps = np.concatenate([stamps[-n:], more_stamps])
+        if not len(stamps):
+            raise LostError(f"the {n} samples of a packet did not come within {timeout_s:g} s")
+        newer = stamps > end
+        self._held = np.concatenate([samples[newer], self._held])
+        self._held_stamps = np.concatenate([stamps[newer], self._held_stamps])
+        found, found_stamps = samples[~newer][-n:], stamps[~newer][-n:]
+        if len(found) == n and self._fits(found_stamps, n, stamp):
+            return np.ascontiguousarray(found)
+        self.missing += n - int(np.sum(found_stamps > stamp - (n - 0.5) * self._sample_s))
+        return None
+
 
 REPEAT_S = 0.25
 """A handshake message is said again after this long: whoever opens its ears late hears it too."""
@@ -58,7 +178,7 @@ class Handshake:
     """What a team brings along. `say` is told what a person should know."""
 
     transport: Transport
-    voice: Voice
+    voice: ResultsPublisher
     track: str
     choose: Choose
     timeout_s: float
@@ -82,13 +202,15 @@ class Handshake:
                             self.say(f"{error}; still looking")
                 if self.transport.now() > deadline:
                     said = "".join(f"; {reason}" for reason in refused.values())
-                    raise NotFoundError(never_came(self.transport, what, self.timeout_s) + said)
+                    raise NotFoundError(
+                        describe_missing(self.transport, what, self.timeout_s) + said
+                    )
                 self.stop.wait(POLL_S)
         finally:
             watch.close()
         raise NotFoundError(f"stopped while waiting for {what}")
 
-    def _join(self, found: Found, deadline: float) -> Joined:
+    def _join(self, found: FoundStream, deadline: float) -> Joined:
         replay = names.owner(found.source_id)
         control = self.transport.text_inlet(found, self.timeout_s)
         offer = self._await_offer(control, replay, deadline)

@@ -14,7 +14,7 @@ from pylsl.util import TimeoutError as LslTimeoutError
 
 from bci_stream.errors import LostError, NotFoundError, WireError
 from bci_stream.packet import FloatArray, Lead
-from bci_stream.wire.transport import Found, StreamSpec, number_text
+from bci_stream.wire.transport import FoundStream, StreamSpec, number_text
 
 Scope = Literal["machine", "link", "site"]
 
@@ -66,13 +66,13 @@ class LslTransport:
     def text_outlet(self, spec: StreamSpec) -> "LslTextOutlet":
         return LslTextOutlet(spec)
 
-    def text_inlet(self, found: Found, timeout_s: float) -> "LslTextInlet":
+    def text_inlet(self, found: FoundStream, timeout_s: float) -> "LslTextInlet":
         return LslTextInlet(found, timeout_s)
 
     def sample_outlet(self, spec: StreamSpec) -> "LslSampleOutlet":
         return LslSampleOutlet(spec)
 
-    def sample_inlet(self, found: Found, timeout_s: float) -> "LslSampleInlet":
+    def sample_inlet(self, found: FoundStream, timeout_s: float) -> "LslSampleInlet":
         return LslSampleInlet(found, timeout_s)
 
 
@@ -82,9 +82,9 @@ class LslWatch:
     def __init__(self, prefix: str) -> None:
         self._resolver = pylsl.ContinuousResolver(pred=f"starts-with(source_id,{_quoted(prefix)})")
 
-    def found(self) -> list[Found]:
+    def found(self) -> list[FoundStream]:
         return [
-            Found(info.name(), info.type(), info.source_id(), info.uid(), info)
+            FoundStream(info.name(), info.type(), info.source_id(), info.uid(), info)
             for info in self._resolver.results()
         ]
 
@@ -107,7 +107,7 @@ class LslTextOutlet:
 
 
 class LslTextInlet:
-    def __init__(self, found: Found, timeout_s: float) -> None:
+    def __init__(self, found: FoundStream, timeout_s: float) -> None:
         self._name = found.name
         self._inlet = _open_inlet(found, timeout_s, TEXT_BUFFER)
 
@@ -156,7 +156,7 @@ class LslSampleOutlet:
 
 
 class LslSampleInlet:
-    def __init__(self, found: Found, timeout_s: float) -> None:
+    def __init__(self, found: FoundStream, timeout_s: float) -> None:
         self._inlet = _open_inlet(found, timeout_s, BUFFER_S)
         try:
             self.spec = _spec(self._inlet.info(timeout=timeout_s))
@@ -198,7 +198,7 @@ def streams_now(queries: Sequence[str], seconds: float) -> list[list[tuple[str, 
     ]
 
 
-def _open_inlet(found: Found, timeout_s: float, buffer: int) -> pylsl.StreamInlet:
+def _open_inlet(found: FoundStream, timeout_s: float, buffer: int) -> pylsl.StreamInlet:
     # recover=False: a source that dies is told at once. With recover=True a pull from a dead source
     # outlasted its own timeout (liblsl 1.18 beta 6, seen for minutes), and a wait must end.
     # as_numpy: raw bytes, since pylsl itself would raise at a text that is no UTF-8.

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bci_stream.errors import LostError, NotFoundError
 from bci_stream.packet import FloatArray
-from bci_stream.wire.transport import Found, StreamSpec, number_text
+from bci_stream.wire.transport import FoundStream, StreamSpec, number_text
 
 
 class MemoryTransport:
@@ -29,20 +29,20 @@ class MemoryTransport:
     def text_outlet(self, spec: StreamSpec) -> "MemoryTextOutlet":
         return MemoryTextOutlet(self, self._open(spec))
 
-    def text_inlet(self, found: Found, timeout_s: float) -> "MemoryTextInlet":
+    def text_inlet(self, found: FoundStream, timeout_s: float) -> "MemoryTextInlet":
         return MemoryTextInlet(self._subscribe(found))
 
     def sample_outlet(self, spec: StreamSpec) -> "MemorySampleOutlet":
         return MemorySampleOutlet(self, self._open(spec))
 
-    def sample_inlet(self, found: Found, timeout_s: float) -> "MemorySampleInlet":
+    def sample_inlet(self, found: FoundStream, timeout_s: float) -> "MemorySampleInlet":
         return MemorySampleInlet(self._subscribe(found))
 
-    def visible(self, prefix: str) -> list[Found]:
+    def visible(self, prefix: str) -> list[FoundStream]:
         with self._lock:
             streams = list(self._streams.items())
         return [
-            Found(s.spec.name, s.spec.type, s.spec.source_id, uid, s)
+            FoundStream(s.spec.name, s.spec.type, s.spec.source_id, uid, s)
             for uid, s in streams
             if s.spec.source_id.startswith(prefix)
         ]
@@ -57,7 +57,7 @@ class MemoryTransport:
             self._streams[f"memory-{next(self._uids)}"] = stream
         return stream
 
-    def _subscribe(self, found: Found) -> "_Queue":
+    def _subscribe(self, found: FoundStream) -> "_Queue":
         stream = found.handle
         if not isinstance(stream, _Stream) or stream.closed:
             raise NotFoundError(f"stream {found.name!r} was seen but is gone; start it again")
@@ -122,7 +122,7 @@ class MemoryWatch:
         self._transport = transport
         self._prefix = prefix
 
-    def found(self) -> list[Found]:
+    def found(self) -> list[FoundStream]:
         return self._transport.visible(self._prefix)
 
     def close(self) -> None:

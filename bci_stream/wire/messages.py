@@ -60,7 +60,7 @@ class Refused(Message, frozen=True, tag="refused"):
     elsewhere: bool = False
 
 
-class Session(Message, frozen=True, tag="session"):
+class SessionStart(Message, frozen=True, tag="session"):
     """A subject begins."""
 
     index: int
@@ -85,7 +85,7 @@ class PacketNote(Message, frozen=True, tag="packet"):
     finish: bool = False
 
 
-class Plain(Message, frozen=True, tag="plain"):
+class UnannouncedPackets(Message, frozen=True, tag="plain"):
     """Lockstep: packets i .. i + count - 1 will be plain, and no note is sent for them.
 
     A plain packet has `packet_samples` samples, follows the one before it in the same block, is not the
@@ -140,14 +140,14 @@ class Ready(TeamMessage, frozen=True, tag="ready"):
     """I have seen a probe on each of my streams: nothing will be lost."""
 
 
-class Next(TeamMessage, frozen=True, tag="next"):
+class PacketRequest(TeamMessage, frozen=True, tag="next"):
     """Lockstep: let me have packet `packet`. n numbers next, report and done messages from 0."""
 
     packet: int
     n: int = -1
 
 
-class Report(TeamMessage, frozen=True, tag="report"):
+class ReportMessage(TeamMessage, frozen=True, tag="report"):
     """A result; whatever JSON can say. The track's rules read it."""
 
     result: Any
@@ -171,7 +171,7 @@ class Done(TeamMessage, frozen=True, tag="done"):
 # --- the judge, to everyone -------------------------------------------------------------------
 
 
-class Seated(Message, frozen=True, tag="seated"):
+class JudgeReady(Message, frozen=True, tag="seated"):
     """The judge hears this run's control and truth, and the results of these teams."""
 
     contest: str
@@ -194,7 +194,7 @@ class Closed(Message, frozen=True, tag="closed"):
     reason: str
 
 
-class Recall(Message, frozen=True, tag="recall"):
+class ResendResults(Message, frozen=True, tag="recall"):
     """The judge was started again: this team's messages from number n on are to be said once more."""
 
     contest: str
@@ -203,7 +203,7 @@ class Recall(Message, frozen=True, tag="recall"):
     n: int
 
 
-class Catch(Message, frozen=True, tag="catch"):
+class ReplayHistory(Message, frozen=True, tag="catch"):
     """The same to the replay: truth, and all that happened in the run."""
 
     contest: str
@@ -242,7 +242,7 @@ def speed_of(pace: str) -> float:
     return 1.0 if pace in ("lockstep", "realtime") else float(pace)
 
 
-class Sent(msgspec.Struct, frozen=True, tag="sent"):
+class PacketEvent(msgspec.Struct, frozen=True, tag="sent"):
     """A packet that was sent: its note and stamp, and when (in lockstep it was asked for just before)."""
 
     note: PacketNote
@@ -250,14 +250,14 @@ class Sent(msgspec.Struct, frozen=True, tag="sent"):
     at: float
 
 
-class Said(msgspec.Struct, frozen=True, tag="said"):
+class TeamMessageEvent(msgspec.Struct, frozen=True, tag="said"):
     """Lockstep: what the team said, signed as it was, and when it was heard."""
 
     text: str
     at: float
 
 
-class Told(Message, frozen=True, tag="told"):
+class RunEvents(Message, frozen=True, tag="told"):
     """What happened in a run, in order; first: the number of the first of these events.
 
     team: whose run it is, in lockstep; in real time all teams are sent the same.
@@ -269,21 +269,21 @@ class Told(Message, frozen=True, tag="told"):
 
     team: str
     first: int
-    events: list[Sent | Said]
+    events: list[PacketEvent | TeamMessageEvent]
 
 
-class RetoldAll(Message, frozen=True, tag="retold_all"):
+class HistoryComplete(Message, frozen=True, tag="retold_all"):
     """The judge has caught up; gone_at: when the one before it was last there."""
 
     gone_at: float
 
 
 ControlMessage: TypeAlias = (
-    Offer | Welcome | Refused | Session | PacketNote | Plain | Status | Stopped
+    Offer | Welcome | Refused | SessionStart | PacketNote | UnannouncedPackets | Status | Stopped
 )
-ResultsMessage: TypeAlias = Hello | Join | Ready | Next | Report | Behind | Done
-JudgeMessage: TypeAlias = Seated | Go | Closed | Recall | Catch
-TruthMessage: TypeAlias = TruthNote | TruthProbe | TruthComplete | Told | RetoldAll
+ResultsMessage: TypeAlias = Hello | Join | Ready | PacketRequest | ReportMessage | Behind | Done
+JudgeMessage: TypeAlias = JudgeReady | Go | Closed | ResendResults | ReplayHistory
+TruthMessage: TypeAlias = TruthNote | TruthProbe | TruthComplete | RunEvents | HistoryComplete
 
 T = TypeVar("T")
 

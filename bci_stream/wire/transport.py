@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bci_stream.packet import FloatArray, Lead
 
-Format = Literal["float32", "int32", "string"]
+ChannelFormat = Literal["float32", "int32", "string"]
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class StreamSpec:
     name: str
     type: str
     source_id: str
-    format: Format = "string"
+    format: ChannelFormat = "string"
     rate: float = 0.0
     leads: tuple[Lead, ...] = ()
     meta: Mapping[str, str] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class StreamSpec:
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundStream:
     """A stream that was seen on the network; `uid` differs each time its owner starts anew."""
 
     name: str
@@ -105,7 +105,7 @@ class SampleInlet(Protocol):
 class Watch(Protocol):
     """A standing search for streams."""
 
-    def found(self) -> list[Found]:
+    def found(self) -> list[FoundStream]:
         """The streams that are there now."""
 
     def close(self) -> None: ...
@@ -119,6 +119,6 @@ class Transport(Protocol):
         """Look for streams whose source_id begins with prefix, until closed."""
 
     def text_outlet(self, spec: StreamSpec) -> TextOutlet: ...
-    def text_inlet(self, found: Found, timeout_s: float) -> TextInlet: ...
+    def text_inlet(self, found: FoundStream, timeout_s: float) -> TextInlet: ...
     def sample_outlet(self, spec: StreamSpec) -> SampleOutlet: ...
-    def sample_inlet(self, found: Found, timeout_s: float) -> SampleInlet: ...
+    def sample_inlet(self, found: FoundStream, timeout_s: float) -> SampleInlet: ...

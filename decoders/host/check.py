@@ -8,16 +8,14 @@ from pathlib import Path
 
 from bci_stream.contest.contest import Limits as ContestLimits
 from bci_stream.packet import Packet
-from decoders.host.errors import SubmissionError
-from decoders.host.open import open_submission
-from decoders.host.printable import printable
+from decoders.host.errors import SubmissionError, escape_text
 from decoders.host.sandbox import Strength
-from decoders.host.submission import SubmissionDecoder
+from decoders.host.submission import SubmissionDecoder, open_submission
 from decoders.offline import introduce, track_of, truth_line, wire_packets
-from replay.source import Session
-from replay.synthetic import open_synthetic
+from replay.model.source import Session
+from replay.synthetic.registry import open_synthetic
+from tracks.common.verdicts import Answer
 from tracks.run import Run
-from tracks.verdict import Answer
 
 DRY_RUNS = {
     "mi": {"subjects": "1", "blocks": "1", "trials": "6"},
@@ -49,7 +47,7 @@ _LATE = re.compile(r"at ([\d.]+) s(?:, limit|: must be below) ([\d.]+) s")
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class CheckReport:
     """ok: it ran to its end, and something of what it reported would count."""
 
     ok: bool
@@ -79,7 +77,7 @@ def check_submission(
     positions: str | None = None,
     granted: ContestLimits | None = None,
     strength: Strength | None = None,
-) -> Report:
+) -> CheckReport:
     """Dry-run the submission, and tell in words what would count and what not."""
     decoder = open_submission(
         package,
@@ -95,8 +93,8 @@ def check_submission(
     finally:
         decoder.close()
     lines = [decoder.title, *_told(dry, track), *_log_lines(dry, decoder.log)]
-    text = "\n".join(map(printable, lines))
-    return Report(dry.failure is None and _something_counts(dry), text)
+    text = "\n".join(map(escape_text, lines))
+    return CheckReport(dry.failure is None and _something_counts(dry), text)
 
 
 # --- the dry run ----------------------------------------------------------------------------

@@ -13,15 +13,13 @@ from typing import Any
 
 import msgspec
 
-from decoders.host.errors import EnvironmentFailed, SubmissionCrashed, SubmissionError
-from decoders.host.family import Family
-from decoders.host.limits import Limits
-from decoders.host.pipe import Message, Pipe, PipeClosed
+from decoders.host.errors import EnvironmentFailed, SubmissionCrashed, SubmissionError, escape_text
+from decoders.host.limits import SubmissionLimits
+from decoders.host.pipe import Pipe, PipeClosed, PipeMessage
 from decoders.host.prepared import Prepared
-from decoders.host.printable import printable
 from decoders.host.sandbox import FILTER_FD, Sandbox
 from decoders.host.shim import SETTINGS
-from decoders.host.warden import Warden
+from decoders.host.watchdog import ProcessTree, Watchdog
 
 SHIM = Path(__file__).with_name("shim.py")
 GRACE_S = 2.0
@@ -41,7 +39,7 @@ _ENVIRON = {
 }
 
 
-class Child:
+class SubmissionProcess:
     """One running submission. Linux ends it with the thread that it was started from."""
 
     def __init__(
@@ -49,7 +47,7 @@ class Child:
         prepared: Prepared,
         sandbox: Sandbox,
         settings: Mapping[str, Any],
-        limits: Limits,
+        limits: SubmissionLimits,
         log: Path,
         stop: threading.Event | None = None,
     ) -> None:
@@ -67,8 +65,8 @@ class Child:
                 ours.close()
                 raise
         assert first.stdout is not None
-        self._family = Family(first, cell.user)
-        self._warden = Warden(self._family, first.stdout, log, limits, cell.scratch)
+        self._family = ProcessTree(first, cell.user)
+        self._warden = Watchdog(self._family, first.stdout, log, limits, cell.scratch)
         self._pipe = Pipe(ours, limits.report_bytes, stop)
         self._warden.start()
         place = {"package": cell.package, "work": cell.work, "user": cell.user}
@@ -82,7 +80,7 @@ class Child:
         except PipeClosed:
             raise self._fate() from None
 
-    def receive(self, deadline: float, awaited: str) -> Message:
+    def receive(self, deadline: float, awaited: str) -> PipeMessage:
         """Its next message; what ended it, if it has ended."""
         try:
             message = self._pipe.receive(deadline, awaited)
@@ -90,7 +88,7 @@ class Child:
             raise self._fate() from None
         if message.kind == "error":
             raise SubmissionCrashed(
-                f"the submission failed: {printable(str(message.value), 500)}; its log is {self.log}"
+                f"the submission failed: {escape_text(str(message.value), 500)}; its log is {self.log}"
             )
         return message
 

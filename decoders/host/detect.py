@@ -1,12 +1,110 @@
 """Detection: which interface a submission was written to, and which of its classes is run."""
 
-from dataclasses import dataclass
+import ast
+import re
+import warnings
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from decoders.host.code import BASE, Code, read_codes
 from decoders.host.errors import PackageError
 from decoders.host.interface import INTERFACES
 from decoders.host.package import FRAMEWORK_FOLDERS, read_small
+
+BASE = "AlgorithmInterface"
+"""The class that the algorithms of G1 to G4 build on."""
+
+MOST_CODE_BYTES = 4 << 20
+"""What is larger is no code that a person wrote, and would take long to look through."""
+
+_FRAMEWORK_FILES = re.compile(
+    r"(^|/)(Interface/(\w+Interface|Model/\w+)|method/(interface|model)/\w+|AlgorithmInterface)\.pyc?$"
+)
+_NAME_IN_SOURCE = re.compile(rb"[A-Za-z_][A-Za-z0-9_.]{2,}")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """path: from the submission's root; names: that stand in it; classes: with their bases."""
+
+    path: PurePosixPath
+    names: frozenset[str]
+    classes: dict[str, frozenset[str]] = field(default_factory=dict)
+
+    @property
+    def builds_on_interface(self) -> bool:
+        if self.path.suffix == ".pyc":
+            return BASE in self.names
+        return any(BASE in bases for bases in self.classes.values())
+
+    def speaks(self, interface: str) -> bool:
+        """Does it use names that only this generation's submissions use?"""
+        facts = INTERFACES[interface]
+        by_import = (
+            name for name in self.names if facts.imports and name.startswith(facts.imports)
+        )
+        return bool(facts.marks & self.names) or any(by_import)
+
+
+def read_source_files(root: Path) -> list[SourceFile]:
+    """The submission's files, a source before the compiled file of its name.
+
+    Its own copies of framework modules are left out: they don't say which of them it uses.
+    """
+    codes: dict[PurePosixPath, SourceFile] = {}
+    for path in [*sorted(root.rglob("*.py")), *sorted(root.rglob("*.pyc"))]:
+        relative = PurePosixPath(path.relative_to(root).as_posix())
+        if not _FRAMEWORK_FILES.search(str(relative)) and relative.stem != "__init__":
+            codes.setdefault(relative.with_suffix(""), _read_code(path, relative))
+    return list(codes.values())
+
+
+def _read_code(path: Path, relative: PurePosixPath) -> SourceFile:
+    if path.stat().st_size > MOST_CODE_BYTES:
+        return SourceFile(relative, frozenset())
+    text = path.read_bytes()
+    if path.suffix == ".pyc":
+        return SourceFile(relative, _names_in_compiled(text))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of their escape sequences; they are not ours to mend
+            return _parsed(ast.parse(text), relative)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last one: nested too deep
+        # Another Python's syntax: its names can still be found.
+        return SourceFile(relative, _names_in_source(text))
+
+
+def _parsed(tree: ast.Module, relative: PurePosixPath) -> SourceFile:
+    names: set[str] = set()
+    classes: dict[str, frozenset[str]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            names.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            names.add(node.attr)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module)
+        elif isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ClassDef):
+            bases = (ast.unparse(base).rpartition(".")[2] for base in node.bases)
+            classes[node.name] = frozenset(bases)
+    return SourceFile(relative, frozenset(names), classes)
+
+
+def _names_in_source(text: bytes) -> frozenset[str]:
+    found = {name.decode() for name in _NAME_IN_SOURCE.findall(text)}
+    return frozenset(found | {part for name in found for part in name.split(".")})
+
+
+def _names_in_compiled(text: bytes) -> frozenset[str]:
+    """Names that tell an interface; a compiled file keeps each name behind its length."""
+    marks = {BASE, *(mark for each in INTERFACES.values() for mark in each.marks)}
+    imports = {begin for each in INTERFACES.values() for begin in each.imports}
+    return frozenset(
+        {mark for mark in marks if bytes([len(mark)]) + mark.encode() in text}
+        | {begin for begin in imports if begin.encode() in text}
+    )
+
 
 _CONFIG = PurePosixPath("Algorithm/config/AlgorithmConfig.yml")
 _ENTRY_STEM = "AlgorithmImplement"
@@ -14,7 +112,7 @@ _WHOLE_CLASS = {"my_algorithm": "MyAlgorithm", "ecog": "EcogAlgorithm"}
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class EntryPoint:
     """What is to be run, and why it was taken for that.
 
     module: the name it is imported under; folders: to stand on sys.path, relative to the root.
@@ -28,7 +126,7 @@ class Entry:
     why: str
 
 
-def detect(root: Path, track: str, forced: str | None = None) -> Entry:
+def detect(root: Path, track: str, forced: str | None = None) -> EntryPoint:
     """The entry of the submission under `root`.
 
     forced: an interface (`g2`), or an interface and a file of it (`g2:Algorithm/Mine.py`).
@@ -36,7 +134,7 @@ def detect(root: Path, track: str, forced: str | None = None) -> Entry:
     name, _, file = (forced or "").partition(":")
     if name and name not in INTERFACES:
         raise PackageError(f"--interface {name}: there is no such interface; {_known()}")
-    codes = read_codes(root)
+    codes = read_source_files(root)
     entry = (
         _named_file(codes, name, file)
         if file
@@ -56,7 +154,7 @@ def detect(root: Path, track: str, forced: str | None = None) -> Entry:
 # --- the ways to find it ---------------------------------------------------------------------
 
 
-def _named_file(codes: list[Code], interface: str, file: str) -> Entry:
+def _named_file(codes: list[SourceFile], interface: str, file: str) -> EntryPoint:
     for code in codes:
         if str(code.path) == file:
             return _entry(interface, code, "the caller said so")
@@ -65,7 +163,7 @@ def _named_file(codes: list[Code], interface: str, file: str) -> Entry:
     )
 
 
-def _by_config(root: Path, codes: list[Code], forced: str) -> Entry | None:
+def _by_config(root: Path, codes: list[SourceFile], forced: str) -> EntryPoint | None:
     """G4 names its class in its AlgorithmConfig.yml."""
     if forced not in ("", "g4") or not (root / _CONFIG).is_file():
         return None
@@ -74,7 +172,7 @@ def _by_config(root: Path, codes: list[Code], forced: str) -> Entry | None:
     for code in codes:
         if code.path.with_suffix("") == file.with_suffix(""):
             name = str(method.get("method_class_name") or code.path.stem)
-            return Entry(
+            return EntryPoint(
                 "g4", str(code.path), file.stem, name, (str(file.parent),), f"{_CONFIG} names it"
             )
     raise PackageError(
@@ -98,7 +196,7 @@ def _method_of(config: Path) -> dict[str, object]:
     return method
 
 
-def _by_code(codes: list[Code], track: str, forced: str) -> Entry | None:
+def _by_code(codes: list[SourceFile], track: str, forced: str) -> EntryPoint | None:
     candidates = [
         (interface, code)
         for interface in ([forced] if forced else INTERFACES)
@@ -114,7 +212,7 @@ def _by_code(codes: list[Code], track: str, forced: str) -> Entry | None:
     return _entry(interface, best, why)
 
 
-def _is_entry(interface: str, code: Code, codes: list[Code], forced: bool) -> bool:
+def _is_entry(interface: str, code: SourceFile, codes: list[SourceFile], forced: bool) -> bool:
     """Does the file hold the class that the framework of that generation would run?"""
     whole = _WHOLE_CLASS.get(interface)
     if whole is not None:
@@ -125,13 +223,13 @@ def _is_entry(interface: str, code: Code, codes: list[Code], forced: bool) -> bo
     )
 
 
-def _speaks_indirectly(interface: str, entry: Code, codes: list[Code]) -> bool:
+def _speaks_indirectly(interface: str, entry: SourceFile, codes: list[SourceFile]) -> bool:
     """The entry itself says nothing: the file that it builds on may."""
     silent = not any(entry.speaks(other) for other in INTERFACES)
     return silent and any(code.speaks(interface) for code in codes)
 
 
-def _best(codes: list[Code], track: str) -> Code:
+def _best(codes: list[SourceFile], track: str) -> SourceFile:
     """Among several algorithms of one submission: the one whose name has the track in it."""
     fitting = [code for code in codes if track in _own_name(code)] or codes
     if len(fitting) == 1:
@@ -145,11 +243,11 @@ def _best(codes: list[Code], track: str) -> Code:
     )
 
 
-def _own_name(code: Code) -> str:
+def _own_name(code: SourceFile) -> str:
     return code.path.stem.removeprefix(_ENTRY_STEM).lower()
 
 
-def _entry(interface: str, code: Code, why: str) -> Entry:
+def _entry(interface: str, code: SourceFile, why: str) -> EntryPoint:
     folder = code.path.parent
     dotted = code.path.with_suffix("")
     by_base_name = interface == "g4" or not all(part.isidentifier() for part in dotted.parts)
@@ -158,13 +256,13 @@ def _entry(interface: str, code: Code, why: str) -> Entry:
     class_name = _WHOLE_CLASS.get(interface) or (
         on_interface[0] if len(on_interface) == 1 else code.path.stem
     )
-    return Entry(interface, str(code.path), module, class_name, (str(folder),), why)
+    return EntryPoint(interface, str(code.path), module, class_name, (str(folder),), why)
 
 
 # --- what to say when there is nothing -------------------------------------------------------
 
 
-def _nothing_found(codes: list[Code], forced: str) -> str:
+def _nothing_found(codes: list[SourceFile], forced: str) -> str:
     looked = (
         INTERFACES[forced].title
         if forced
@@ -183,7 +281,7 @@ def _known() -> str:
     return "the interfaces are " + ", ".join(INTERFACES)
 
 
-def _listed(codes: list[Code], most: int = 8) -> str:
+def _listed(codes: list[SourceFile], most: int = 8) -> str:
     shown = [str(code.path) for code in codes[:most]]
     more = [f"and {len(codes) - most} more"] if len(codes) > most else []
     return ", ".join(shown + more) or "no Python file"

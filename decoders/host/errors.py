@@ -70,3 +70,12 @@ class SubmissionDisqualified(SubmissionError):
 
 class SubmissionRefused(SubmissionDisqualified):
     """Its choice of channels breaks the rules, before any data."""
+
+
+def escape_text(text: str, most: int = 2000) -> str:
+    """The same in one line of at most so many signs; each sign that does not print as its escape."""
+    shown = "".join(
+        sign if sign.isprintable() or sign == "\t" else sign.encode("unicode_escape").decode()
+        for sign in text[:most]
+    )
+    return shown if len(text) <= most else f"{shown} ... ({len(text)} signs)"

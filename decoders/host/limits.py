@@ -10,7 +10,7 @@ GIB = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SubmissionLimits:
     """Everything a contest may grant more or less of.
 
     start_s: from its process's start to its first request for data (imports, models).
@@ -53,9 +53,9 @@ class Limits:
         }
 
 
-def limits_of(granted: ContestLimits) -> Limits:
+def limits_of(granted: ContestLimits) -> SubmissionLimits:
     """What a contest's file grants a submission."""
-    return Limits(
+    return SubmissionLimits(
         step_s=granted.silence_s,
         cpu_s=granted.cpu_s,
         memory_bytes=granted.memory_mb * MIB,

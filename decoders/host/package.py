@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from decoders.host.errors import PackageError
-from decoders.host.limits import Limits
+from decoders.host.limits import SubmissionLimits
 
 FRAMEWORK_FOLDERS = ("Algorithm", "AlgorithmImplement", "AlgorithmSystem")
 """A submission's top folder holds one of these."""
@@ -40,7 +40,7 @@ class Member:
     stream: IO[bytes]
 
 
-def lay_out(package: Path, into: Path, limits: Limits | None = None) -> Path:
+def lay_out(package: Path, into: Path, limits: SubmissionLimits | None = None) -> Path:
     """Copy the package's files under `into`, and return the folder that is the framework's root.
 
     Only plain files are copied, only below `into`, and only as many bytes as the limits grant,
@@ -51,7 +51,7 @@ def lay_out(package: Path, into: Path, limits: Limits | None = None) -> Path:
             f"{package}: there is no such submission; give a folder, .zip or .tar.gz"
         )
     try:
-        _write(package, into, limits or Limits())
+        _write(package, into, limits or SubmissionLimits())
     except _UNREADABLE as error:
         raise PackageError(f"{package}: the submission can't be read: {error}") from error
     root = _root(into)
@@ -59,7 +59,7 @@ def lay_out(package: Path, into: Path, limits: Limits | None = None) -> Path:
     return root
 
 
-def _write(package: Path, into: Path, limits: Limits) -> None:
+def _write(package: Path, into: Path, limits: SubmissionLimits) -> None:
     left_bytes, files = limits.package_bytes, 0
     into.mkdir(parents=True, exist_ok=True)
     for member in _members(package):

@@ -59,7 +59,7 @@ Argument = TypeVar("Argument")
 Result = TypeVar("Result")
 
 
-class Message(msgspec.Struct, frozen=True):
+class PipeMessage(msgspec.Struct, frozen=True):
     """What a submission's process has said."""
 
     kind: str
@@ -80,7 +80,7 @@ class Pipe:
         self._socket = ours
         self._most_bytes = report_bytes + ROOM_BYTES
         self._unread = b""
-        self._lookout = shim.Lookout(ours)
+        self._lookout = shim.SpinWait(ours)
         self._stop = stop or threading.Event()
         self._most_sleep_s = math.inf
 
@@ -90,7 +90,7 @@ class Pipe:
             sent = self._wait(self._socket.send, unsent, deadline, "read what it asked for")
             unsent = unsent[sent:]
 
-    def receive(self, deadline: float, awaited: str) -> Message:
+    def receive(self, deadline: float, awaited: str) -> PipeMessage:
         """The next message; `awaited` says in words what the submission has to do."""
         self._fill(shim.HEAD.size, deadline, awaited)
         length, letter = shim.HEAD.unpack_from(self._unread)
@@ -101,7 +101,7 @@ class Pipe:
         self._fill(end, deadline, awaited)
         body, self._unread = self._unread[shim.HEAD.size : end], self._unread[end:]
         try:
-            return Message(kind, msgspec.json.decode(body) if body else None)
+            return PipeMessage(kind, msgspec.json.decode(body) if body else None)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise _garbled(str(error)) from None
 

@@ -5,12 +5,11 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from decoders.host.detect import Entry, detect
-from decoders.host.environment import Environment, environment_for
+from decoders.host.detect import EntryPoint, detect
+from decoders.host.environment import Environment, environment_for, requested_environment
 from decoders.host.interface import INTERFACES
-from decoders.host.limits import Limits
+from decoders.host.limits import SubmissionLimits
 from decoders.host.package import lay_out
-from decoders.host.wishes import wishes_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +18,7 @@ class Prepared:
 
     folder: Path
     root: Path
-    entry: Entry
+    entry: EntryPoint
     environment: Environment
 
     @property
@@ -37,7 +36,7 @@ def prepare(
     track: str,
     interface: str | None = None,
     python: str | None = None,
-    limits: Limits | None = None,
+    limits: SubmissionLimits | None = None,
     cache: Path | None = None,
 ) -> Prepared:
     """Unpack it, find out what it is, and make its environment (which may take minutes, once)."""
@@ -45,7 +44,7 @@ def prepare(
     try:
         root = lay_out(package, folder / "package", limits)
         entry = detect(root, track, interface)
-        environment = environment_for(wishes_of(root, python), cache)
+        environment = environment_for(requested_environment(root, python), cache)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise

@@ -48,7 +48,7 @@ class NoMoreData(Exception):
     """get_data() was called again after the packet with the finish flag."""
 
 
-class Lookout:
+class SpinWait:
     """Looks for an answer for a moment before the wait for it falls asleep; both ends have one.
 
     To wake up on a core that sleeps takes longer than all the rest of a packet's way. Where it looked
@@ -83,7 +83,7 @@ class Lookout:
         self._next_rests = min(2 * self._rests, self.MOST_RESTS)
 
 
-class Pipe:
+class ShimPipe:
     """Messages to and from the host; reports may come from any thread."""
 
     def __init__(self, number: int, report_bytes: int = 0) -> None:
@@ -91,7 +91,7 @@ class Pipe:
         self._socket = socket.socket(fileno=number)
         self._reader = os.fdopen(number, "rb", 1 << 16, closefd=False)  # a packet is one read
         self._lock = threading.Lock()
-        self._lookout = Lookout(self._socket)
+        self._lookout = SpinWait(self._socket)
         self.report_bytes = report_bytes
 
     def ask(self) -> None:
@@ -168,10 +168,10 @@ def result_of(report: Any) -> Any:
 # --- the packets -----------------------------------------------------------------------------
 
 
-class Feed:
+class PacketFeed:
     """The packets of the run, given one by one as they are asked for."""
 
-    def __init__(self, pipe: Pipe, settings: dict[str, Any]) -> None:
+    def __init__(self, pipe: ShimPipe, settings: dict[str, Any]) -> None:
         self.pipe = pipe
         self.settings = settings
         self.finished = False
@@ -250,7 +250,7 @@ class ReportModel:
 class ProblemInterface:
     """What a G1 to G3 submission asks for data and tells its results."""
 
-    def __init__(self, feed: Feed) -> None:
+    def __init__(self, feed: PacketFeed) -> None:
         self._feed = feed
 
     def get_data(self) -> DataModel:
@@ -319,7 +319,7 @@ class AlgorithmResultObject:
 class SourceInterface:
     """G4's source of packets."""
 
-    def __init__(self, feed: Feed, label: str) -> None:
+    def __init__(self, feed: PacketFeed, label: str) -> None:
         self._feed = feed
         self._label = label
 
@@ -345,7 +345,7 @@ class SourceInterface:
 class ProxyInterface:
     """What a G4 submission finds in self._proxy."""
 
-    def __init__(self, feed: Feed) -> None:
+    def __init__(self, feed: PacketFeed) -> None:
         self._feed = feed
 
     def get_source(self, source_label: str = "eeg_1") -> SourceInterface:
@@ -455,7 +455,7 @@ SETTERS = {
 }
 
 
-def drive_run(algorithm: Any, feed: Feed) -> None:
+def drive_run(algorithm: Any, feed: PacketFeed) -> None:
     """G1 to G4: the submission pulls its packets inside run()."""
     setter, attribute, proxy_class = SETTERS[feed.settings["interface"]]
     proxy = proxy_class(feed)
@@ -474,7 +474,7 @@ async def _until_done(running: Any) -> None:
     await running
 
 
-def drive_fed(algorithm: Any, feed: Feed) -> None:
+def drive_fed(algorithm: Any, feed: PacketFeed) -> None:
     """emotion and ecog: we hand over each packet, and ask for a result where one is due."""
     feed.choose = lambda subject, count: algorithm.choose_channels(subject, count)
     while not feed.finished:
@@ -573,10 +573,10 @@ def their_traceback(error: BaseException, work: str) -> str:
 
 
 def main() -> None:
-    pipe = Pipe(int(sys.argv[1]))
+    pipe = ShimPipe(int(sys.argv[1]))
     settings = json.loads(pipe.receive()[1])
     pipe.report_bytes = settings["report_bytes"]
-    feed = Feed(pipe, settings)
+    feed = PacketFeed(pipe, settings)
     try:
         contain(settings)
         settle(settings)

@@ -6,17 +6,20 @@ collects what is reported until the next get_data(): a report belongs to the las
 given before it.
 """
 
+import os
 import re
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
 
 import msgspec
 
+from bci_stream.contest.contest import Limits as ContestLimits
+from bci_stream.files import home
 from bci_stream.packet import Packet, SignalInfo
-from decoders.host.child import GRACE_S, Child
+from decoders.host.child import GRACE_S, SubmissionProcess
 from decoders.host.errors import (
     PackageError,
     SubmissionCrashed,
@@ -24,16 +27,16 @@ from decoders.host.errors import (
     SubmissionError,
     SubmissionRefused,
     SubmissionTimeout,
+    escape_text,
 )
 from decoders.host.interface import INTERFACES
-from decoders.host.limits import Limits
+from decoders.host.limits import SubmissionLimits, limits_of
 from decoders.host.pipe import NO_DATA, packet_body
 from decoders.host.prepared import Prepared, prepare
-from decoders.host.printable import printable
-from decoders.host.sandbox import Strength, choose_sandbox
+from decoders.host.sandbox import Strength, at_least, choose_sandbox
 from decoders.host.shim import CHOOSE, PACKET, START
+from tracks.common.seconds import SecondGrid
 from tracks.emotion import DEFAULTS
-from tracks.seconds import SecondGrid
 
 POSITIONS = ("block", "continuous")
 
@@ -53,7 +56,7 @@ class SubmissionDecoder:
         interface: str | None = None,
         python: str | None = None,
         positions: str | None = None,
-        limits: Limits | None = None,
+        limits: SubmissionLimits | None = None,
         strength: Strength = "auto",
         log: Path | None = None,
         cache: Path | None = None,
@@ -61,7 +64,7 @@ class SubmissionDecoder:
     ) -> None:
         if positions not in (None, *POSITIONS):
             raise PackageError(f"start positions count per block or continuous, not {positions!r}")
-        self.limits = limits or Limits()
+        self.limits = limits or SubmissionLimits()
         self.sandbox = choose_sandbox(strength)
         self.prepared: Prepared = prepare(
             Path(package), track, interface, python, self.limits, cache
@@ -77,7 +80,7 @@ class SubmissionDecoder:
             True: (end_s, f"end after the finish flag within {end_s:g} s"),
         }
         self._continuous = (positions or self._facts.positions) == "continuous"
-        self._child: Child | None = None
+        self._child: SubmissionProcess | None = None
         self._asked = self._done = False
         self._early: list[object] = []
         self._sessions = 0
@@ -162,7 +165,12 @@ class SubmissionDecoder:
         self._collect(child, results, deadline, awaited, last)
 
     def _collect(
-        self, child: Child, results: list[object], deadline: float, awaited: str, last: bool
+        self,
+        child: SubmissionProcess,
+        results: list[object],
+        deadline: float,
+        awaited: str,
+        last: bool,
     ) -> None:
         """Take its reports until it asks for the next packet or, after the last one, ends."""
         most = len(results) + self.limits.reports_per_packet
@@ -193,7 +201,7 @@ class SubmissionDecoder:
 
     # --- its process -------------------------------------------------------------------------
 
-    def _ready(self) -> Child:
+    def _ready(self) -> SubmissionProcess:
         """The running child, waiting for data."""
         child = self._child or self._launch()
         if not self._asked:
@@ -206,7 +214,7 @@ class SubmissionDecoder:
                 raise
         return child
 
-    def _launch(self) -> Child:
+    def _launch(self) -> SubmissionProcess:
         entry = self.prepared.entry
         settings = {
             "interface": entry.interface,
@@ -216,7 +224,7 @@ class SubmissionDecoder:
             "challenge": {"track": self._track},
         }
         place = (self.prepared, self.sandbox)
-        self._child = Child(*place, settings, self.limits, self.log, self._stop)
+        self._child = SubmissionProcess(*place, settings, self.limits, self.log, self._stop)
         return self._child
 
     def _deadline(self, limit_s: float, awaited: str) -> tuple[float, str]:
@@ -243,6 +251,44 @@ def _checked_channels(value: object, count: int, leads: int, subject: str) -> li
     if len(numbers) != count or len(fitting) != count:
         raise SubmissionRefused(
             f"the submission must name exactly {count} different channels of 1 to {leads} for "
-            f"subject {subject}, as whole numbers; it named {printable(str(value), 200)}"
+            f"subject {subject}, as whole numbers; it named {escape_text(str(value), 200)}"
         )
     return whole
+
+
+def open_submission(
+    package: Path,
+    track: str,
+    *,
+    interface: str | None = None,
+    python: str | None = None,
+    positions: str | None = None,
+    granted: ContestLimits | None = None,
+    strength: Strength | None = None,
+    log: Path | None = None,
+    stop: threading.Event | None = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> SubmissionDecoder:
+    """The submission as a decoder; close() it when the run is over. granted: by the contest's file."""
+    granted = granted or ContestLimits()
+    decoder = SubmissionDecoder(
+        package,
+        track,
+        interface=interface,
+        python=python,
+        positions=positions,
+        limits=limits_of(granted),
+        strength=at_least(granted.strength, strength),
+        log=log or own_log(package),
+        stop=stop,
+    )
+    say(f"submission {decoder.title}")
+    say(f"its output goes to {decoder.log}")
+    return decoder
+
+
+def own_log(package: Path) -> Path:
+    """A new file a run, in the service's own folder."""
+    folder = home() / "submissions"
+    folder.mkdir(exist_ok=True)
+    return folder / f"{package.stem}-{os.getpid()}.log"

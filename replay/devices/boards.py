@@ -4,9 +4,50 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from bci_stream.errors import SourceError
 from bci_stream.packet import Lead
-from replay.devices.package_counter import CounterRule
+
+
+@dataclass(frozen=True, slots=True)
+class CounterRule:
+    """modulus: where it wraps. step: between packages. samples: that share a package."""
+
+    modulus: int
+    step: int = 1
+    samples: int = 1
+
+    @property
+    def cycle_samples(self) -> int:
+        """Losing exactly so many can't be seen in the counter: time must tell."""
+        return self.modulus // self.step * self.samples
+
+
+class PackageCounter:
+    def __init__(self, rule: CounterRule) -> None:
+        self._rule = rule
+        self.restart()
+
+    def restart(self) -> None:
+        self._last: float | None = None
+
+    def step(self, counts: NDArray[np.float64]) -> NDArray[np.int64]:
+        """(n,): how many samples are missing before each one, but for whole cycles.
+
+        -1 where a number comes twice: the counter stood still, or a cycle less one was lost.
+        """
+        if not len(counts):
+            return np.zeros(0, dtype=np.int64)
+        rule = self._rule
+        before = counts[0] - rule.step if self._last is None else self._last
+        self._last = float(counts[-1])
+        passed = np.diff(counts, prepend=before)
+        packages = np.mod(np.round(passed), rule.modulus) // rule.step
+        together = (packages == 0) & (rule.samples > 1)
+        return np.where(together, 0, (packages - 1) * rule.samples).astype(np.int64)
+
 
 NEEDS: dict[str, tuple[str, ...]] = {
     "PLAYBACK_FILE_BOARD": ("file", "master_board"),
@@ -46,7 +87,7 @@ MASTERED = ("PLAYBACK_FILE_BOARD", "STREAMING_BOARD")
 
 
 @dataclass(frozen=True, slots=True)
-class Board:
+class BoardFacts:
     """signal_rows: of the leads in BrainFlow's array; the other rows are beside them."""
 
     name: str
@@ -74,7 +115,7 @@ def board_numbers() -> dict[str, int]:
     return {board.name: board.value for board in BoardIds if board.name != "NO_BOARD"}
 
 
-def find_board(name: str) -> Board:
+def find_board(name: str) -> BoardFacts:
     """By BrainFlow's name, with or without _BOARD, in any case, or by number."""
     numbers = board_numbers()
     wanted = name.upper()
@@ -86,11 +127,11 @@ def find_board(name: str) -> Board:
     )
 
 
-def describe_board(name: str, number: int) -> Board:
+def describe_board(name: str, number: int) -> BoardFacts:
     from brainflow.board_shim import BoardShim
 
     if name in MASTERED:
-        return Board(name, number, 0, (), (), 0, 0, 0)
+        return BoardFacts(name, number, 0, (), (), 0, 0, 0)
     facts: dict[str, Any] = BoardShim.get_board_descr(number)
     kind = next((kind for kind in ("eeg", "ecg", "emg") if facts.get(f"{kind}_channels")), None)
     rows = tuple(facts[f"{kind}_channels"]) if kind else ()
@@ -102,10 +143,10 @@ def describe_board(name: str, number: int) -> Board:
     package, stamp, marker = (
         int(facts[f"{row}_channel"]) for row in ("package_num", "timestamp", "marker")
     )
-    return Board(name, number, rate, leads, rows, package, stamp, marker)
+    return BoardFacts(name, number, rate, leads, rows, package, stamp, marker)
 
 
-def all_boards() -> list[Board]:
+def all_boards() -> list[BoardFacts]:
     """Every board that measures leads, and those that play or forward another one's."""
     boards = [describe_board(name, number) for name, number in board_numbers().items()]
     return [board for board in boards if board.leads or board.name in MASTERED]

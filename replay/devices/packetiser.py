@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from bci_stream.packet import FloatArray
-from replay.devices.timeline import Placed
-from replay.source import RawPacket
+from replay.devices.timing import Placed
+from replay.model.source import RawPacket
 
 
 class Packetiser:

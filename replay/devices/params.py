@@ -5,10 +5,10 @@ from pathlib import Path
 
 from bci_stream.errors import SourceError
 from bci_stream.packet import Lead
-from replay.devices.waits import Waits
+from replay.devices.chunk import Timeouts
 
 
-class Params:
+class DeviceParams:
     """Take each parameter once, then call `done`: what nobody took is a mistake of the user's."""
 
     def __init__(self, device: str, given: dict[str, str]) -> None:
@@ -94,10 +94,10 @@ def _named_leads(text: str) -> tuple[Lead, ...]:
     return tuple(Lead(name) for name in lines)
 
 
-def read_live_params(params: Params) -> tuple[str, int | None, Waits]:
+def read_live_params(params: DeviceParams) -> tuple[str, int | None, Timeouts]:
     """What every device takes: subject=, until=, wait_s=, reconnect_s=."""
     subject = params.text("subject") or "live"
     until = params.whole("until", 0, 0, 0xFFFF) or None
-    first_s = params.number("wait_s", Waits.first_s, 0.1, 3600)
-    reconnect_s = params.number("reconnect_s", Waits.reconnect_s, 0, 86_400)
-    return subject, until, Waits(first_s=first_s, reconnect_s=reconnect_s)
+    first_s = params.number("wait_s", Timeouts.first_s, 0.1, 3600)
+    reconnect_s = params.number("reconnect_s", Timeouts.reconnect_s, 0, 86_400)
+    return subject, until, Timeouts(first_s=first_s, reconnect_s=reconnect_s)

@@ -1,17 +1,69 @@
 """A device's status: what the operator is told while a device is on the wire."""
 
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from statistics import median
 from typing import Literal
 
 import numpy as np
 
 from bci_stream.packet import FloatArray
-from replay.devices.fitted_clock import LARGEST_SLOPE, FittedClock
-from replay.devices.rate_watch import RateWatch
-from replay.devices.sample_clock import SampleClock
-from replay.devices.timeline import Placed
+from replay.devices.timing import LARGEST_SLOPE, FittedClock, Placed, SampleClock
+
+WINDOW_S = 1.0
+WINDOWS = 6
+OFF = 0.01
+"""No device's clock is wrong by so much: then its rate is another one."""
+
+
+class RateWatch:
+    """Counts from one arrival to another, so that the size of chunks does not matter.
+
+    windows: how many seconds must agree. off: by what part of a rate a second may differ from it.
+    """
+
+    def __init__(self, windows: int = WINDOWS, off: float = OFF) -> None:
+        self._windows, self._off = windows, off
+        self._rates: deque[float] = deque(maxlen=windows)
+        self.restart()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether all seconds that are to agree have been counted."""
+        return len(self._rates) == self._windows
+
+    def restart(self) -> None:
+        """After a gap or a stall: what came before it can't be counted together with what follows."""
+        self._rates.clear()
+        self._since: float | None = None
+        self._samples = 0
+
+    def took(self, samples: int, now: float) -> None:
+        if self._since is None:
+            self._since = now
+            return
+        self._samples += samples
+        passed_s = now - self._since
+        if passed_s >= WINDOW_S:
+            self._rates.append(self._samples / passed_s)
+            self._since, self._samples = now, 0
+
+    def agrees_with(self, rate: float) -> bool:
+        """Whether the last second had as many samples as that."""
+        return bool(self._rates) and abs(self._rates[-1] - rate) <= self._off * rate
+
+    def other_than(self, rate: float) -> float | None:
+        """What comes a second, where all of the last seconds agree that it is not `rate`.
+
+        All of them: a second in which little came is followed by one in which the rest did.
+        """
+        low, high = (1 - self._off) * rate, (1 + self._off) * rate
+        if not self.is_full or not (max(self._rates) < low or min(self._rates) > high):
+            return None
+        return median(self._rates)
+
 
 State = Literal["connecting", "connected", "stalled", "reconnecting", "ended"]
 USUAL_UV = (1e-3, 1000.0)
@@ -195,3 +247,33 @@ def count_not_finite(samples: FloatArray) -> int:
         if np.isfinite(samples.sum()):
             return 0
     return int((~np.isfinite(samples).all(axis=1)).sum())
+
+
+MOST_TEXTS = 40
+"""So many different notes are told; the rest is counted, and the count told now and then."""
+
+
+class Notes:
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+        self._untold = 0
+        self._waiting: list[str] = []
+
+    def add(self, text: str) -> None:
+        if text in self._told:
+            return
+        if len(self._told) < MOST_TEXTS:
+            self._told.add(text)
+            self._waiting.append(text)
+            return
+        self._untold += 1
+        if str(self._untold).strip("0") == "1":  # 1, 10, 100, ...: never a flood
+            self._waiting.append(
+                f"{self._untold} more notes like the last ones: what the amplifier sends is not "
+                "what we can read; check protocol= and the recorder's settings"
+            )
+
+    def take(self) -> list[str]:
+        """What has not been given yet."""
+        waiting, self._waiting = self._waiting, []
+        return waiting

@@ -5,9 +5,9 @@ import math
 from pathlib import Path
 
 from bci_stream.errors import SourceError
-from replay.event_map import EventMap
-from replay.events import Mark
-from replay.options import SourceOptions
+from replay.model.event_map import EventMap
+from replay.model.events import Mark
+from replay.model.options import SourceOptions
 from replay.readers.guard import reading
 
 EventsTable = list[tuple[float | int, str]]

@@ -3,9 +3,9 @@
 from typing import Any
 
 from bci_stream.errors import SourceError
-from replay.file_source import ContentSource
-from replay.options import SourceOptions
-from replay.readers.content import Content
+from replay.model.options import SourceOptions
+from replay.model.signal import Content
+from replay.readers.files import ContentSource
 from replay.readers.guard import first_line, reading
 
 
@@ -38,7 +38,7 @@ def _dataset(uri: str, name: str) -> Any:
 
 
 def _runs(dataset: Any, name: str, number: int, options: SourceOptions) -> list[Content]:
-    from replay.readers.mne_file import content_of_raw
+    from replay.readers.mne.mne_file import content_of_raw
 
     with reading(f"moabb:{name} subject {number}", "a MOABB dataset"):
         made = dataset()

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from bci_stream.errors import SourceError
-from replay.options import SourceOptions
-from replay.readers import check_recording
-from replay.readers.content import Content
-from replay.readers.edf_header import read_edf_header
+from replay.model.options import SourceOptions
+from replay.model.signal import Content
 from replay.readers.events_table import EventsTable, read_events_table
+from replay.readers.formats import check_recording
 from replay.readers.guard import reading
+from replay.readers.mne.edf import read_edf_header
 
 _PIECE = re.compile(r"data(?:\.(\d+))?\.bdf", re.IGNORECASE)
 _WITHOUT_EVENTS = "there is no evt.bdf beside its data: it has no events but those in them"
@@ -29,9 +29,9 @@ def read_neuracle_folder(folder: Path, options: SourceOptions) -> Content:
     """The pieces of a recording, one after the other, with its events."""
     import mne
 
-    from replay.readers.edf_raw import LazyBdf
-    from replay.readers.mne_file import content_of_raw
-    from replay.readers.raw_file import RawFile
+    from replay.readers.mne.edf import LazyBdf
+    from replay.readers.mne.mne_file import content_of_raw
+    from replay.readers.mne.raw_file import RawFile
 
     pieces = _pieces(folder)
     events_file = _events_file(folder, pieces)

@@ -1,14 +1,97 @@
 """A numpy file: .npy (one matrix, memory-mapped) or .npz (arrays in our layout, clips by class)."""
 
+import re
 from pathlib import Path
 
 import numpy as np
 
-from replay.options import SourceOptions
-from replay.readers.array_layout import content_of_arrays
-from replay.readers.content import Content
-from replay.readers.emotion_clips import content_of_clips, holds_clips
+from bci_stream.errors import SourceError
+from bci_stream.packet import Lead
+from replay.model.events import KnownEvents
+from replay.model.options import SourceOptions
+from replay.model.signal import ArraySignal, Content
+from replay.readers.arrays import AnyArray, Arrays, content_of_arrays, lead_names, rate_in
 from replay.readers.guard import reading
+from tracks.common.codes import (
+    BLOCK_END,
+    BLOCK_START,
+    SESSION_END,
+    SESSION_START,
+    TRIAL_END,
+    TRIAL_START,
+)
+
+EPOC_14 = ("AF3", "F7", "F3", "FC5", "T7", "P7", "O1", "O2", "P8", "T8", "FC6", "F4", "F8", "AF4")
+"""The leads of the headset that such files come from, where a file does not name them."""
+
+FIRST_CLIP_OF_CLASS = (1, 4, 7, 10, 13, 17, 20, 23, 26)
+"""Seed 002, table 1: the first clip of each class, anger to tenderness."""
+
+CLIP_TO_START_S = 0.1
+_CLASS = re.compile(r"class([0-8])")
+
+
+def holds_clips(arrays: Arrays) -> bool:
+    return any(_CLASS.fullmatch(key) for key in arrays)
+
+
+def content_of_clips(name: str, form: str, arrays: Arrays, options: SourceOptions) -> Content:
+    """The clips of a file, in the order of their classes, each a block."""
+    classes = sorted(int(found[1]) for key in arrays if (found := _CLASS.fullmatch(key)))
+    clips = [_clip(name, arrays, number) for number in classes]
+    if len({len(clip) for clip in clips}) > 1:
+        raise SourceError(f"{name}: its clips have different numbers of leads")
+    notes = ["each clip became a block, under the number of its class's first clip"]
+    rate = rate_in(name, arrays, options, "emotion", notes)
+    starts = np.cumsum([0, *(clip.shape[1] for clip in clips)])
+    triggers = [
+        trigger
+        for number, start, stop in zip(classes, starts, starts[1:], strict=False)
+        for trigger in _clip_triggers(FIRST_CLIP_OF_CLASS[number], int(start), int(stop), rate)
+    ]
+    last = int(starts[-1]) - 1
+    return Content(
+        name=name,
+        form=form,
+        rate=rate,
+        leads=_leads(name, arrays, len(clips[0]), options, notes),
+        signal=ArraySignal(np.concatenate(clips, axis=1)),
+        events=KnownEvents([(0, SESSION_START), *triggers, (last, SESSION_END)]),
+        block_starts=tuple(int(start) for start in starts[:-1]),
+        track="emotion",
+        notes=tuple(notes),
+    )
+
+
+def _clip(name: str, arrays: Arrays, number: int) -> AnyArray:
+    clip = arrays[f"class{number}"]
+    if clip.ndim != 2 or clip.dtype.kind not in "fiu" or clip.shape[1] < 2:
+        raise SourceError(f"{name}: class{number} must be leads x samples, got {clip.shape}")
+    return clip
+
+
+def _clip_triggers(clip: int, start: int, stop: int, rate: float) -> list[tuple[int, int]]:
+    begins = min(start + round(CLIP_TO_START_S * rate), stop - 1)
+    return [
+        (start, BLOCK_START),
+        (start, clip),
+        (begins, TRIAL_START),
+        (stop - 1, TRIAL_END),
+        (stop - 1, BLOCK_END),
+    ]
+
+
+def _leads(
+    name: str, arrays: Arrays, rows: int, options: SourceOptions, notes: list[str]
+) -> tuple[Lead, ...]:
+    names = lead_names(arrays, options)
+    if not names and rows == len(EPOC_14):
+        notes.append("the file names no leads: its 14 rows are taken as an EPOC headset's")
+        names = EPOC_14
+    names = names or tuple(f"ch{number}" for number in range(1, rows + 1))
+    if len(names) != rows:
+        raise SourceError(f"{name} names {len(names)} leads for {rows} rows")
+    return tuple(Lead(lead) for lead in names)
 
 
 def read_numpy(path: Path, options: SourceOptions) -> Content:

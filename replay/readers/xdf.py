@@ -5,23 +5,224 @@ block.
 """
 
 import dataclasses
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyxdf
 
-from bci_stream.errors import SourceError
-from replay.event_map import said_aloud
-from replay.events import Events, KnownEvents, Mark
-from replay.listed import listed
-from replay.options import SourceOptions
-from replay.readers.array_events import marks_of_row
-from replay.readers.array_rows import scaled_rows
-from replay.readers.content import Content
+from bci_stream.errors import SourceError, shorten_list
+from bci_stream.packet import Lead
+from replay.model.event_map import describe_map
+from replay.model.events import Events, KnownEvents, Mark
+from replay.model.options import SourceOptions
+from replay.model.signal import Content
+from replay.model.units import VOLTAGES, kind_called, microvolts
+from replay.readers.arrays import marks_of_row, scaled_rows
 from replay.readers.events_table import marks_of, read_events_table
 from replay.readers.guard import reading
-from replay.readers.xdf_channels import Channel, channels_of
-from replay.readers.xdf_markers import FoundMarks, Stream, find_markers, is_signal, text_of
+
+_STIM_NAMES = ("trigger", "stim", "status")
+
+
+@dataclass(frozen=True)
+class XdfChannel:
+    """A lead, and what its values are multiplied by to give its unit.
+
+    unit_said: the unit that the header gives; empty where it gives none.
+    """
+
+    lead: Lead
+    scale: float
+    unit_said: str
+
+    @property
+    def odd_unit(self) -> bool:
+        """It should be a voltage, and its header does not say which, or says something else."""
+        return self.lead.kind in VOLTAGES and microvolts(self.unit_said) is None
+
+
+def channels_of(stream: dict[str, Any]) -> list[XdfChannel]:
+    """The channels of a stream; those that its header does not describe are numbered."""
+    count = int(stream["info"]["channel_count"][0])
+    described = _descriptions(stream)
+    if len(described) != count:
+        described = [{} for _ in range(count)]
+    return [_channel(number, entry) for number, entry in enumerate(described, 1)]
+
+
+def _descriptions(stream: dict[str, Any]) -> list[dict[str, Any]]:
+    desc = (stream["info"].get("desc") or [None])[0] or {}
+    channels = (desc.get("channels") or [None])[0] or {}
+    return [entry or {} for entry in channels.get("channel") or []]
+
+
+def _channel(number: int, entry: dict[str, Any]) -> XdfChannel:
+    name = _text(entry, "label") or f"ch{number}"
+    unit = _text(entry, "unit")
+    kind = _kind(name, _text(entry, "type"), unit)
+    scale = microvolts(unit) if unit else 1.0
+    if kind not in VOLTAGES or scale is None:
+        return XdfChannel(Lead(name, kind, unit or "none", _position(entry)), 1.0, unit)
+    return XdfChannel(Lead(name, kind, "microvolts", _position(entry)), scale, unit)
+
+
+def _kind(name: str, stated: str, unit: str) -> str:
+    if name.lower() in _STIM_NAMES:
+        return "STIM"
+    if stated:
+        return kind_called(stated)
+    return "EEG" if not unit or microvolts(unit) is not None else "MISC"
+
+
+def _text(entry: dict[str, Any], key: str) -> str:
+    return str((entry.get(key) or [""])[0] or "").strip()
+
+
+def _position(entry: dict[str, Any]) -> tuple[float, float, float] | None:
+    """`location/{X,Y,Z}` in millimetres, as XDF's convention has it."""
+    place = (entry.get("location") or [None])[0] or {}
+    texts = [_text(place, axis) for axis in "XYZ"]
+    if not all(texts):
+        return None
+    x, y, z = (float(text) / 1000 for text in texts)
+    return x, y, z
+
+
+XdfStream = dict[str, Any]
+
+_MARKER_TYPES = ("marker", "stim", "trigger", "event")
+_WHOLE_WITHIN = 1e-3
+JITTER_S = 0.01
+"""How far two streams' clocks may be apart, besides half a sample."""
+
+
+@dataclass(frozen=True)
+class FoundMarks:
+    """Marks, and what is to be said about those that are none."""
+
+    marks: list[Mark]
+    notes: tuple[str, ...] = ()
+
+
+def text_of(stream: XdfStream, key: str) -> str:
+    """What a stream's header says; empty where it says nothing."""
+    return str((stream["info"].get(key) or [""])[0] or "")
+
+
+def is_signal(stream: XdfStream) -> bool:
+    """Numbers at a steady rate; any other stream can be asked for as triggers."""
+    return text_of(stream, "channel_format") != "string" and bool(
+        float(text_of(stream, "nominal_srate"))
+    )
+
+
+def find_markers(
+    name: str, signal: XdfStream, streams: list[XdfStream], wanted: str | None
+) -> FoundMarks:
+    """The markers of all marker streams, or of the one that is wanted, on the signal's samples."""
+    others = [stream for stream in streams if not is_signal(stream)]
+    if wanted is not None:
+        return _placed(signal, _named(name, others, wanted))
+    found = _placed(signal, [stream for stream in others if _holds_markers(stream)])
+    return FoundMarks(found.marks, (*_about_data(others), *found.notes))
+
+
+def _named(name: str, streams: list[XdfStream], wanted: str) -> list[XdfStream]:
+    named = [stream for stream in streams if text_of(stream, "name") == wanted]
+    if not named:
+        held = ", ".join(_names(streams)) or "none"
+        raise SourceError(
+            f"{name} has neither a channel nor a marker stream {wanted!r} for triggers; its marker "
+            f"streams: {held}"
+        )
+    return named
+
+
+def _holds_markers(stream: XdfStream) -> bool:
+    """What comes now and then may be data too, such as gaze: only codes or texts are markers."""
+    form, kind = text_of(stream, "channel_format"), text_of(stream, "type").lower()
+    one_whole_number = form.startswith("int") and text_of(stream, "channel_count") == "1"
+    return form == "string" or one_whole_number or any(word in kind for word in _MARKER_TYPES)
+
+
+def _about_data(streams: list[XdfStream]) -> tuple[str, ...]:
+    data = [s for s in streams if len(s["time_stamps"]) and not _holds_markers(s)]
+    if not data:
+        return ()
+    return (
+        f"irregular streams that are no marker streams are left out of the triggers: "
+        f"{shorten_list(_names(data))}; ?triggers=NAME takes one",
+    )
+
+
+def _names(streams: list[XdfStream]) -> list[str]:
+    return [repr(text_of(stream, "name")) for stream in streams]
+
+
+def _placed(signal: XdfStream, streams: list[XdfStream]) -> FoundMarks:
+    sample_at = _sample_finder(signal)
+    markers = _in_time(streams)
+    placed = [(number, sample_at(time), name) for time, number, name in markers]
+    marks = _told_once((number, Mark(at, name)) for number, at, name in placed if at is not None)
+    left_out = sum(at is None for _, at, _ in placed)
+    note = (
+        f"{left_out} of {len(markers)} markers lie outside the signal, or in a gap of it, and are "
+        "left out"
+    )
+    return FoundMarks(sorted(marks, key=lambda mark: mark.sample), (note,) if left_out else ())
+
+
+def _in_time(streams: list[XdfStream]) -> list[tuple[float, int, str]]:
+    """(time, number of its stream, name) of all markers; those of one time as they stand in the file."""
+    markers = [
+        (float(time), number, _marker_name(value))
+        for number, stream in enumerate(streams)
+        for time, value in zip(stream["time_stamps"], stream["time_series"], strict=True)
+    ]
+    return sorted(markers, key=lambda marker: marker[0])
+
+
+def _told_once(marks: Iterable[tuple[int, Mark]]) -> list[Mark]:
+    """What two streams tell alike of one sample (as texts, and as numbers) is one event, not two."""
+    told: Counter[tuple[int, Mark]] = Counter()
+    times: Counter[Mark] = Counter()
+    kept = []
+    for number, mark in marks:
+        told[number, mark] += 1
+        if told[number, mark] > times[mark]:
+            times[mark] += 1
+            kept.append(mark)
+    return kept
+
+
+def _sample_finder(signal: XdfStream) -> Callable[[float], int | None]:
+    """What finds the sample whose stamp is nearest to a time: None where no sample is near."""
+    times = np.asarray(signal["time_stamps"], dtype=np.float64)
+    # Sorted, since a clock may have been set back. Rounded, since pyxdf's line through the stamps
+    # leaves traces far below a microsecond: a time that comes twice is that of its first sample.
+    stamps, samples = np.unique(np.round(times, 6), return_index=True)
+    near_s = 0.5 / float(text_of(signal, "nominal_srate")) + JITTER_S
+
+    def sample_at(time: float) -> int | None:
+        right = int(np.searchsorted(stamps, time))
+        neighbours = range(max(right - 1, 0), min(right + 1, len(stamps)))
+        away_s, sample = min((round(abs(stamps[i] - time), 6), int(samples[i])) for i in neighbours)
+        return sample if away_s <= near_s else None
+
+    return sample_at
+
+
+def _marker_name(value: Sequence[Any]) -> str:
+    first = value[0] if np.size(value) else ""
+    if isinstance(first, np.floating) and math.isfinite(first):
+        nearest = round(float(first))
+        return str(nearest) if abs(float(first) - nearest) < _WHOLE_WITHIN else str(first)
+    return str(first)
 
 
 def read_xdf(path: Path, options: SourceOptions) -> Content:
@@ -32,7 +233,7 @@ def read_xdf(path: Path, options: SourceOptions) -> Content:
     return dataclasses.replace(content, notes=(*notes, *content.notes))
 
 
-def _choose(name: str, streams: list[Stream], options: SourceOptions) -> Stream:
+def _choose(name: str, streams: list[XdfStream], options: SourceOptions) -> XdfStream:
     signals = [s for s in streams if is_signal(s)]
     if options.stream:
         named = [s for s in signals if options.stream == text_of(s, "name")]
@@ -45,7 +246,9 @@ def _choose(name: str, streams: list[Stream], options: SourceOptions) -> Stream:
     raise SourceError(_complaint(name, options.stream, named, streams))
 
 
-def _complaint(name: str, wanted: str | None, found: list[Stream], streams: list[Stream]) -> str:
+def _complaint(
+    name: str, wanted: str | None, found: list[XdfStream], streams: list[XdfStream]
+) -> str:
     held = ", ".join(
         f"{text_of(s, 'name')!r} (id {s['info']['stream_id']}, {text_of(s, 'type')}, "
         f"{len(s['time_stamps'])} samples)"
@@ -59,7 +262,9 @@ def _complaint(name: str, wanted: str | None, found: list[Stream], streams: list
     )
 
 
-def _content(path: Path, signal: Stream, streams: list[Stream], options: SourceOptions) -> Content:
+def _content(
+    path: Path, signal: XdfStream, streams: list[XdfStream], options: SourceOptions
+) -> Content:
     channels = channels_of(signal)
     stim = _stim_channels(channels, options)
     picked = [i for i in range(len(channels)) if i not in stim]
@@ -88,12 +293,12 @@ def _content(path: Path, signal: Stream, streams: list[Stream], options: SourceO
         notes=(
             *_notes(signal, streams, channels),
             *found.notes,
-            *said_aloud(options.events, found.marks),
+            *describe_map(options.events, found.marks),
         ),
     )
 
 
-def _stim_channels(channels: list[Channel], options: SourceOptions) -> list[int]:
+def _stim_channels(channels: list[XdfChannel], options: SourceOptions) -> list[int]:
     """Channels that are no leads; the one that holds the triggers, if one does, stands last."""
     names = [channel.lead.name for channel in channels]
     stim = [i for i, channel in enumerate(channels) if channel.lead.kind == "STIM"]
@@ -108,12 +313,12 @@ def _events(marks: list[Mark], rate: float, n_samples: int, options: SourceOptio
     return KnownEvents(options.events.triggers(marks, rate, n_samples))
 
 
-def _segment_starts(signal: Stream) -> tuple[int, ...] | None:
+def _segment_starts(signal: XdfStream) -> tuple[int, ...] | None:
     starts = tuple(int(segment[0]) for segment in signal["info"].get("segments") or ())
     return starts if len(starts) > 1 else None
 
 
-def _notes(signal: Stream, streams: list[Stream], channels: list[Channel]) -> list[str]:
+def _notes(signal: XdfStream, streams: list[XdfStream], channels: list[XdfChannel]) -> list[str]:
     notes = [f"stream {text_of(signal, 'name')!r} is replayed, of {len(streams)} in the file"]
     segments = signal["info"].get("segments") or ()
     if len(segments) > 1:
@@ -121,8 +326,8 @@ def _notes(signal: Stream, streams: list[Stream], channels: list[Channel]) -> li
     odd = [channel for channel in channels if channel.odd_unit]
     unsaid = [channel.lead.name for channel in odd if not channel.unit_said]
     if unsaid:
-        notes.append(f"no unit given for {listed(unsaid)}: taken as microvolts")
+        notes.append(f"no unit given for {shorten_list(unsaid)}: taken as microvolts")
     other = [f"{channel.lead.name} ({channel.unit_said})" for channel in odd if channel.unit_said]
     if other:
-        notes.append(f"no voltage, and sent as it is: {listed(other)}")
+        notes.append(f"no voltage, and sent as it is: {shorten_list(other)}")
     return notes

@@ -4,10 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bci_stream.packet import FloatArray
-from replay.synthetic.activity import Activity, several
-from replay.synthetic.head import Head, Vectors
-from replay.synthetic.noise import between, noise
-from replay.synthetic.positions import position_of
+from replay.synthetic.head import Head, Vectors, position_of
+from replay.synthetic.noise import Activity, between, noise, several
 from replay.synthetic.subject import Subject
 
 MAINS_HZ = 50.0

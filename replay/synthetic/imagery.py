@@ -9,12 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from replay.synthetic.activity import Activity
 from replay.synthetic.head import Vectors
-from replay.synthetic.noise import band, noise, power_law
+from replay.synthetic.noise import Activity, band, noise, power_law
 from replay.synthetic.scalp import Scalp
 from replay.synthetic.subject import Subject
-from replay.synthetic.timeline import Event
+from replay.synthetic.timeline import TimelineEvent
 
 LEFT, RIGHT, FEET = 1, 2, 3
 AREAS = ("C3", "C4", "Cz")
@@ -63,7 +62,7 @@ class MotorCortex:
         return self.depth * shares[label][area]
 
 
-def rhythms(scalp: Scalp, block: int, n: int, imagined: Iterable[Event]) -> list[Activity]:
+def rhythms(scalp: Scalp, block: int, n: int, imagined: Iterable[TimelineEvent]) -> list[Activity]:
     """Mu and beta of the three areas, while LEFT, RIGHT or FEET are imagined."""
     subject, rate = scalp.subject, scalp.rate
     cortex = MotorCortex.of(subject)

@@ -4,15 +4,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from replay.recording import Recording
+from replay.model.recording import Recording
 from replay.synthetic import imagery
-from replay.synthetic.activity import Activity
-from replay.synthetic.cap import record_cap
+from replay.synthetic.noise import Activity
 from replay.synthetic.params import Number
-from replay.synthetic.scalp import Scalp
+from replay.synthetic.scalp import Scalp, record_cap
 from replay.synthetic.subject import Subject
-from replay.synthetic.timeline import Pen, Timeline
-from tracks.codes import TRIAL_END
+from replay.synthetic.timeline import BlockTimeline, Pen
+from tracks.common.codes import TRIAL_END
 from tracks.mi import CLASSES, CUE_S, IMAGERY_S, REST_S, TRACK
 
 SEGMENTS_S = (0, 2, 3)  # where the first, second and third segment of the imagery start
@@ -30,11 +29,11 @@ def record(subject: Subject, params: Mapping[str, float]) -> Recording:
     return record_cap(TRACK, subject, timelines, _task, EYES_OPEN)
 
 
-def _task(scalp: Scalp, block: int, line: Timeline) -> list[Activity]:
+def _task(scalp: Scalp, block: int, line: BlockTimeline) -> list[Activity]:
     return imagery.rhythms(scalp, block, line.n_samples, line.events)
 
 
-def _timeline(subject: Subject, block: int, blocks: int, trials: int) -> Timeline:
+def _timeline(subject: Subject, block: int, blocks: int, trials: int) -> BlockTimeline:
     rng = subject.chance("timeline", block)
     pen = Pen(TRACK.rate, rng)
     pen.begin(first=block == 0)

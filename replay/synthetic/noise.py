@@ -1,6 +1,7 @@
 """Noise with a spectrum: Gaussian, shaped in the frequency domain, one row a source."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,3 +59,23 @@ def between(low_hz: float, high_hz: float) -> Spectrum:
 def _span(amplitudes: NDArray[np.float64]) -> tuple[int, int]:
     kept = np.flatnonzero(amplitudes > SMALLEST_SHARE * amplitudes.max())
     return int(kept[0]), int(kept[-1]) + 1
+
+
+class Activity(NamedTuple):
+    """row: (leads,); signal: (n,)."""
+
+    row: NDArray[np.float64]
+    signal: FloatArray
+
+
+def mix(activities: Sequence[Activity]) -> FloatArray:
+    """(n, leads): all sources as the leads see them, C-contiguous."""
+    rows = np.stack([activity.row for activity in activities]).astype(np.float32)
+    signals = np.stack([activity.signal for activity in activities])
+    out: FloatArray = signals.T @ rows
+    return out
+
+
+def several(rows: NDArray[np.float64], signals: FloatArray) -> list[Activity]:
+    """(sources, leads) and (sources, n) as activities."""
+    return [Activity(row, signal) for row, signal in zip(rows, signals, strict=True)]

@@ -1,17 +1,20 @@
 """A scalp recording: everything the leads of an EEG cap show beside what a track's task adds."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from bci_stream.packet import FloatArray
+from replay.model.recording import Recording
 from replay.synthetic import artefacts
-from replay.synthetic.activity import Activity, mix, several
 from replay.synthetic.head import Head, Vectors, scattered, wear
-from replay.synthetic.noise import band, noise, power_law
+from replay.synthetic.noise import Activity, band, mix, noise, power_law, several
+from replay.synthetic.source import eeg_leads, recording
 from replay.synthetic.subject import Subject
+from replay.synthetic.timeline import BlockTimeline
+from tracks.track import Track
 
 MASTOIDS = ("A1", "A2")  # the documents do not say what the 64 leads are measured against
 CPZ = ("CPz",)  # emotion's does
@@ -98,3 +101,23 @@ def alpha_hz(subject: Subject) -> float:
 
 def _drift(f: Vectors) -> Vectors:
     return np.where(f < 0.5, 1 / np.maximum(f, 0.01), 0.0)
+
+
+Task = Callable[[Scalp, int, BlockTimeline], Sequence[Activity]]
+"""(whose head, the block's number, what happens in it) -> what the brain does about it."""
+
+
+def record_cap(
+    track: Track, subject: Subject, timelines: list[BlockTimeline], task: Task, alpha: float
+) -> Recording:
+    """A subject's recording in a track's format; its blocks are rendered when they are read."""
+    scalp = Scalp(subject, track.leads, MASTOIDS, track.rate)
+
+    def render(block: int) -> FloatArray:
+        line = timelines[block]
+        active = task(scalp, block, line)
+        return scalp.record(
+            block, line.n_samples, [*active, *scalp.alpha(block, line.n_samples, alpha)]
+        )
+
+    return recording(subject, track.rate, eeg_leads(track.leads), timelines, render)

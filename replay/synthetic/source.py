@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from bci_stream.packet import FloatArray, Lead, Triggers
-from replay.recording import Recording
-from replay.synthetic.positions import position_of
+from replay.model.recording import Recording
+from replay.synthetic.head import position_of
 from replay.synthetic.subject import Subject
-from replay.synthetic.timeline import Timeline
-from tracks.leads import NEUSEN_64_KINDS
+from replay.synthetic.timeline import BlockTimeline
+from tracks.common.leads import NEUSEN_64_KINDS
 
 Render = Callable[[int], FloatArray]
 """Block number to its samples (n, leads)."""
@@ -35,7 +35,7 @@ class SyntheticBlock:
     """A block whose timeline is known and whose signal is rendered when it is first read."""
 
     number: int
-    timeline: Timeline
+    timeline: BlockTimeline
     rendered: OneBlock
 
     @property
@@ -52,7 +52,7 @@ class SyntheticBlock:
 
 @dataclass(frozen=True)
 class SyntheticSource:
-    """Implements `replay.source.Source`."""
+    """Implements `replay.model.source.Source`."""
 
     uri: str
     track: str
@@ -75,7 +75,7 @@ def recording(
     subject: Subject,
     rate: float,
     leads: tuple[Lead, ...],
-    timelines: list[Timeline],
+    timelines: list[BlockTimeline],
     render: Render,
 ) -> Recording:
     rendered = OneBlock(render)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from bci_stream.packet import Triggers
-from tracks.codes import BLOCK_END, BLOCK_START, SESSION_END, SESSION_START
+from tracks.common.codes import BLOCK_END, BLOCK_START, SESSION_END, SESSION_START
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class TimelineEvent:
     """Something the person does or sees: from sample start to sample stop (exclusive)."""
 
     start: int
@@ -21,12 +21,12 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Timeline:
+class BlockTimeline:
     """One block: its length, the labelled triggers, and the events that shape the signal."""
 
     n_samples: int
     triggers: Triggers
-    events: tuple[Event, ...]
+    events: tuple[TimelineEvent, ...]
 
 
 class Pen:
@@ -37,7 +37,7 @@ class Pen:
         self._rng = rng
         self._now_s = rng.uniform(0.3, 0.8)
         self._triggers: list[tuple[int, int]] = []
-        self._events: list[Event] = []
+        self._events: list[TimelineEvent] = []
 
     def wait(self, seconds: float) -> None:
         self._now_s += seconds
@@ -50,7 +50,7 @@ class Pen:
 
     def event(self, seconds: float, label: int) -> None:
         """From now on, for so long; time does not move."""
-        self._events.append(Event(self._sample(), self._sample(seconds), label))
+        self._events.append(TimelineEvent(self._sample(), self._sample(seconds), label))
 
     def begin(self, first: bool) -> None:
         if first:
@@ -59,7 +59,7 @@ class Pen:
         self.mark(BLOCK_START)
         self.wait(self._rng.uniform(0.5, 1.0))
 
-    def finish(self, last: bool, packet_samples: int, multiple_of: int = 1) -> Timeline:
+    def finish(self, last: bool, packet_samples: int, multiple_of: int = 1) -> BlockTimeline:
         """End the block, in the middle of a packet: the last one is shorter than the others."""
         self.wait(self._rng.uniform(0.5, 1.0))
         self.mark(BLOCK_END)
@@ -68,7 +68,9 @@ class Pen:
             self.mark(SESSION_END)
         packets = self._triggers[-1][0] // packet_samples + 1
         rest = multiple_of * int(self._rng.integers(1, packet_samples // multiple_of))
-        return Timeline(packets * packet_samples + rest, tuple(self._triggers), tuple(self._events))
+        return BlockTimeline(
+            packets * packet_samples + rest, tuple(self._triggers), tuple(self._events)
+        )
 
     def _sample(self, after_s: float = 0.0) -> int:
         return int((self._now_s + after_s) * self._rate + 0.5)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from bci_stream.board.feed import Board
-from bci_stream.board.rehearsal import Rehearsal
+from bci_stream.leaderboard.board import Leaderboard
+from scripts.simulated_runs import SimulatedRun
 from tracks.run import Run
 
 Event = dict[str, Any]
@@ -19,7 +19,7 @@ settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
 
 
-def feed_board(board: Board, team: str, track: str, events: Iterable[Event]) -> Run:
+def feed_board(board: Leaderboard, team: str, track: str, events: Iterable[Event]) -> Run:
     """Feed a whole log to a board, as the judge does; gives the run."""
     run = Run()
     for event in events:
@@ -36,7 +36,7 @@ def feed_board_fixture() -> Callable[..., Run]:
 def write_log(tmp_path: Path) -> Callable[..., Path]:
     """Writes a made-up log and gives its path."""
 
-    def write(name: str, rehearsal: Rehearsal) -> Path:
+    def write(name: str, rehearsal: SimulatedRun) -> Path:
         path = tmp_path / f"{name}.jsonl"
         path.write_text("".join(json.dumps(event) + "\n" for event in rehearsal.events()))
         return path

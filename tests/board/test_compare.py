@@ -7,9 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bci_stream.board.report.compare import Comparison, compare, holm, sign_flip_p, trial_scores
-from bci_stream.board.report.curve import accuracy_curve, wilson
-from tracks.verdict import Answer, Verdict
+from bci_stream.leaderboard.report.statistics import (
+    TeamComparison,
+    accuracy_curve,
+    compare,
+    holm,
+    sign_flip_p,
+    trial_scores,
+    wilson,
+)
+from tracks.common.verdicts import Answer, Verdict
 
 SCORES = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=2, max_size=8)
 
@@ -55,7 +62,8 @@ def test_only_trials_that_both_were_judged_on_are_compared() -> None:
 
 def test_holm_multiplies_the_least_p_by_the_number_of_pairs_and_keeps_the_order() -> None:
     pairs = [
-        Comparison("mi", n, "z", 9, 0.1, p, p) for n, p in (("a", 0.04), ("b", 0.01), ("c", 0.03))
+        TeamComparison("mi", n, "z", 9, 0.1, p, p)
+        for n, p in (("a", 0.04), ("b", 0.01), ("c", 0.03))
     ]
     assert [(c.a, c.p_holm) for c in holm(pairs)] == [
         ("b", pytest.approx(0.03)), ("c", pytest.approx(0.06)), ("a", pytest.approx(0.06)),

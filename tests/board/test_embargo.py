@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bci_stream.board.export import to_csv
-from bci_stream.board.feed import Board
-from bci_stream.board.rehearsal import Rehearsal
+from bci_stream.leaderboard.board import Leaderboard
+from bci_stream.leaderboard.ranking import to_csv
+from scripts.simulated_runs import SimulatedRun
+from tracks.common.verdicts import Verdict
 from tracks.registry import TRACKS
 from tracks.run import Run
-from tracks.verdict import Verdict
 
 Event = dict[str, Any]
 Story = list[tuple[str, Event]]
@@ -26,7 +26,7 @@ def lockstep(events: Iterable[Event]) -> Iterator[Event]:
 
 
 def alone(track: str, seed: int = 1) -> Story:
-    return [("a", event) for event in Rehearsal(track, "a", 1.0, trials=3, seed=seed).events()]
+    return [("a", event) for event in SimulatedRun(track, "a", 1.0, trials=3, seed=seed).events()]
 
 
 def truth_first(track: str) -> Story:
@@ -54,8 +54,8 @@ def one_leaves(track: str) -> Story:
 
 def one_is_fast(track: str) -> Story:
     """Lockstep: the fast team has ended before the slow one begins."""
-    fast = Rehearsal(track, "b", 1.0, trials=3, seed=1).events()
-    slow = Rehearsal(track, "a", 1.0, trials=3, seed=1).events()
+    fast = SimulatedRun(track, "b", 1.0, trials=3, seed=1).events()
+    slow = SimulatedRun(track, "a", 1.0, trials=3, seed=1).events()
     story = [("b", event) for event in lockstep(fast)]
     return [("a", {"kind": "joins"}), *story, *(("a", event) for event in lockstep(slow))]
 
@@ -78,7 +78,7 @@ def test_nothing_that_is_shown_changes_with_the_label_of_an_open_trial(
 @pytest.mark.parametrize("tell", STORIES)
 @pytest.mark.parametrize("track", list(TRACKS))
 def test_in_the_end_everything_is_shown(track: str, tell: Callable[[str], Story]) -> None:
-    board = Board()
+    board = Leaderboard()
     runs = play(board, track, tell(track))
     for team, run in runs.items():
         detail = board.detail(team, track)
@@ -87,7 +87,7 @@ def test_in_the_end_everything_is_shown(track: str, tell: Callable[[str], Story]
         assert detail["row"]["score"] == run.result()["score"]
 
 
-def play(board: Board, track: str, story: Story) -> dict[str, Run]:
+def play(board: Leaderboard, track: str, story: Story) -> dict[str, Run]:
     runs: dict[str, Run] = {}
     for team, event in story:
         tell_board(board, track, team, event, runs)
@@ -95,7 +95,7 @@ def play(board: Board, track: str, story: Story) -> dict[str, Run]:
 
 
 def tell_board(
-    board: Board, track: str, team: str, event: Event, runs: dict[str, Run]
+    board: Leaderboard, track: str, team: str, event: Event, runs: dict[str, Run]
 ) -> list[Verdict]:
     if event["kind"] == "joins":
         board.team(team, track)
@@ -108,7 +108,7 @@ def tell_board(
 
 def shown_until(track: str, story: Story, nth: int, swap: bool) -> Iterator[object]:
     """All that was shown after each line, up to team a's verdict on the n-th trial."""
-    board, runs, closed = Board(), dict[str, Run](), 0
+    board, runs, closed = Leaderboard(), dict[str, Run](), 0
     truths = {"a": 0, "b": 0}
     board._boot = "same"
     cursor = board.snapshot().id
@@ -125,7 +125,7 @@ def shown_until(track: str, story: Story, nth: int, swap: bool) -> Iterator[obje
     raise AssertionError("no trial was closed")
 
 
-def everything(board: Board, track: str, cursor: str) -> object:
+def everything(board: Leaderboard, track: str, cursor: str) -> object:
     """What a page, a terminal, and a program that asks the API can know."""
     board.tick()
     updates = [message.encoded for message in board.after(cursor) or []]
@@ -147,15 +147,15 @@ def other_truth(event: Event) -> Event:
 def test_in_lockstep_verdicts_wait_for_the_slowest_team_in_play(
     feed_board: Callable[..., Run],
 ) -> None:
-    board = Board()
+    board = Leaderboard()
     board.team("slow", "mi", "running")
-    feed_board(board, "fast", "mi", lockstep(Rehearsal("mi", "fast", trials=3, seed=1).events()))
+    feed_board(board, "fast", "mi", lockstep(SimulatedRun("mi", "fast", trials=3, seed=1).events()))
     fast = board.rows()[0]
     assert (fast.trials, fast.score, fast.rank) == (0, 0.0, None)
     assert "has ended" in fast.reason
     run = Run()
     seen = []
-    for event in lockstep(Rehearsal("mi", "slow", trials=3, seed=1).events()):
+    for event in lockstep(SimulatedRun("mi", "slow", trials=3, seed=1).events()):
         board.event("slow", "mi", event, run.feed(event), run)
         counts = {row.team: row.trials for row in board.rows()}
         assert counts["fast"] <= counts["slow"]
@@ -167,43 +167,43 @@ def test_in_lockstep_verdicts_wait_for_the_slowest_team_in_play(
 def test_in_real_time_nobody_waits_for_a_team_that_is_late_or_has_another_round_before_it(
     feed_board: Callable[..., Run],
 ) -> None:
-    board = Board()
+    board = Leaderboard()
     board.team("next round", "mi", "waiting")
-    late = list(Rehearsal("mi", "late", trials=3, seed=1).events())
+    late = list(SimulatedRun("mi", "late", trials=3, seed=1).events())
     feed_board(board, "late", "mi", late[:3])
-    feed_board(board, "a", "mi", list(Rehearsal("mi", "a", trials=3, seed=1).events())[:-1])
+    feed_board(board, "a", "mi", list(SimulatedRun("mi", "a", trials=3, seed=1).events())[:-1])
     assert {row.team: row.trials for row in board.rows()}["a"] == 3
 
 
 def test_held_back_angles_are_those_of_the_trial_that_is_shown(
     feed_board: Callable[..., Run],
 ) -> None:
-    board = Board()
+    board = Leaderboard()
     board.team("slow", "ecog", "running")
-    fast = list(Rehearsal("ecog", "fast", trials=2, seed=1).events())
+    fast = list(SimulatedRun("ecog", "fast", trials=2, seed=1).events())
     feed_board(board, "fast", "ecog", lockstep(fast))
     assert angles_of(board, "fast") is None
     run, seen = Run(), []
-    for event in lockstep(Rehearsal("ecog", "slow", trials=2, seed=1).events()):
+    for event in lockstep(SimulatedRun("ecog", "slow", trials=2, seed=1).events()):
         board.event("slow", "ecog", event, run.feed(event), run)
         if (angles := angles_of(board, "fast")) is not None and angles not in seen:
             seen.append(angles)
-    by_itself = Board()
+    by_itself = Leaderboard()
     feed_board(by_itself, "fast", "ecog", fast)
     assert len(seen) == 2
     assert seen[-1] == angles_of(by_itself, "fast")
 
 
-def angles_of(board: Board, team: str) -> Any:
+def angles_of(board: Leaderboard, team: str) -> Any:
     detail = board.detail(team, "ecog")
     return detail and detail["angles"]
 
 
 @pytest.mark.parametrize("status", ["gone", "crashed", "disqualified", "timeout"])
 def test_a_team_that_is_out_holds_nothing_back(status: str, feed_board: Callable[..., Run]) -> None:
-    board = Board()
+    board = Leaderboard()
     board.team("slow", "mi", "waiting")
-    feed_board(board, "fast", "mi", lockstep(Rehearsal("mi", "fast", trials=2).events()))
+    feed_board(board, "fast", "mi", lockstep(SimulatedRun("mi", "fast", trials=2).events()))
     assert board.rows()[0].trials == 0
     board.team("slow", "mi", status)
     assert {row.team: row.trials for row in board.rows()}["fast"] == 2

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from bci_stream.board.feed import LANES_SHOWN, UPDATES_KEPT, VERDICTS_KEPT, Board
-from bci_stream.board.rehearsal import Rehearsal
-from bci_stream.board.standing import Qualifying
+from bci_stream.leaderboard.board import LANES_SHOWN, UPDATES_KEPT, VERDICTS_KEPT, Leaderboard
+from bci_stream.leaderboard.ranking import Qualifying
+from scripts.simulated_runs import SimulatedRun
 from tracks.registry import TRACKS
 from tracks.run import Run
 
@@ -43,8 +43,8 @@ def comparable(snapshot: Snapshot) -> Snapshot:
 
 @pytest.mark.parametrize("every", [1, 7, 400])
 def test_a_snapshot_and_the_updates_after_it_amount_to_the_next_snapshot(every: int) -> None:
-    board = Board()
-    runs = [(Rehearsal("mi", name, trials=3, seed=2).events(), name, Run()) for name in "ab"]
+    board = Leaderboard()
+    runs = [(SimulatedRun("mi", name, trials=3, seed=2).events(), name, Run()) for name in "ab"]
     board.team("c", "erp")
     state = plain(board.snapshot().data)
     cursor = board.snapshot().id
@@ -65,12 +65,12 @@ def test_a_snapshot_and_the_updates_after_it_amount_to_the_next_snapshot(every: 
 
 
 def test_a_teams_next_run_takes_the_place_of_its_last_one(feed_board: Callable[..., Run]) -> None:
-    board = Board()
+    board = Leaderboard()
     state = plain(board.snapshot().data)
     cursor = board.snapshot().id
-    feed_board(board, "a", "mi", Rehearsal("mi", "a", 1.0, trials=3).events())
+    feed_board(board, "a", "mi", SimulatedRun("mi", "a", 1.0, trials=3).events())
     board.tick()
-    again = feed_board(board, "a", "mi", Rehearsal("mi", "a", 0.3, trials=2, seed=8).events())
+    again = feed_board(board, "a", "mi", SimulatedRun("mi", "a", 0.3, trials=2, seed=8).events())
     board.tick()
     for message in board.after(cursor) or []:
         apply(state, plain(message.data))
@@ -81,7 +81,7 @@ def test_a_teams_next_run_takes_the_place_of_its_last_one(feed_board: Callable[.
 
 
 def test_an_idle_board_has_no_news() -> None:
-    board = Board()
+    board = Leaderboard()
     board.team("a", "mi")
     assert board.tick() == 1
     assert board.tick() == 1
@@ -92,7 +92,7 @@ def test_an_idle_board_has_no_news() -> None:
 def test_a_page_goes_on_where_it_left_off_and_is_given_a_snapshot_where_that_is_too_long_ago() -> (
     None
 ):
-    board = Board()
+    board = Leaderboard()
     board.team("a", "mi")
     first = board.snapshot().id
     assert board.after(first) == []
@@ -109,7 +109,7 @@ def test_a_page_goes_on_where_it_left_off_and_is_given_a_snapshot_where_that_is_
 
 
 def test_exactly_the_updates_that_are_kept_can_be_caught_up_with() -> None:
-    board = Board()
+    board = Leaderboard()
     boot = board.snapshot().id.partition("-")[0]
     for number in range(UPDATES_KEPT + 5):
         board.team("a", "mi", "lagging", lag_s=float(number))
@@ -121,22 +121,22 @@ def test_exactly_the_updates_that_are_kept_can_be_caught_up_with() -> None:
 
 @pytest.mark.parametrize("cursor", ["", "nonsense", "0badcafe-1", "-", "-1"])
 def test_the_cursor_of_another_judge_or_of_nobody_asks_for_a_snapshot(cursor: str) -> None:
-    board = Board()
+    board = Leaderboard()
     board.team("a", "mi")
     assert board.tick() == 1
     assert board.after(cursor) is None
 
 
 def test_a_cursor_from_the_future_asks_for_a_snapshot() -> None:
-    board = Board()
+    board = Leaderboard()
     boot = board.snapshot().id.partition("-")[0]
     assert board.after(f"{boot}-99") is None
 
 
 def test_the_final_score_is_that_of_the_log_bit_for_bit(feed_board: Callable[..., Run]) -> None:
     for track in TRACKS:
-        board = Board()
-        rehearsal = Rehearsal(track, "a", 0.7, subjects=2, trials=2, seed=5)
+        board = Leaderboard()
+        rehearsal = SimulatedRun(track, "a", 0.7, subjects=2, trials=2, seed=5)
         run = feed_board(board, "a", track, rehearsal.events())
         row = board.rows()[0]
         assert row.score == run.result()["score"]
@@ -148,8 +148,8 @@ def test_at_the_end_the_running_score_gives_way_to_the_final_one(
     feed_board: Callable[..., Run],
 ) -> None:
     """A turing block that never gets enough right runs above 0 and ends with 0."""
-    board = Board()
-    feed_board(board, "a", "turing", Rehearsal("turing", "a", 0.5, trials=8, seed=2).events())
+    board = Leaderboard()
+    feed_board(board, "a", "turing", SimulatedRun("turing", "a", 0.5, trials=8, seed=2).events())
     detail = board.detail("a", "turing")
     assert detail is not None
     assert max(score for _, score in detail["history"][:-1]) > 0
@@ -157,8 +157,8 @@ def test_at_the_end_the_running_score_gives_way_to_the_final_one(
 
 
 def test_a_verdict_and_the_score_appear_together_when_the_trial_is_closed() -> None:
-    board, run = Board(), Run()
-    for event in Rehearsal("erp", "a", 1.0, trials=1, seed=1).events():
+    board, run = Leaderboard(), Run()
+    for event in SimulatedRun("erp", "a", 1.0, trials=1, seed=1).events():
         verdicts = run.feed(event)
         board.event("a", "erp", event, verdicts, run)
         row = board.rows()[0]
@@ -167,7 +167,7 @@ def test_a_verdict_and_the_score_appear_together_when_the_trial_is_closed() -> N
     assert row.trials == 1
 
 
-def angles_of(board: Board, team: str) -> Any:
+def angles_of(board: Leaderboard, team: str) -> Any:
     detail = board.detail(team, "ecog")
     return detail and detail["angles"]
 
@@ -175,15 +175,15 @@ def angles_of(board: Board, team: str) -> Any:
 def test_an_ecog_run_that_ends_before_a_trial_is_closed_shows_no_angles(
     feed_board: Callable[..., Run],
 ) -> None:
-    events = list(Rehearsal("ecog", "a", trials=1).events())
-    board = Board()
+    events = list(SimulatedRun("ecog", "a", trials=1).events())
+    board = Leaderboard()
     feed_board(board, "a", "ecog", [*events[:20], events[-1]])
     assert angles_of(board, "a") is None
 
 
 def test_an_update_says_of_a_row_only_what_changed(feed_board: Callable[..., Run]) -> None:
-    board = Board()
-    feed_board(board, "a", "mi", Rehearsal("mi", "a", trials=1).events())
+    board = Leaderboard()
+    feed_board(board, "a", "mi", SimulatedRun("mi", "a", trials=1).events())
     cursor = board.snapshot().id
     board.team("a", "mi", "lagging", lag_s=2.0)
     board.tick()
@@ -194,10 +194,10 @@ def test_an_update_says_of_a_row_only_what_changed(feed_board: Callable[..., Run
 def test_an_update_carries_no_more_verdicts_than_a_page_keeps(
     feed_board: Callable[..., Run],
 ) -> None:
-    board = Board()
+    board = Leaderboard()
     cursor = board.snapshot().id
     for track in ("mi", "erp"):
-        events = Rehearsal(track, "a", trials=VERDICTS_KEPT + 5).events()
+        events = SimulatedRun(track, "a", trials=VERDICTS_KEPT + 5).events()
         feed_board(board, "a", track, events)
     board.tick()
     (update,) = board.after(cursor) or []
@@ -207,7 +207,7 @@ def test_an_update_carries_no_more_verdicts_than_a_page_keeps(
 
 
 def test_teams_of_the_same_name_on_two_tracks_are_two_rows() -> None:
-    board = Board()
+    board = Leaderboard()
     board.team("a", "mi")
     board.team("a", "erp", "running")
     assert {(row.track, row.status) for row in board.rows()} == {
@@ -218,33 +218,33 @@ def test_teams_of_the_same_name_on_two_tracks_are_two_rows() -> None:
 
 
 def test_the_snapshot_announces_the_tie_rule_and_the_line() -> None:
-    contest = Board("Finals", Qualifying(top=3)).snapshot().data["contest"]
+    contest = Leaderboard("Finals", Qualifying(top=3)).snapshot().data["contest"]
     assert contest["name"] == "Finals"
     assert "share the rank" in contest["tie_rule"]
     assert contest["qualifying"] == {"top": 3, "least_score": None}
 
 
 def test_a_page_is_sent_the_lanes_of_the_best_teams_only() -> None:
-    board = Board()
+    board = Leaderboard()
     for number in range(LANES_SHOWN + 5):
         board.team(f"t{number}", "mi", "running")
     assert len(board.snapshot().data["lanes"]) == LANES_SHOWN
 
 
 def test_a_lane_goes_when_its_run_ends(feed_board: Callable[..., Run]) -> None:
-    board = Board()
+    board = Leaderboard()
     board.team("a", "mi", "running")
     assert "mi/a" in board.snapshot().data["lanes"]
-    feed_board(board, "a", "mi", Rehearsal("mi", "a", trials=1).events())
+    feed_board(board, "a", "mi", SimulatedRun("mi", "a", trials=1).events())
     assert board.snapshot().data["lanes"] == {}
 
 
 def test_an_unknown_team_has_no_detail() -> None:
-    assert Board().detail("nobody", "mi") is None
+    assert Leaderboard().detail("nobody", "mi") is None
 
 
 def test_why_a_run_ended_is_shown(feed_board: Callable[..., Run]) -> None:
-    board = Board()
-    rehearsal = Rehearsal("mi", "a", trials=1, end="crashed", detail="exit code 3")
+    board = Leaderboard()
+    rehearsal = SimulatedRun("mi", "a", trials=1, end="crashed", detail="exit code 3")
     feed_board(board, "a", "mi", rehearsal.events())
     assert (board.rows()[0].status, board.rows()[0].reason) == ("crashed", "exit code 3")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from bci_stream.board.fold import fold, fold_log
-from bci_stream.board.rehearsal import Rehearsal
 from bci_stream.errors import LogError
+from bci_stream.leaderboard.fold import fold, fold_log
+from scripts.simulated_runs import SimulatedRun
 from tracks.registry import TRACKS
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -31,7 +31,7 @@ def test_a_golden_log_folds_to_its_expected_score(path: Path) -> None:
 def test_a_view_shows_as_many_trials_as_the_run_scored(
     track: str, write_log: Callable[..., Path]
 ) -> None:
-    path = write_log("a", Rehearsal(track, "a", 0.8, subjects=2, blocks=2, trials=1))
+    path = write_log("a", SimulatedRun(track, "a", 0.8, subjects=2, blocks=2, trials=1))
     folded = fold(path)
     assert folded.view.row().trials == 4
     assert len(folded.view.detail()["trials"]) == 4
@@ -40,7 +40,7 @@ def test_a_view_shows_as_many_trials_as_the_run_scored(
 
 def test_a_log_that_was_cut_short_is_scored_as_if_it_ended_there(tmp_path: Path) -> None:
     """The judge was killed: what `bci-judge score` says of the log is what the store keeps."""
-    events = list(Rehearsal("turing", "a", 0.5, trials=8, seed=2).events())[:-1]
+    events = list(SimulatedRun("turing", "a", 0.5, trials=8, seed=2).events())[:-1]
     path = tmp_path / "cut.jsonl"
     path.write_text("".join(json.dumps(event) + "\n" for event in events))
     folded = fold(path)
@@ -49,7 +49,7 @@ def test_a_log_that_was_cut_short_is_scored_as_if_it_ended_there(tmp_path: Path)
 
 
 def test_a_log_names_its_contest_or_is_given_one(tmp_path: Path) -> None:
-    events = list(Rehearsal("mi", "a", trials=1).events())
+    events = list(SimulatedRun("mi", "a", trials=1).events())
     plain, named = tmp_path / "plain.jsonl", tmp_path / "named.jsonl.gz"
     plain.write_text("".join(json.dumps(event) + "\n" for event in events))
     events[0]["contest"] = "finals"

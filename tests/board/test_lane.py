@@ -1,10 +1,10 @@
 """The time line of the current trial."""
 
-from bci_stream.board.lane import Lane
+from bci_stream.leaderboard.timeline import TrialTimeline
 
 
-def lane(track: str = "mi") -> Lane:
-    made = Lane(track)
+def lane(track: str = "mi") -> TrialTimeline:
+    made = TrialTimeline(track)
     made.begin("S01", 1000)
     return made
 

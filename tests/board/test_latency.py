@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bci_stream.board.latency import RATIO, Latencies, elapsed
+from bci_stream.leaderboard.latency import RATIO, Latencies, elapsed
 
 
 @given(

@@ -8,16 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from bci_stream.board.errors import StoreError
-from bci_stream.board.leaderboard_cmd import print_leaderboard
-from bci_stream.board.rehearsal import Rehearsal
-from bci_stream.errors import LogError
+from bci_stream.errors import LogError, StoreError
+from bci_stream.judge.leaderboard_command import print_leaderboard
+from scripts.simulated_runs import SimulatedRun
 
 
 @pytest.fixture
 def folder(write_log: Callable[..., Path]) -> Path:
-    write_log("a", Rehearsal("mi", "alpha", 0.9, trials=3))
-    return write_log("b", Rehearsal("mi", "beta", 0.4, trials=3)).parent
+    write_log("a", SimulatedRun("mi", "alpha", 0.9, trials=3))
+    return write_log("b", SimulatedRun("mi", "beta", 0.4, trials=3)).parent
 
 
 def test_it_prints_a_table_json_or_csv_of_the_same_rows(

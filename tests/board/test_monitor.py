@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bci_stream.board.monitor import SHOWN_LEADS, SHOWN_RATE, SHOWN_S, Monitor
+from bci_stream.leaderboard.board import SHOWN_LEADS, SHOWN_RATE, SHOWN_S, Monitor
 
 LEADS = tuple(f"L{i}" for i in range(64))
 

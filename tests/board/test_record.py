@@ -3,8 +3,15 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bci_stream.board.record import LONGEST, Confusion, brief, mark, record, reported
-from tracks.verdict import Answer, Verdict
+from bci_stream.leaderboard.verdict_rows import (
+    LONGEST,
+    Confusion,
+    brief,
+    mark,
+    reported,
+    verdict_row,
+)
+from tracks.common.verdicts import Answer, Verdict
 
 CLASSES = ("left", "right", "feet")
 
@@ -42,15 +49,15 @@ def test_a_trial_is_right_wrong_or_partly_so() -> None:
 
 
 def test_used_data_is_what_was_charged_or_else_the_mean_of_the_answers() -> None:
-    assert record(verdict(answer("left"), charged_s=9.0), CLASSES)["used_s"] == 9.0
+    assert verdict_row(verdict(answer("left"), charged_s=9.0), CLASSES)["used_s"] == 9.0
     both = verdict(answer("left", when=2.0), answer("left", when=3.0))
-    assert record(both, CLASSES)["used_s"] == 2.5
-    assert record(verdict(answer(None, when=None)), CLASSES)["used_s"] is None
+    assert verdict_row(both, CLASSES)["used_s"] == 2.5
+    assert verdict_row(verdict(answer(None, when=None)), CLASSES)["used_s"] is None
 
 
 def test_each_reason_is_given_once() -> None:
     late = "report 1 at 2.04 s: limit 2.00 s"
-    shown = record(verdict(answer("left", reason=late), answer("feet", reason=late)), CLASSES)
+    shown = verdict_row(verdict(answer("left", reason=late), answer("feet", reason=late)), CLASSES)
     assert shown["reason"] == late
 
 

@@ -10,17 +10,18 @@ import mne
 import numpy as np
 import pytest
 
-from bci_stream.board.rehearsal import Rehearsal
-from bci_stream.board.report.labelled import read_contest_file, read_labelled
-from bci_stream.board.report.page import recording_parts
-from bci_stream.board.report.recording import (
+from bci_stream.errors import BciError, LogError, SourceError
+from bci_stream.judge.report_command import write_report
+from bci_stream.leaderboard.report.page import recording_parts
+from bci_stream.leaderboard.report.recording import (
     class_maps,
     lead_quality,
     place_leads,
+    read_contest_file,
+    read_labelled,
     trigger_codes,
 )
-from bci_stream.board.report_cmd import write_report
-from bci_stream.errors import BciError, LogError, SourceError
+from scripts.simulated_runs import SimulatedRun
 from tracks.registry import TRACKS
 
 HOSTILE = "<script>alert(1)</script> $x^2$ 静息态"
@@ -31,7 +32,7 @@ RATE = 250
 @pytest.fixture
 def logs(write_log: Callable[..., Path]) -> list[Path]:
     return [
-        write_log(str(n), Rehearsal("mi", name, skill, trials=5, seed=4))
+        write_log(str(n), SimulatedRun("mi", name, skill, trials=5, seed=4))
         for n, (name, skill) in enumerate({"alpha": 0.9, HOSTILE: 0.5}.items())
     ]
 
@@ -84,7 +85,7 @@ def test_it_is_one_file_that_shows_everything_and_needs_no_other_and_no_script(
 def test_every_track_can_be_reported(
     track: str, write_log: Callable[..., Path], tmp_path: Path
 ) -> None:
-    log = write_log("a", Rehearsal(track, "alpha", trials=1))
+    log = write_log("a", SimulatedRun(track, "alpha", trials=1))
     write_report([log], tmp_path / "report.html")
     assert TRACKS[track].title in (tmp_path / "report.html").read_text(encoding="utf-8")
 
@@ -92,7 +93,7 @@ def test_every_track_can_be_reported(
 def test_several_runs_of_one_team_are_told_apart(
     write_log: Callable[..., Path], tmp_path: Path
 ) -> None:
-    pair = [write_log(str(n), Rehearsal("mi", "alpha", trials=2, seed=n)) for n in range(2)]
+    pair = [write_log(str(n), SimulatedRun("mi", "alpha", trials=2, seed=n)) for n in range(2)]
     write_report(pair, tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "alpha (run 1)" in text

@@ -3,8 +3,8 @@
 import asyncio
 from typing import cast
 
-from bci_stream.board.feed import Board
-from bci_stream.board.sse import ALIVE, MOST_WAITING_BYTES, Batch, Broadcast, Page
+from bci_stream.leaderboard.board import Leaderboard
+from bci_stream.leaderboard.web.sse import ALIVE, MOST_WAITING_BYTES, Batch, Broadcast, Page
 
 
 class FakeLink:
@@ -30,7 +30,7 @@ class Hall:
     """A board, and one open page that has its snapshot."""
 
     def __init__(self) -> None:
-        self.board = Board()
+        self.board = Leaderboard()
         self.broadcast = Broadcast(self.board)
         self.link = FakeLink()
         self.page = Page(

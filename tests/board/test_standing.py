@@ -5,11 +5,11 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bci_stream.board.standing import STATUSES, TIE_RULE, Qualifying, Row, rank
+from bci_stream.leaderboard.ranking import STATUSES, TIE_RULE, LeaderboardRow, Qualifying, rank
 
 ROWS = st.lists(
     st.builds(
-        Row,
+        LeaderboardRow,
         team=st.text("abcdef", min_size=1, max_size=4),
         track=st.sampled_from(["mi", "erp"]),
         score=st.sampled_from([0.0, 1.5, 7.25]),
@@ -23,28 +23,30 @@ ROWS = st.lists(
 )
 
 
-def row(team: str, score: float, **more: object) -> Row:
-    return replace(Row(team, "erp", score=score, trials=1, status="running"), **more)  # type: ignore[arg-type]
+def row(team: str, score: float, **more: object) -> LeaderboardRow:
+    return replace(LeaderboardRow(team, "erp", score=score, trials=1, status="running"), **more)  # type: ignore[arg-type]
 
 
 @given(ROWS)
 def test_ranking_loses_no_row_and_changes_nothing_but_rank_and_qualification(
-    rows: list[Row],
+    rows: list[LeaderboardRow],
 ) -> None:
     ranked = [replace(r, rank=None, qualifies=None) for r in rank(rows)]
     assert sorted(ranked, key=repr) == sorted(rows, key=repr)
 
 
 @given(ROWS, st.randoms())
-def test_ranking_does_not_depend_on_the_order_of_its_input(rows: list[Row], random: object) -> None:
+def test_ranking_does_not_depend_on_the_order_of_its_input(
+    rows: list[LeaderboardRow], random: object
+) -> None:
     shuffled = list(rows)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
     assert rank(shuffled) == rank(rows)
 
 
 @given(ROWS)
-def test_a_rank_is_one_more_than_the_number_of_better_teams(rows: list[Row]) -> None:
-    def merit(r: Row) -> tuple[float, float, float]:
+def test_a_rank_is_one_more_than_the_number_of_better_teams(rows: list[LeaderboardRow]) -> None:
+    def merit(r: LeaderboardRow) -> tuple[float, float, float]:
         return r.score, r.accuracy or 0.0, -(r.used if r.used is not None else float("inf"))
 
     ranked = [r for r in rank(rows) if r.rank is not None]

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from bci_stream.board.database import SqliteDatabase
-from bci_stream.board.errors import StoreError
-from bci_stream.board.fold import fold_log
-from bci_stream.board.rehearsal import Rehearsal
-from bci_stream.board.standing import Qualifying
-from bci_stream.board.store import Store, open_store
+from bci_stream.errors import StoreError
+from bci_stream.leaderboard.fold import fold_log
+from bci_stream.leaderboard.ranking import Qualifying
+from bci_stream.leaderboard.store import SqliteDatabase, Store, open_store
+from scripts.simulated_runs import SimulatedRun
 
 
 @pytest.fixture
@@ -26,7 +25,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def logs(write_log: Callable[..., Path]) -> list[Path]:
     skills = {"alpha": 0.95, "beta": 0.4}
     return [
-        write_log(f"{track}-{team}", Rehearsal(track, team, skill, trials=4, seed=3))
+        write_log(f"{track}-{team}", SimulatedRun(track, team, skill, trials=4, seed=3))
         for track in ("mi", "erp")
         for team, skill in skills.items()
     ]
@@ -88,7 +87,7 @@ def test_a_teams_best_run_is_the_one_that_counts(
     store: Store, write_log: Callable[..., Path]
 ) -> None:
     paths = [
-        write_log(str(skill), Rehearsal("mi", "alpha", skill, trials=5, seed=3))
+        write_log(str(skill), SimulatedRun("mi", "alpha", skill, trials=5, seed=3))
         for skill in (0.3, 1.0, 0.5)
     ]
     store.rebuild(paths)
@@ -126,7 +125,7 @@ def test_an_error_half_way_leaves_the_old_rows(
 ) -> None:
     store.rebuild(logs[:2])
     before = store.runs()
-    monkeypatch.setattr("bci_stream.board.store.PUT_RUN", "INSERT INTO nowhere VALUES (1)")
+    monkeypatch.setattr("bci_stream.leaderboard.store.PUT_RUN", "INSERT INTO nowhere VALUES (1)")
     with pytest.raises(StoreError):
         store.rebuild(logs)
     assert store.runs() == before
@@ -188,6 +187,6 @@ def test_a_path_below_a_file_is_named(tmp_path: Path) -> None:
 
 def test_hostile_names_are_kept_as_they_are(store: Store, write_log: Callable[..., Path]) -> None:
     name = "Robert'); DROP TABLE runs;-- ?%s"
-    store.rebuild([write_log("a", Rehearsal("mi", name, trials=1))], contest=name)
+    store.rebuild([write_log("a", SimulatedRun("mi", name, trials=1))], contest=name)
     assert store.leaderboard()[0].team == name
     assert store.contests() == [name]

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from bci_stream.board.errors import StoreError
-from bci_stream.board.fold import fold_log
-from bci_stream.board.rehearsal import Rehearsal
-from bci_stream.board.store import Store, open_store
+from bci_stream.errors import StoreError
+from bci_stream.leaderboard.fold import fold_log
+from bci_stream.leaderboard.store import Store, open_store
+from scripts.simulated_runs import SimulatedRun
 
 pytest.importorskip("psycopg", reason="psycopg is not installed (extra `postgres`)")
 
@@ -74,7 +74,7 @@ def store(server: str) -> Iterator[Store]:
 def logs(write_log: Callable[..., Path]) -> list[Path]:
     teams = {"alpha": 0.95, "O'Brien; ?%s": 0.4}
     return [
-        write_log(str(number), Rehearsal("mi", team, skill, trials=3, seed=3))
+        write_log(str(number), SimulatedRun("mi", team, skill, trials=3, seed=3))
         for number, (team, skill) in enumerate(teams.items())
     ]
 

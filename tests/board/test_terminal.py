@@ -6,10 +6,10 @@ from collections.abc import Callable
 import pytest
 from rich.console import Console
 
-from bci_stream.board.feed import Board
-from bci_stream.board.rehearsal import Rehearsal
-from bci_stream.board.standing import Qualifying, Row, rank
-from bci_stream.board.terminal import SPARKS, TerminalBoard, render_leaderboard, sparkline
+from bci_stream.leaderboard.board import Leaderboard
+from bci_stream.leaderboard.ranking import LeaderboardRow, Qualifying, rank
+from bci_stream.leaderboard.terminal import SPARKS, TerminalBoard, render_leaderboard, sparkline
+from scripts.simulated_runs import SimulatedRun
 from tracks.run import Run
 
 
@@ -21,7 +21,7 @@ def printed(renderable: object, width: int = 160) -> str:
 
 
 def test_a_row_shows_everything_the_issue_asks_for() -> None:
-    row = Row(
+    row = LeaderboardRow(
         "Alpha", "mi", unit="bits/min", score=21.784, accuracy=0.875, used=2.95, trials=24,
         latency_p50_s=0.0196, latency_p99_s=0.0645, status="lagging", lag_s=2.35,
     )  # fmt: skip
@@ -32,26 +32,31 @@ def test_a_row_shows_everything_the_issue_asks_for() -> None:
 
 
 def test_the_reason_and_the_tie_rule_are_shown() -> None:
-    text = printed(render_leaderboard([Row("a", "mi", status="disqualified", reason="two keys")]))
+    text = printed(
+        render_leaderboard([LeaderboardRow("a", "mi", status="disqualified", reason="two keys")])
+    )
     assert "disqualified (two keys)" in text
     assert "share the rank" in text
 
 
 def test_a_hostile_name_reaches_the_terminal_as_text() -> None:
-    text = printed(render_leaderboard([Row("\x1b[2J[bold]x[/bold]\x07", "mi")]))
+    text = printed(render_leaderboard([LeaderboardRow("\x1b[2J[bold]x[/bold]\x07", "mi")]))
     assert "\x1b" not in text
     assert "\x07" not in text
     assert "[bold]x[/bold]" in text
 
 
 def test_the_qualifying_line_is_drawn_under_the_last_team_above_it() -> None:
-    rows = [Row(name, "mi", score=s, trials=1) for name, s in (("a", 3.0), ("b", 2.0), ("c", 1.0))]
+    rows = [
+        LeaderboardRow(name, "mi", score=s, trials=1)
+        for name, s in (("a", 3.0), ("b", 2.0), ("c", 1.0))
+    ]
     with_line = printed(render_leaderboard(rank(rows, Qualifying(top=2)))).count("├")
     assert with_line == printed(render_leaderboard(rank(rows))).count("├") + 1
 
 
 def test_the_teams_above_the_line_are_marked_and_the_mark_is_explained() -> None:
-    rows = [Row(name, "mi", score=s, trials=1) for name, s in (("a", 3.0), ("b", 2.0))]
+    rows = [LeaderboardRow(name, "mi", score=s, trials=1) for name, s in (("a", 3.0), ("b", 2.0))]
     text = printed(render_leaderboard(rank(rows, Qualifying(top=1))))
     assert "a ✓" in text
     assert "b ✓" not in text
@@ -62,7 +67,9 @@ def test_the_teams_above_the_line_are_marked_and_the_mark_is_explained() -> None
 @pytest.mark.parametrize("width", [60, 64, 72, 80, 100, 116, 120])
 def test_a_narrow_terminal_keeps_names_and_reasons_whole_and_leaves_columns_out(width: int) -> None:
     reason = "too much compute; the limit is 53.5 s"
-    row = Row("a-team-of-sixteen", "mi", trials=30, used=2.0, status="timeout", reason=reason)
+    row = LeaderboardRow(
+        "a-team-of-sixteen", "mi", trials=30, used=2.0, status="timeout", reason=reason
+    )
     text = printed(render_leaderboard([row], {}), width)
     assert "…" not in text
     assert all(
@@ -77,10 +84,10 @@ def test_an_empty_board_says_so() -> None:
 
 
 def test_the_live_board_leaves_the_last_table_standing(feed_board: Callable[..., Run]) -> None:
-    board = Board()
+    board = Leaderboard()
     console = Console(file=io.StringIO(), width=160, force_terminal=True)
     with TerminalBoard(board, console):
-        feed_board(board, "Alpha", "mi", Rehearsal("mi", "Alpha", trials=2).events())
+        feed_board(board, "Alpha", "mi", SimulatedRun("mi", "Alpha", trials=2).events())
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert "Alpha" in text
     assert "finished" in text

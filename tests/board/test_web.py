@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 import aiohttp
 import pytest
 
-from bci_stream.board.errors import PageError
-from bci_stream.board.feed import Board
-from bci_stream.board.rehearsal import Rehearsal
-from bci_stream.board.store import open_store
-from bci_stream.board.web import WebBoard
+from bci_stream.errors import PageError
+from bci_stream.leaderboard.board import Leaderboard
+from bci_stream.leaderboard.store import open_store
+from bci_stream.leaderboard.web.server import WebBoard
+from scripts.simulated_runs import SimulatedRun
 from tracks.registry import TRACKS
 from tracks.run import Run
 
@@ -25,18 +25,18 @@ HOSTILE = "<img src=x onerror=alert(1)>\"'&/../%00"
 
 
 @pytest.fixture
-def board(feed_board: Callable[..., Run]) -> Board:
-    board = Board("Finals")
+def board(feed_board: Callable[..., Run]) -> Leaderboard:
+    board = Leaderboard("Finals")
     for track in TRACKS:
-        feed_board(board, "alpha", track, Rehearsal(track, "alpha", trials=2).events())
+        feed_board(board, "alpha", track, SimulatedRun(track, "alpha", trials=2).events())
     board.team(HOSTILE, "mi", "running", reason=HOSTILE)
     return board
 
 
 @pytest.fixture
-def page(board: Board, tmp_path: Path, write_log: Callable[..., Path]) -> Iterator[WebBoard]:
+def page(board: Leaderboard, tmp_path: Path, write_log: Callable[..., Path]) -> Iterator[WebBoard]:
     store = open_store(str(tmp_path / "store.sqlite"))
-    store.rebuild([write_log("secret-folder-a", Rehearsal("mi", "alpha", trials=1))], "finals")
+    store.rebuild([write_log("secret-folder-a", SimulatedRun("mi", "alpha", trials=1))], "finals")
     store.close()
     served = WebBoard(board, port=0, store=str(tmp_path / "store.sqlite"), period_s=0.01)
     served.start()
@@ -123,8 +123,8 @@ def test_the_api_answers_as_its_description_says(page: WebBoard) -> None:
 
 
 def test_every_route_is_described(page: WebBoard) -> None:
-    from bci_stream.board.api import build_app
-    from bci_stream.board.sse import Broadcast
+    from bci_stream.leaderboard.web.api import build_app
+    from bci_stream.leaderboard.web.sse import Broadcast
 
     document = json.loads(get(page, "/api/v1/openapi.json")[1])
 
@@ -157,7 +157,9 @@ def test_past_runs_are_listed_by_the_name_of_their_log_and_not_its_folder(page: 
     assert json.loads(get(page, "/api/v1/runs?track=erp")[1]) == {"runs": []}
 
 
-def test_a_store_that_cannot_be_read_is_an_error_in_words(board: Board, tmp_path: Path) -> None:
+def test_a_store_that_cannot_be_read_is_an_error_in_words(
+    board: Leaderboard, tmp_path: Path
+) -> None:
     (tmp_path / "file").write_text("")
     served = WebBoard(board, port=0, store=str(tmp_path / "file" / "store.sqlite"))
     served.start()
@@ -204,7 +206,7 @@ def test_the_page_may_load_nothing_from_elsewhere(page: WebBoard) -> None:
 
 
 def test_a_page_is_told_everything_then_what_changes_and_goes_on_where_it_left_off(
-    page: WebBoard, board: Board
+    page: WebBoard, board: Leaderboard
 ) -> None:
     async def ask(session: aiohttp.ClientSession) -> None:
         async with session.get("/api/v1/events") as answer:
@@ -248,7 +250,7 @@ def test_a_page_that_followed_another_judge_gets_a_snapshot(page: WebBoard) -> N
     fetch(page, ask)
 
 
-def test_stopping_ends_open_streams_and_frees_the_port(board: Board) -> None:
+def test_stopping_ends_open_streams_and_frees_the_port(board: Leaderboard) -> None:
     served = WebBoard(board, port=0)
     served.start()
 
@@ -265,7 +267,7 @@ def test_stopping_ends_open_streams_and_frees_the_port(board: Board) -> None:
     again.stop()
 
 
-def test_a_port_in_use_is_named_with_what_to_do(board: Board) -> None:
+def test_a_port_in_use_is_named_with_what_to_do(board: Leaderboard) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -274,10 +276,10 @@ def test_a_port_in_use_is_named_with_what_to_do(board: Board) -> None:
             WebBoard(board, port=port).start()
 
 
-def test_stopping_a_page_that_never_started_does_nothing(board: Board) -> None:
+def test_stopping_a_page_that_never_started_does_nothing(board: Leaderboard) -> None:
     WebBoard(board, port=0).stop()
 
 
-def test_a_host_that_is_not_ours_is_named(board: Board) -> None:
+def test_a_host_that_is_not_ours_is_named(board: Leaderboard) -> None:
     with pytest.raises(PageError, match=r"192\.0\.2\.1"):
         WebBoard(board, host="192.0.2.1", port=0).start()

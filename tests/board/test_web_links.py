@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from bci_stream.board.feed import Board
-from bci_stream.board.web import WebBoard
+from bci_stream.leaderboard.board import Leaderboard
+from bci_stream.leaderboard.web.server import WebBoard
 from tracks.registry import TRACKS
 
 PATIENCE_S = 20
@@ -16,7 +16,7 @@ PATIENCE_S = 20
 
 @pytest.fixture
 def page() -> Iterator[WebBoard]:
-    served = WebBoard(Board("Finals"), port=0, period_s=0.01)
+    served = WebBoard(Leaderboard("Finals"), port=0, period_s=0.01)
     served.start()
     yield served
     served.stop()

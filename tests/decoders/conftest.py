@@ -8,7 +8,7 @@ import pytest
 
 from bci_stream.packet import Lead
 from decoders.model import Model
-from replay.recording import ArrayBlock, Recording
+from replay.model.recording import ArrayBlock, Recording
 from tracks.erp import CHARACTERS, FIRST_TARGET, GROUPS
 
 ErpMaker = Callable[..., Recording]

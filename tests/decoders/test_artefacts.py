@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decoders.artefacts import Limiter, bad_leads, winsorise
+from decoders.dsp.artefacts import Limiter, bad_leads, winsorise
 
 X = np.random.default_rng(2).normal(size=(400, 3))
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from decoders.checks import SAMPLES, check, sample_session
-from decoders.erp_reference import XdawnLda
-from decoders.mi import MiDecoder
-from decoders.mi_training import fit
-from decoders.references import CspLda, Mdm, TangentSpaceLr
+from decoders.erp.references import XdawnLda
+from decoders.mi.decoder import MiDecoder
+from decoders.mi.references import CspLda, Mdm, TangentSpaceLr
+from decoders.mi.training import fit
 from decoders.registry import DECODERS, load
 from tracks.registry import TRACKS
 

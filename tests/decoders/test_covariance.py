@@ -8,14 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bci_stream.errors import RuleError
-from decoders.covariance import (
-    RecursiveCovariance,
-    live_leads,
-    mend,
-    oas_amount,
-    shrink,
-    sound,
-)
+from decoders.dsp.covariance import RecursiveCovariance, live_leads, mend, oas_amount, shrink, sound
 
 X = np.random.default_rng(1).normal(size=(300, 4)) @ np.diag([1.0, 2, 3, 4])
 

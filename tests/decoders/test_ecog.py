@@ -8,14 +8,21 @@ from hypothesis import strategies as st
 from bci_stream.errors import TruthError
 from bci_stream.packet import Lead, Packet, SignalInfo
 from decoders.checks import check
-from decoders.ecog import EcogDecoder, fit
-from decoders.ecog_features import FEATURES_A_LEAD, EcogFeatures, slow_features
-from decoders.kalman import Kalman
+from decoders.ecog.decoder import EcogDecoder
+from decoders.ecog.features import FEATURES_A_LEAD, EcogFeatures, slow_features
+from decoders.ecog.model import Kalman
+from decoders.ecog.ridge import (
+    LeftOut,
+    RegressionMoments,
+    fit_ridge,
+    least_needed,
+    pooled_score,
+    usual_ridge,
+)
+from decoders.ecog.training import fit
 from decoders.model import Model, ModelError
-from decoders.moments import Moments
 from decoders.offline import run_offline
-from decoders.ridge import LeftOut, fit_ridge, least_needed, pooled_score, usual_ridge
-from replay.recording import ArrayBlock, Recording
+from replay.model.recording import ArrayBlock, Recording
 
 RATE = 1000
 NAMES = tuple(f"ch{k}" for k in range(1, 7))
@@ -101,7 +108,7 @@ def test_the_leads_that_are_dropped_first_are_those_that_carry_nothing() -> None
     chance = np.random.default_rng(0)
     x = chance.normal(size=(2000, 6))
     y = x[:, [2, 3]] @ np.array([[1.0], [0.5]]) + x[:, [4]] + 0.1 * chance.normal(size=(2000, 1))
-    moments = Moments.of(x, y)
+    moments = RegressionMoments.of(x, y)
     assert least_needed(moments, group=2, keep=2) == [1, 2]
 
 
@@ -109,7 +116,7 @@ def test_weights_come_back_from_data_that_they_made() -> None:
     chance = np.random.default_rng(0)
     x = 5 + 3 * chance.normal(size=(20_000, 4))
     y = x @ np.array([[1.0, 0.0], [0.0, 2.0], [0.0, 0.0], [1.0, 1.0]]) + 7
-    ridge = usual_ridge(Moments.of(x, y))
+    ridge = usual_ridge(RegressionMoments.of(x, y))
     limited = np.clip((x - x.mean(axis=0)) / x.std(axis=0), -4, 4)
     inside = np.abs(limited).max(axis=1) < 4
     corr = np.corrcoef(ridge.predict(x[inside])[:, 0], y[inside, 0])[0, 1]
@@ -120,8 +127,8 @@ def test_score_from_moments_is_the_tracks_score() -> None:
     chance = np.random.default_rng(1)
     x = chance.normal(size=(300, 3)) + 2
     y = x @ chance.normal(size=(3, 2)) + chance.normal(size=(300, 2)) + 10
-    ridge = usual_ridge(Moments.of(x[:200], y[:200]))
-    out = Moments.of(x[200:], y[200:])
+    ridge = usual_ridge(RegressionMoments.of(x[:200], y[:200]))
+    out = RegressionMoments.of(x[200:], y[200:])
     found = pooled_score(
         LeftOut.of(out, ridge.scale).sums(ridge.weights), out.n, out.high - out.low
     )
@@ -137,7 +144,7 @@ def test_a_teacher_helps_a_subject_with_little_data() -> None:
     true = chance.normal(size=(40, 1))
     x = chance.normal(size=(60, 40))
     y = x @ true + 3 * chance.normal(size=(60, 1))
-    stretches = [Moments.of(x[k::3], y[k::3]) for k in range(3)]
+    stretches = [RegressionMoments.of(x[k::3], y[k::3]) for k in range(3)]
     slow = np.zeros(40, dtype=np.bool_)
     teacher = true / np.linalg.norm(true)
     alone, _ = fit_ridge(stretches, slow)

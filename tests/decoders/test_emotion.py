@@ -9,16 +9,15 @@ from hypothesis import strategies as st
 
 from bci_stream.errors import TruthError
 from bci_stream.packet import Lead, Packet, SignalInfo
-from decoders.affect_features import BANDS_HZ, AffectFeatures
 from decoders.checks import check
-from decoders.emotion import NEUTRAL, EmotionDecoder
-from decoders.emotion_model import EmotionModel, standard_name
-from decoders.emotion_training import fit
+from decoders.dsp.buffers import RunningScale
+from decoders.emotion.decoder import NEUTRAL, EmotionDecoder
+from decoders.emotion.features import BANDS_HZ, AffectFeatures, SecondCounter
+from decoders.emotion.model import EmotionModel, standard_name
+from decoders.emotion.training import fit
 from decoders.model import Model, ModelError
 from decoders.offline import run_offline
-from decoders.running_scale import RunningScale
-from decoders.seconds import Seconds
-from replay.recording import ArrayBlock, Recording
+from replay.model.recording import ArrayBlock, Recording
 from tracks.emotion import CLASSES, CLIPS
 
 RATE = 250
@@ -150,7 +149,7 @@ def test_belief_stays_where_scores_say_nothing_and_sums_to_one() -> None:
 @settings(max_examples=40, deadline=None)
 def test_seconds_end_at_the_same_samples_for_any_cut(cuts: list[int]) -> None:
     def ends(bounds: list[int]) -> list[int]:
-        seconds, found = Seconds(50), []
+        seconds, found = SecondCounter(50), []
         for start, stop in pairwise(bounds):
             triggers = tuple(
                 (at - start, c) for at, c in ((70, 242), (1700, 243)) if start <= at < stop

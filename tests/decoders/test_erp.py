@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from bci_stream.packet import Lead, SignalInfo
-from decoders import erp_training
 from decoders.checks import check
-from decoders.erp import ErpDecoder
-from decoders.erp_reference import XdawnLda, xdawn_lda
-from decoders.flashes import FlashFeatures, choose_leads
+from decoders.erp import training
+from decoders.erp.decoder import ErpDecoder
+from decoders.erp.flashes import FlashFeatures, choose_leads
+from decoders.erp.references import XdawnLda, xdawn_lda
 from decoders.model import Model, ModelError, load_model, save_model
 from decoders.offline import run_offline
-from tracks.leads import NEUSEN_64, NEUSEN_64_KINDS
+from tracks.common.leads import NEUSEN_64, NEUSEN_64_KINDS
 
 ROWS_AND_COLUMNS = (
     *("ABCDEF", "GHIJKL", "MNOPQR", "STUVWX", "YZ1234", "56789_"),
@@ -57,7 +57,7 @@ def test_rows_and_columns_work_as_well(erp_session) -> None:
 
 def test_training_on_others_helps_a_weak_subject(erp_session) -> None:
     others = [erp_session(text="TRAINING", seed=s, subject=f"S{s}") for s in (10, 11)]
-    model = erp_training.fit(others, seed=0, progress=quiet)
+    model = training.fit(others, seed=0, progress=quiet)
     weak = erp_session(text="QUICKFOX", seed=5, amplitude_uv=5.0)
     trained = run_offline("erp", ErpDecoder(model=model), [weak])
     untrained = run_offline("erp", ErpDecoder(), [weak])
@@ -80,7 +80,7 @@ def test_without_early_stopping_every_report_waits_for_the_last_sequence(erp_ses
 
 
 def test_with_others_template_it_keeps_the_laws(erp_session) -> None:
-    model = erp_training.fit([erp_session(text="AB")], seed=0, progress=quiet)
+    model = training.fit([erp_session(text="AB")], seed=0, progress=quiet)
     session = erp_session(text="CD", seed=2)
     laws = list(check("erp", lambda: ErpDecoder(model=model), session))
     assert [law for law in laws if not law.ok] == []
@@ -88,7 +88,7 @@ def test_with_others_template_it_keeps_the_laws(erp_session) -> None:
 
 
 def test_a_model_survives_its_file(erp_session, tmp_path: Path) -> None:
-    model = erp_training.fit([erp_session(text="AB")], seed=0, progress=quiet)
+    model = training.fit([erp_session(text="AB")], seed=0, progress=quiet)
     save_model(model, tmp_path / "erp.model")
     again = load_model(tmp_path / "erp.model")
     test = erp_session(text="XY", seed=7)

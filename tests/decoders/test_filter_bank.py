@@ -5,15 +5,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decoders import affect_features, ecog_features, imagery
-from decoders.filter_bank import FilterBank
-from decoders.filters import CausalFilter, bandpass, highpass, lowpass
+from decoders.dsp.filters import CausalFilter, FilterBank, bandpass, highpass, lowpass
+from decoders.ecog.features import BANDS_HZ as ECOG_BANDS_HZ
+from decoders.emotion.features import BANDS_HZ as EMOTION_BANDS_HZ
+from decoders.turing import imagery
 
 SLOW = np.concatenate([highpass(0.2, 1000.0, 1), lowpass(4.0, 1000.0, 2)])
 USED = [
-    *((bandpass(*band, 1000.0, order=2)) for band in ecog_features.BANDS_HZ),
+    *((bandpass(*band, 1000.0, order=2)) for band in ECOG_BANDS_HZ),
     *((bandpass(*band, 250.0, order=3)) for band in imagery.BANDS_HZ),
-    *((bandpass(*band, 250.0, order=3)) for band in affect_features.BANDS_HZ),
+    *((bandpass(*band, 250.0, order=3)) for band in EMOTION_BANDS_HZ),
     SLOW,
 ]
 

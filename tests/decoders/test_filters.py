@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bci_stream.errors import RuleError
-from decoders.filters import (
+from decoders.dsp.filters import (
     CausalFilter,
     Decimator,
     Hold,

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from bci_stream.errors import TruthError
 from bci_stream.packet import Lead, SignalInfo
-from decoders import mi_training
-from decoders.mi import MiDecoder
-from decoders.mi_windows import Windows
+from decoders.mi import training
+from decoders.mi.decoder import MiDecoder
+from decoders.mi.references import CspLda, Mdm, TangentSpaceLr
+from decoders.mi.trials import Windows
 from decoders.model import Model, ModelError
 from decoders.offline import run_offline
-from decoders.references import CspLda, Mdm, TangentSpaceLr
-from replay.recording import ArrayBlock, Recording
+from replay.model.recording import ArrayBlock, Recording
 
 
 def quiet(_text: str) -> None:
@@ -24,7 +24,7 @@ def quiet(_text: str) -> None:
 
 @pytest.fixture(scope="module")
 def model(mi_session) -> Model:
-    return mi_training.fit([mi_session(blocks=2, seed=1)], seed=0, progress=quiet)
+    return training.fit([mi_session(blocks=2, seed=1)], seed=0, progress=quiet)
 
 
 def shares(outcome) -> list[float]:
@@ -82,8 +82,8 @@ def test_without_a_model_it_still_beats_chance(mi_session) -> None:
 
 def test_a_known_subject_has_its_own_part(mi_session) -> None:
     people = [mi_session(blocks=1, seed=s, subject=f"S{s}") for s in (1, 2)]
-    both = mi_training.fit(people, seed=0, progress=quiet)
-    alone = mi_training.fit(people[1:], seed=0, progress=quiet)
+    both = training.fit(people, seed=0, progress=quiet)
+    alone = training.fit(people[1:], seed=0, progress=quiet)
     assert both.settings["subjects"] == ["S1", "S2"]
     assert np.allclose(both.array("weights")[2], alone.array("weights")[1])
 
@@ -106,7 +106,7 @@ def test_runs_of_single_classes_train_as_one_session(mi_session, model: Model) -
     for classes in ((1, 2), (3,)):
         keep = [(p, c) for p, c in block.triggers if c // 10 in classes or c == 242]
         runs.append(replace(session, blocks=[ArrayBlock(block.data, tuple(keep))]))
-    split = mi_training.fit(runs, seed=0, progress=quiet)
+    split = training.fit(runs, seed=0, progress=quiet)
     outcome = run_offline("mi", MiDecoder(model=split), [mi_session(blocks=1, trials=18, seed=2)])
     assert max(shares(outcome)) >= 0.8
 
@@ -116,7 +116,7 @@ def test_training_needs_every_class(mi_session) -> None:
     block = session.blocks[0]
     left_only = [(p, code) for p, code in block.triggers if code // 10 in (1, 24)]
     with pytest.raises(TruthError, match=r"got left 2, right 0, feet 0"):
-        mi_training.fit(
+        training.fit(
             [replace(session, blocks=[ArrayBlock(block.data, tuple(left_only))])],
             seed=0,
             progress=quiet,

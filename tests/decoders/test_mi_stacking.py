@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import check_grad
 from scipy.special import log_softmax
 
-from decoders.mi_stacking import Learner, Trials, _loss, _weights, stack
+from decoders.mi.training import Learner, Trials, _loss, _weights, stack
 
 LEARNERS = (Learner(0, 1.0, 0.5), Learner(1, 1.0, 0.5))
 

@@ -6,12 +6,7 @@ import pytest
 from bci_stream.errors import RuleError
 from bci_stream.packet import Lead, SignalInfo, with_trigger
 from decoders.chance import EcogConstant, MiChance
-from decoders.offline import (
-    chosen_places,
-    run_offline,
-    track_of,
-    wire_packets,
-)
+from decoders.offline import chosen_places, run_offline, track_of, wire_packets
 from tracks.registry import TRACKS
 from tracks.run import Run
 

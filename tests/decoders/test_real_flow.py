@@ -9,8 +9,8 @@ import pytest
 from decoders.offline import run_offline
 from decoders.registry import load
 from decoders.train import train
-from replay.options import SourceOptions
-from replay.uri import open_source
+from replay.model.options import SourceOptions
+from replay.sources import open_source
 
 ROOT = Path(__file__).parents[2]
 DATA = Path(os.environ.get("BCI_DATA", ROOT.parent / "shared" / "data")) / "mi"

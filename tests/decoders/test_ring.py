@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bci_stream.errors import RuleError
-from decoders.ring import Ring
+from decoders.dsp.buffers import Ring
 
 
 @given(st.integers(1, 20), st.lists(st.integers(0, 50), max_size=12))

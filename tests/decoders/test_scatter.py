@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from decoders.scatter import Scatter
+from decoders.emotion.training import Scatter
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from decoders.session_shift import USUAL_TRIALS, prior_trials
+from decoders.mi.training import USUAL_TRIALS, prior_trials
 
 
 def sessions(count: int, trials: int, shift: float, seed: int = 0) -> list[np.ndarray]:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from pyriemann.geometry.geodesic import geodesic_riemann
 from pyriemann.tangentspace import tangent_space
 
-from decoders.spd import completed, geodesic, inverse_root, logarithm, root, tangent
+from decoders.dsp.spd import completed, geodesic, inverse_root, logarithm, root, tangent
 
 
 def spd(seed: int, n: int = 5) -> np.ndarray:

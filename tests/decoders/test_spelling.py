@@ -5,12 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decoders.evidence import Evidence, Template
-from decoders.layout import Layout
-from decoders.spelling import MAX_TRIALS, READINGS, Inference, Spelling
-from decoders.stopping import Stopping, bits
+from decoders.erp.spelling import MAX_TRIALS, READINGS, FlashEvidence, Inference, Spelling, Template
+from decoders.erp.stopping import SpellerLayout, Stopping, bits
 
-LAYOUT = Layout()
+LAYOUT = SpellerLayout()
 D = 20
 
 
@@ -105,7 +103,7 @@ def test_evidence_is_the_integral_over_the_template(seed: int, precision: float)
     members = np.array([[1.0, 0, 0], [0, 1, 0]])
     flashes = rng.standard_normal((3, 2))
     template = Template(precision * rng.standard_normal(2), precision)
-    got = Evidence(flashes, np.ones(3), members, np.eye(2)).logs(template)
+    got = FlashEvidence(flashes, np.ones(3), members, np.eye(2)).logs(template)
     expected = [_exact(flashes, row, template) for row in members]
     assert got[0] - got[1] == pytest.approx(expected[0] - expected[1], abs=1e-6)
 

@@ -6,10 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from decoders.demodulator import Demodulator
-from decoders.narrowband_noise import NarrowbandNoise
-from decoders.response_model import ResponseModel, Sample
-from decoders.ssvep import SsvepDetector
+from decoders.dsp.demodulator import Demodulator
+from decoders.turing.response_model import ResponseModel, Sample
+from decoders.turing.ssvep import NarrowbandNoise, SsvepDetector
 
 RATE = 250.0
 LEADS = 4

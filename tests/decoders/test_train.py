@@ -8,15 +8,14 @@ import pytest
 
 from bci_stream.errors import SourceError
 from decoders.chance import MiChance
-from decoders.folds import MAX_FOLDS, judged_together, left_out
+from decoders.folds import MAX_FOLDS, SessionPart, judged_together, left_out
 from decoders.model import ModelError, load_model
 from decoders.offline import run_offline
 from decoders.registry import DECODERS, DecoderError, load
-from decoders.session_part import SessionPart
 from decoders.train import TRAINERS, train, trainer
-from replay.options import SourceOptions
-from replay.recording import ArrayBlock, Recording
-from tracks.itr import itr_bits_per_min as itr
+from replay.model.options import SourceOptions
+from replay.model.recording import ArrayBlock, Recording
+from tracks.common.itr import itr_bits_per_min as itr
 
 
 @pytest.fixture

@@ -9,13 +9,12 @@ from numpy.typing import NDArray
 from bci_stream.errors import TruthError
 from bci_stream.packet import Lead, Packet, SignalInfo
 from decoders.checks import check
-from decoders.imagery import CLASSES, TIMES_S, ImageryEvidence, change, log_covariance
-from decoders.imagery_training import Examples, _fit, classifier_of, examples_of
-from decoders.lead_groups import OCCIPITAL, SENSORIMOTOR, leads_over, plain_name
+from decoders.dsp.leads import OCCIPITAL, SENSORIMOTOR, leads_over, plain_name
 from decoders.model import Model, ModelError
-from decoders.turing import TuringDecoder, fit
-from decoders.turing_stopping import StoppingRule, _reaching
-from replay.recording import ArrayBlock, Recording
+from decoders.turing.decoder import StoppingRule, TuringDecoder, _reaching, fit
+from decoders.turing.imagery import CLASSES, TIMES_S, ImageryEvidence, change, log_covariance
+from decoders.turing.imagery_training import Examples, _fit, classifier_of, examples_of
+from replay.model.recording import ArrayBlock, Recording
 from tracks.turing import TASKS_OF_BEHAVIOUR
 
 RATE = 250

@@ -18,15 +18,13 @@ from playground import CounterSource, Recorder, play
 
 from bci_stream.clock import ManualClock
 from bci_stream.contest.contest import Contest
+from bci_stream.wire.crypto import SIGNATURE_LENGTH, unseal
 from bci_stream.wire.memory import MemoryTransport
-from bci_stream.wire.sealing import unseal
-from bci_stream.wire.signing import SIGNATURE_LENGTH
 from bci_stream.wire.transport import StreamSpec
-from replay.pace import parse_pace
-from replay.player import Player
-from replay.prepare import prepare
-from replay.program import Program, make_program
-from replay.source import RawPacket, Session
+from replay.model.source import RawPacket, Session
+from replay.player.plan import PlaybackPlan, make_plan
+from replay.player.player import Player, parse_pace
+from replay.tools.prepare.prepare import prepare
 
 Seen: TypeAlias = dict[str, list[Any]]
 """What was seen in each channel, in order."""
@@ -69,7 +67,7 @@ class Spy(MemoryTransport):
 SAMPLES = ("signal", "codes", "asks")
 
 
-def hear_lockstep(contest: Contest, program: Program) -> Seen:
+def hear_lockstep(contest: Contest, program: PlaybackPlan) -> Seen:
     """A whole contest in lockstep: replay, judge, and a team that reports now and then."""
     spy, decoder = Spy(), Recorder(lambda number, packet: [1] if number % 7 == 3 else [])
     clock = ManualClock(FAR_AHEAD_S)
@@ -83,7 +81,7 @@ def hear_lockstep(contest: Contest, program: Program) -> Seen:
     return {**_overheard(spy, contest), "decoder": [*decoder.infos, *packets], "said": played.said}
 
 
-def hear_realtime(contest: Contest, program: Program) -> Seen:
+def hear_realtime(contest: Contest, program: PlaybackPlan) -> Seen:
     """A replay to whoever listens, on a clock that jumps from deadline to deadline."""
     clock = ManualClock(FAR_AHEAD_S)
     spy = Spy(clock.now)
@@ -104,7 +102,7 @@ def hear_realtime(contest: Contest, program: Program) -> Seen:
     return {**_overheard(spy, contest), "status": status, "said": said}
 
 
-def hear_live(contest: Contest, program: Program) -> Seen:
+def hear_live(contest: Contest, program: PlaybackPlan) -> Seen:
     """The same from an amplifier: no truth is known beforehand, each trial's is told as it comes."""
     sessions = tuple(LiveSession(session) for session in program.sessions)
     unknown = (None,) * len(sessions)
@@ -229,5 +227,5 @@ def _first_difference(first: list[Any], second: list[Any]) -> str:
     return f"{len(first)} and {len(second)} facts"
 
 
-def program_of(track: str, *sessions: Session) -> Program:
-    return make_program(CounterSource(track, sessions), track)
+def program_of(track: str, *sessions: Session) -> PlaybackPlan:
+    return make_plan(CounterSource(track, sessions), track)

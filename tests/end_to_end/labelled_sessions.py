@@ -6,8 +6,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from bci_stream.packet import Lead, Triggers
-from replay.recording import ArrayBlock, Recording
-from tracks.angles import ANGLE_RATE, JOINTS
+from replay.model.recording import ArrayBlock, Recording
+from tracks.common.angles import ANGLE_RATE, JOINTS
 from tracks.erp import FLASH_S, GAP_S, SEQUENCES
 from tracks.registry import TRACKS
 

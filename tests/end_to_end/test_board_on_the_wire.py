@@ -15,7 +15,7 @@ CONSUMER = """
 import json, sys
 from bci_stream.wire.lsl import LslTransport
 from replay.devices import open_device
-from replay.devices.marks import send_mark
+from replay.devices.manual_triggers import send_mark
 
 session, name, enough, mark_at = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 transport = LslTransport("machine", session)

@@ -10,8 +10,8 @@ import pytest
 from playground import Recorder, counter_recording, erp_recording, play, program
 
 from bci_stream.errors import RefusedError
-from bci_stream.judge.log import score_run
 from bci_stream.packet import Packet
+from bci_stream.runlog import score_run
 from bci_stream.wire import names
 from bci_stream.wire.memory import MemoryTransport
 from tracks.registry import TRACKS

@@ -11,15 +11,13 @@ from playground import WAIT_S, Quiet, Recorder, erp_recording, play, program
 from bci_stream.clock import RealClock
 from bci_stream.contest.contest import Contest
 from bci_stream.judge.judge import Judge
-from bci_stream.judge.log import score_run
-from bci_stream.judge.resume import drop_cut_line
 from bci_stream.packet import Packet
+from bci_stream.runlog import drop_cut_line, score_run
+from bci_stream.wire.client import TeamClient
 from bci_stream.wire.memory import MemoryTransport
-from bci_stream.wire.seat import Seat
 from bci_stream.wire.transport import Transport
 from decoders.worker import Worker
-from replay.pace import parse_pace
-from replay.player import Player
+from replay.player.player import Player, parse_pace
 
 MEASURED = ("t", "elapsed_s", "compute_s")
 
@@ -64,7 +62,7 @@ def play_with_deaths(
     player = Player(transport, clock, contest, what(), name="r", pace=parse_pace(pace),
                     start_on="judge", stop=stop, wait_s=WAIT_S)  # fmt: skip
     token = contest.keys.token("alice")
-    seat = Seat(transport, contest.name, "alice", token, stop=stop, say=lambda _: None)
+    seat = TeamClient(transport, contest.name, "alice", token, stop=stop, say=lambda _: None)
     worker = Worker(seat, Recorder(answer), track="erp", join_s=WAIT_S, stop=stop)
     threads = [threading.Thread(target=run, daemon=True) for run in (player.play, worker.run)]
     for thread in threads:

@@ -15,9 +15,9 @@ from end_to_end.label_hunt import (
 from end_to_end.labelled_sessions import LABELS, MOVED_CLIPS, OTHER_LABELS, labelled
 
 from bci_stream.packet import Lead
-from replay.clip_shuffle import shuffled_clips
-from replay.contest_file import write_npz
-from replay.recording import Recording
+from replay.model.recording import Recording
+from replay.tools.prepare.clip_shuffle import shuffled_clips
+from replay.tools.prepare.set_writer import write_npz
 from tracks.registry import TRACKS
 
 KEY = b"0123456789abcdef"

@@ -8,17 +8,16 @@ from playground import Recorder, erp_recording, play, program
 
 from bci_stream.packet import Lead, Packet
 from bci_stream.wire import names
-from bci_stream.wire.finding import wait_for_stream
+from bci_stream.wire.client import TeamClient
+from bci_stream.wire.handshake import SignalReader, wait_for_stream
 from bci_stream.wire.memory import MemoryTransport
-from bci_stream.wire.seat import Seat
-from bci_stream.wire.signal_reader import SignalReader
 from decoders.worker import Worker
-from replay.player import Player
+from replay.player.player import Player
 
 
 def late_worker(transport, contest, decoder) -> threading.Thread:
     """A team that has not come yet; start the thread, and it does."""
-    seat = Seat(transport, contest.name, "late", contest.keys.token("late"), stop=threading.Event(),
+    seat = TeamClient(transport, contest.name, "late", contest.keys.token("late"), stop=threading.Event(),
                 say=lambda _: None)  # fmt: skip
     worker = Worker(seat, decoder, track="erp", join_s=30, stop=threading.Event())
     return threading.Thread(target=worker.run, daemon=True)

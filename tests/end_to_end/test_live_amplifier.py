@@ -16,13 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from replay.devices.amplifier import Amplifier
-from replay.devices.emulator import Emulator
-from replay.devices.faults import parse_fault
-from replay.devices.rehearsal import client_uri
-from replay.devices.tape import Tape
-from replay.source import RawPacket, Session
-from replay.uri import open_source
+from replay.devices.emulator.amplifier import Amplifier, parse_fault
+from replay.devices.emulator.emulate import client_uri
+from replay.devices.emulator.emulator import Emulator
+from replay.devices.emulator.encoders import EmulatedSignal
+from replay.model.source import RawPacket, Session
+from replay.sources import open_source
 from tracks.run import Run
 
 ROOT = Path(__file__).parents[2]
@@ -122,7 +121,7 @@ def held(
     """A contest on an emulated amplifier: to the trigger `until`, else to the operator's stop."""
     session = next(iter(open_source(uri).sessions()))
     played, begin = Played(session), threading.Event()
-    tape = Tape(played, quiet=lambda _: not begin.is_set(), tail_s=PATIENCE_S)  # type: ignore[arg-type]
+    tape = EmulatedSignal(played, quiet=lambda _: not begin.is_set(), tail_s=PATIENCE_S)  # type: ignore[arg-type]
     amplifier = Amplifier(tape, protocol, [parse_fault(fault) for fault in faults])
     with Emulator(amplifier) as emulator:
         device = client_uri("127.0.0.1", emulator.port, protocol, session)

@@ -11,12 +11,12 @@ from bci_stream.contest.contest import load_contest
 from bci_stream.errors import ContestError
 from bci_stream.judge.cli import main as judge_main
 from bci_stream.judge.judge import Judge
+from bci_stream.wire.client import TeamClient
 from bci_stream.wire.memory import MemoryTransport
-from bci_stream.wire.seat import Seat
 from decoders.worker import Worker
-from replay.options import SourceOptions
-from replay.pace import parse_pace
-from replay.serve import Service
+from replay.model.options import SourceOptions
+from replay.player.player import parse_pace
+from replay.service import Service
 from tracks.registry import TRACKS
 
 
@@ -83,7 +83,7 @@ def test_its_rules_hold_for_the_packets_the_truth_and_the_score(tmp_path) -> Non
         stop=stop,
         say=lambda _: None,
     )
-    seat = Seat(transport, "c", "alice", contest.keys.token("alice"), stop=stop, say=print)
+    seat = TeamClient(transport, "c", "alice", contest.keys.token("alice"), stop=stop, say=print)
     worker = Worker(seat, decoder, track="ecog", join_s=WAIT_S, stop=stop)
     judge = Judge(transport, contest, Quiet(), stop=stop, expected=lambda teams: len(teams) == 1)
     threads = [threading.Thread(target=work, daemon=True) for work in (service.run, worker.run)]

@@ -3,12 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bci_stream.judge.inbox import PATIENCE_S, Inbox
-from bci_stream.wire.messages import Report
+from bci_stream.judge.ordering import PATIENCE_S, Inbox
+from bci_stream.wire.messages import ReportMessage
 
 
-def report(n: int) -> Report:
-    return Report("c", "r", "t", n, result=n, n=n)
+def report(n: int) -> ReportMessage:
+    return ReportMessage("c", "r", "t", n, result=n, n=n)
 
 
 def results(inbox: Inbox, now: float) -> list[object]:
@@ -46,5 +46,5 @@ def test_a_message_that_never_comes_is_given_up_after_a_while() -> None:
 def test_messages_without_numbers_are_taken_as_they_come() -> None:
     inbox = Inbox()
     for result in "abc":
-        inbox.put(Report("c", "r", "t", 0, result=result), 0.0)
+        inbox.put(ReportMessage("c", "r", "t", 0, result=result), 0.0)
     assert results(inbox, 0.0) == ["a", "b", "c"]

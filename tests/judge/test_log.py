@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bci_stream.errors import LogError
-from bci_stream.judge.log import RunLog, encode, read_log, score_run
+from bci_stream.runlog import RunLog, encode, read_log, score_run
 
 RUN = {"kind": "run", "v": 1, "track": "turing", "team": "t", "rules": {}}
 SESSION = {"kind": "session", "subject": "S01", "rate": 250, "leads": 64, "packet_samples": 10}

@@ -3,24 +3,24 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bci_stream.judge.order import LockstepOrder, RealtimeOrder, Received, Reported
-from bci_stream.wire.messages import Next, PacketNote, Report
+from bci_stream.judge.ordering import LockstepOrder, PacketReceived, RealtimeOrder, ReportReceived
+from bci_stream.wire.messages import PacketNote, PacketRequest, ReportMessage
 
 
 def note(i: int) -> PacketNote:
     return PacketNote(i, 0, 0, i * 10, 10)
 
 
-def ask(i: int) -> Next:
-    return Next("c", "r", "t", i, packet=i)
+def ask(i: int) -> PacketRequest:
+    return PacketRequest("c", "r", "t", i, packet=i)
 
 
-def report(result: object) -> Report:
-    return Report("c", "r", "t", 0, result=result)
+def report(result: object) -> ReportMessage:
+    return ReportMessage("c", "r", "t", 0, result=result)
 
 
 def told(happenings: object) -> list[object]:
-    return [h.note.i if isinstance(h, Received) else f"r{h.result}" for h in happenings]  # type: ignore[attr-defined]
+    return [h.note.i if isinstance(h, PacketReceived) else f"r{h.result}" for h in happenings]  # type: ignore[attr-defined]
 
 
 def test_lockstep_puts_a_report_after_the_packets_that_were_asked_for_before_it() -> None:
@@ -113,4 +113,4 @@ def test_real_time_orders_by_arrival_alone_whenever_it_settles(
 
 
 def test_the_decoders_own_word_for_when_is_not_asked() -> None:
-    assert {f.name for f in __import__("dataclasses").fields(Reported)} == {"result", "at"}
+    assert {f.name for f in __import__("dataclasses").fields(ReportReceived)} == {"result", "at"}

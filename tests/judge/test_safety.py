@@ -5,11 +5,9 @@ from pathlib import Path
 import pytest
 
 from bci_stream.errors import ContestError, LogError
-from bci_stream.judge.contest_run import _noted
-from bci_stream.judge.entry import Entry, Outcome
-from bci_stream.judge.journal import Journal
-from bci_stream.judge.lock import only_judge
-from bci_stream.judge.log import RunLog
+from bci_stream.judge.contest_run import ContestEntry, Journal, Outcome, _noted
+from bci_stream.judge.live_command import only_judge
+from bci_stream.runlog import RunLog
 
 
 def test_a_second_judge_of_a_contest_is_refused_and_the_first_goes_on(contest) -> None:
@@ -31,7 +29,7 @@ def test_a_full_disk_is_told_with_what_to_do() -> None:
 
 
 class TestJournal:
-    ENTRY = Entry("alice", "erp", ("synthetic:erp",), ("--decoder", "erp-chance"))
+    ENTRY = ContestEntry("alice", "erp", ("synthetic:erp",), ("--decoder", "erp-chance"))
 
     def test_what_has_run_is_known_after_an_interruption(self, tmp_path: Path) -> None:
         log = tmp_path / "run.jsonl"

@@ -7,9 +7,8 @@ import pytest
 from rich.console import Console
 
 from bci_stream.errors import LogError
-from bci_stream.judge.log import score_run
-from bci_stream.judge.score import render
-from bci_stream.judge.score_cmd import score_log
+from bci_stream.judge.score_command import render, score_log
+from bci_stream.runlog import score_run
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 

@@ -7,11 +7,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bci_stream.contest.contest import Limits
-from bci_stream.judge.docket import Docket
-from bci_stream.judge.log import RunLog, read_log, score_run
-from bci_stream.judge.order import LockstepOrder, RealtimeOrder
-from bci_stream.judge.team_run import TeamRun
-from bci_stream.wire.messages import Done, Next, PacketNote, Report, TruthNote
+from bci_stream.judge.ordering import LockstepOrder, RealtimeOrder
+from bci_stream.judge.team_run import SessionPlan, TeamRun
+from bci_stream.runlog import RunLog, read_log, score_run
+from bci_stream.wire.messages import Done, PacketNote, PacketRequest, ReportMessage, TruthNote
 from tracks.registry import TRACKS
 
 TRUTH = {
@@ -23,19 +22,19 @@ TRUTH = {
 }
 
 
-def docket(track: str) -> Docket:
-    made = Docket()
+def docket(track: str) -> SessionPlan:
+    made = SessionPlan()
     made.add(TruthNote(0, "S01", 0, 250.0, 8, 10, 100, TRUTH[track]))
     return made
 
 
-def team_run(track: str, path: Path, known: Docket, lockstep: bool = False) -> TeamRun:
+def team_run(track: str, path: Path, known: SessionPlan, lockstep: bool = False) -> TeamRun:
     order = LockstepOrder() if lockstep else RealtimeOrder(0.04)
     return TeamRun("t", track, {}, Limits(), known, order, RunLog(path), 0.0)
 
 
-def report(result: object) -> Report:
-    return Report("c", "r", "t", 0, result=result)
+def report(result: object) -> ReportMessage:
+    return ReportMessage("c", "r", "t", 0, result=result)
 
 
 JSON = st.recursive(
@@ -60,7 +59,7 @@ def test_any_result_can_be_reported_and_the_log_is_scored_alike(track, tmp_path,
 
 
 def test_a_report_before_the_run_has_begun_is_no_harm(tmp_path: Path) -> None:
-    run = team_run("erp", tmp_path / "a.jsonl", Docket())
+    run = team_run("erp", tmp_path / "a.jsonl", SessionPlan())
     run.message(report("A"), 0.0)
     run.settle(0.1)
     assert run.run.sessions == []
@@ -82,7 +81,7 @@ def test_compute_time_is_measured_from_request_to_request(tmp_path: Path) -> Non
     run = team_run("erp", tmp_path / "a.jsonl", docket("erp"), lockstep=True)
     for i, at in enumerate((1.0, 1.5, 3.0)):
         run.note(PacketNote(i, 0, 0, i * 10, 10), 0.0)
-        run.message(Next("c", "r", "t", i, packet=i), at)
+        run.message(PacketRequest("c", "r", "t", i, packet=i), at)
         run.settle(at)
     run.message(Done("c", "r", "t", 9), 3.25)
     run.settle(3.25)
@@ -93,7 +92,7 @@ def test_compute_time_is_measured_from_request_to_request(tmp_path: Path) -> Non
 def test_a_team_that_falls_silent_ends_as_timeout_with_the_limit_named(tmp_path: Path) -> None:
     run = team_run("erp", tmp_path / "a.jsonl", docket("erp"), lockstep=True)
     run.note(PacketNote(0, 0, 0, 0, 10), 0.0)
-    run.message(Next("c", "r", "t", 0, packet=0), 1.0)
+    run.message(PacketRequest("c", "r", "t", 0, packet=0), 1.0)
     run.settle(1.0)
     run.settle(1.0 + Limits().silence_s + 0.1)
     assert run.ended == "timeout"
@@ -117,7 +116,7 @@ def test_a_judge_that_was_started_again_goes_on_counting_compute_time(tmp_path) 
 
     def asked(run: TeamRun, packet: int, at: float) -> None:
         run.note(PacketNote(packet, 0, 0, packet * 10, 10), at)
-        run.message(Next("c", "r", "t", 0, packet=packet, n=packet), at)
+        run.message(PacketRequest("c", "r", "t", 0, packet=packet, n=packet), at)
         run.settle(at)
 
     run = TeamRun("t", "erp", {}, limits, known, LockstepOrder(), RunLog(path), 100.0)
@@ -138,7 +137,7 @@ def test_a_team_that_hangs_while_the_judge_is_started_again_still_ends(tmp_path)
     known, path = docket("erp"), tmp_path / "run.jsonl"
     run = team_run("erp", path, known, lockstep=True)
     run.note(PacketNote(0, 0, 0, 0, 10), 0.0)
-    run.message(Next("c", "r", "t", 0, packet=0), 1.0)
+    run.message(PacketRequest("c", "r", "t", 0, packet=0), 1.0)
     run.settle(1.0)
     run._log._file.close()
     past = [event for _, event in read_log(path)]
@@ -177,7 +176,7 @@ def test_what_came_while_the_judge_was_away_has_no_latency(tmp_path) -> None:
     run.message(report(3), 110.1)
     run.settle(110.2)
     packets(run, 11, 16, 110.4)
-    run.message(Report("c", "r", "t", 1, result=3), 110.5)
+    run.message(ReportMessage("c", "r", "t", 1, result=3), 110.5)
     run.settle(110.6)
     reports = [event for _, event in read_log(path) if event["kind"] == "report"]
     assert [event.get("elapsed_s") for event in reports] == [None, pytest.approx(0.1)]

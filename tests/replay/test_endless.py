@@ -10,11 +10,10 @@ from bci_stream.clock import ManualClock
 from bci_stream.contest.contest import Contest
 from bci_stream.errors import LostError
 from bci_stream.wire.memory import MemoryTransport
-from bci_stream.wire.messages import PacketNote, Session, read_control
-from replay.pace import Pace
-from replay.player import Player
-from replay.program import make_program
-from replay.uri import open_source
+from bci_stream.wire.messages import PacketNote, SessionStart, read_control
+from replay.player.plan import make_plan
+from replay.player.player import Pace, Player
+from replay.sources import open_source
 
 RATE, N = 250, 333
 
@@ -47,7 +46,7 @@ def test_rounds_follow_each_other_on_the_same_streams_without_a_pause(tmp_path):
         transport,
         clock,
         Contest("c", tmp_path),
-        make_program(open_source(str(tmp_path / "x.npz")), None),
+        make_plan(open_source(str(tmp_path / "x.npz")), None),
         name="r",
         pace=Pace(lockstep=False),
         start_on="now",
@@ -68,7 +67,7 @@ def test_rounds_follow_each_other_on_the_same_streams_without_a_pause(tmp_path):
     with suppress(LostError):
         while texts := control.pull(0):
             said += [read_control(text) for text, _ in texts]
-    assert sum(isinstance(message, Session) for message in said) == 4
+    assert sum(isinstance(message, SessionStart) for message in said) == 4
     notes = [message for message in said if isinstance(message, PacketNote)]
     assert [note.i for note in notes] == list(range(len(notes)))
     assert not any(note.finish for note in notes)

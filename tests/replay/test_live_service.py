@@ -16,18 +16,16 @@ from bci_stream.packet import Lead
 from bci_stream.wire.memory import MemoryTransport
 from bci_stream.wire.messages import Stopped, read_control
 from bci_stream.wire.transport import StreamSpec
-from replay.daemon import read_state
+from replay.daemon import read_state, render_states
+from replay.devices.base import LiveSource
 from replay.devices.chunk import Chunk, DeviceInfo
-from replay.devices.fitted_clock import FittedClock
-from replay.devices.fitted_device import FittedDevice
-from replay.devices.live import LiveSource
+from replay.devices.fitted import FittedDevice
 from replay.devices.status import StatusKeeper
-from replay.options import SourceOptions
-from replay.pace import parse_pace
-from replay.player import Player
-from replay.program import Program
-from replay.serve import Service
-from replay.status import render_states
+from replay.devices.timing import FittedClock
+from replay.model.options import SourceOptions
+from replay.player.plan import PlaybackPlan
+from replay.player.player import Player, parse_pace
+from replay.service import Service
 from tracks.registry import TRACKS
 
 RATE = 1000
@@ -174,7 +172,7 @@ def test_the_first_thing_a_device_notes_does_not_show_when_it_did(contest, monke
         "neuracle://amp", "live", lambda keeper, _: NotingFeed(keeper, "trigger 11")
     )
     fitted = FittedDevice(device, SourceOptions(track="mi"))
-    monkeypatch.setattr("replay.serve.open_source", lambda *_: fitted)
+    monkeypatch.setattr("replay.service.open_source", lambda *_: fitted)
     lab.service("neuracle://amp", "mi").run()
     assert any("trigger 11" in said for said in lab.said)
     said = [json.loads(text) for text in lab.transport.texts]
@@ -202,7 +200,7 @@ def test_what_ended_a_masked_run_is_said_without_its_sources_words(contest, trac
             yield
 
     transport = MemoryTransport()
-    program = Program(TRACKS[track] if track else None, (Misaligned(),), (None,), live=True)  # type: ignore[arg-type]
+    program = PlaybackPlan(TRACKS[track] if track else None, (Misaligned(),), (None,), live=True)  # type: ignore[arg-type]
     player = Player(
         transport, RealClock(transport.now), contest, program, name="r",
         pace=parse_pace("realtime"), start_on="now", stop=threading.Event(),

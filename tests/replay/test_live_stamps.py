@@ -7,18 +7,18 @@ from hypothesis import strategies as st
 
 from bci_stream.packet import Lead, Packet
 from bci_stream.wire.memory import MemoryTransport
-from replay.program import Program
-from replay.recording import ArrayBlock, Recording
-from replay.stage import Stage
+from replay.model.recording import ArrayBlock, Recording
+from replay.player.outlets import ReplayOutlets
+from replay.player.plan import PlaybackPlan
 
 RATE = 250
 
 
-def staged(live: bool, transport: MemoryTransport) -> Stage:
+def staged(live: bool, transport: MemoryTransport) -> ReplayOutlets:
     block = ArrayBlock(np.zeros((10, 1), np.float32), ())
     session = Recording("S1", RATE, (Lead("Cz"),), [block])
-    return Stage(
-        transport, "c", "r", "run", b"k" * 32, Program(None, (session,), (None,), live), 1.0
+    return ReplayOutlets(
+        transport, "c", "r", "run", b"k" * 32, PlaybackPlan(None, (session,), (None,), live), 1.0
     )
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from replay.live_truth import LiveTruth
+from replay.transform.masking import LiveTruth
 from tracks.registry import TRACKS
 
 

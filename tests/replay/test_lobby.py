@@ -3,10 +3,18 @@
 import pytest
 
 from bci_stream.contest.contest import Contest
-from bci_stream.wire.ear import Ear
-from bci_stream.wire.messages import Done, Join, Next, Offer, Report, TeamMessage, encode
-from bci_stream.wire.signing import sign
-from replay.lobby import Lobby
+from bci_stream.wire.crypto import sign
+from bci_stream.wire.messages import (
+    Done,
+    Join,
+    Offer,
+    PacketRequest,
+    ReportMessage,
+    TeamMessage,
+    encode,
+)
+from bci_stream.wire.verify import MessageVerifier
+from replay.player.teams import TeamRegistry
 
 
 class Team:
@@ -14,8 +22,8 @@ class Team:
 
     def __init__(self, contest: Contest) -> None:
         offer = Offer("c", "run", "erp", "lockstep", 250.0, 10, [], ["S01"])
-        ear = Ear("c", "run", contest.token)
-        self.lobby = Lobby(offer, ear, contest.token, lambda *_: "", None, one_team=True)
+        ear = MessageVerifier("c", "run", contest.token)
+        self.lobby = TeamRegistry(offer, ear, contest.token, lambda *_: "", None, one_team=True)
         self._token = contest.keys.token("alice")
         self._seq = 0
         assert self.says(Join)
@@ -33,25 +41,25 @@ def team(tmp_path) -> Team:
 
 
 def test_numbered_messages_are_believed_in_their_order(team) -> None:
-    assert team.says(Next, packet=0, n=0)
-    assert team.says(Report, result=1, n=1)
-    assert team.says(Next, packet=1, n=2)
+    assert team.says(PacketRequest, packet=0, n=0)
+    assert team.says(ReportMessage, result=1, n=1)
+    assert team.says(PacketRequest, packet=1, n=2)
     assert team.says(Done, n=3)
 
 
 def test_after_a_number_that_was_left_out_nothing_is_believed_until_it_comes(team) -> None:
-    assert team.says(Next, packet=0, n=0)
-    assert not team.says(Next, packet=1, n=2)
-    assert team.says(Report, result=1, n=1)
-    assert team.says(Next, packet=1, n=2)
+    assert team.says(PacketRequest, packet=0, n=0)
+    assert not team.says(PacketRequest, packet=1, n=2)
+    assert team.says(ReportMessage, result=1, n=1)
+    assert team.says(PacketRequest, packet=1, n=2)
 
 
 def test_a_number_that_was_taken_is_not_believed_again(team) -> None:
-    assert team.says(Next, packet=0, n=0)
-    assert not team.says(Report, result="better", n=0)
+    assert team.says(PacketRequest, packet=0, n=0)
+    assert not team.says(ReportMessage, result="better", n=0)
 
 
 def test_messages_without_numbers_are_believed_as_they_come(team) -> None:
-    assert team.says(Next, packet=0)
-    assert team.says(Report, result=1)
-    assert team.says(Next, packet=1)
+    assert team.says(PacketRequest, packet=0)
+    assert team.says(ReportMessage, result=1)
+    assert team.says(PacketRequest, packet=1)

@@ -8,18 +8,18 @@ from playground import Recorder, counter_recording, erp_recording, play, program
 
 from bci_stream.contest.contest import Contest
 from bci_stream.packet import column_triggers
-from bci_stream.wire.finding import wait_for_stream
+from bci_stream.wire.handshake import wait_for_stream
 from bci_stream.wire.memory import MemoryTransport
-from bci_stream.wire.messages import PacketNote, Plain, read_control
-from replay.lockstep import LOT
-from replay.masked import shown_packets
-from replay.program import Program
+from bci_stream.wire.messages import PacketNote, UnannouncedPackets, read_control
+from replay.player.lockstep import LOT
+from replay.player.plan import PlaybackPlan
+from replay.transform.masking import masked_packets
 
 SHARED = ((0, 242), (9, 101), (40, 1), (40, 2), (90, 3), (120, 200), (130, 241), (140, 243))
 """Two flashes on sample 40: the TRIGGER channel can hold one of them only."""
 
 
-def seen(transport, contest, what: Program) -> Recorder:
+def seen(transport, contest, what: PlaybackPlan) -> Recorder:
     decoder = Recorder()
     played = play(transport, contest, what, {"alice": decoder})
     assert played.errors == {}
@@ -28,8 +28,8 @@ def seen(transport, contest, what: Program) -> Recorder:
     return decoder
 
 
-def assert_same(decoder: Recorder, what: Program) -> None:
-    shown = [shown.packet for shown in shown_packets(what)]
+def assert_same(decoder: Recorder, what: PlaybackPlan) -> None:
+    shown = [shown.packet for shown in masked_packets(what)]
     assert len(decoder.packets) == len(shown)
     for got, sent in zip(decoder.packets, shown, strict=True):
         assert np.array_equal(got.samples, sent.samples)
@@ -67,9 +67,9 @@ def test_a_plain_packet_comes_without_a_note_and_the_rest_with_one(contest) -> N
     play(transport, contest, what, {"alice": Recorder()}, around=listen)
     messages = [read_control(text) for text, _ in words[0].pull(0.0)]
     noted = {message.i for message in messages if isinstance(message, PacketNote)}
-    plain = [message for message in messages if isinstance(message, Plain)]
+    plain = [message for message in messages if isinstance(message, UnannouncedPackets)]
     announced = {i for lot in plain for i in range(lot.i, lot.i + lot.count)}
-    packets = len(list(shown_packets(what)))
+    packets = len(list(masked_packets(what)))
     assert not noted & announced
     assert noted | announced == set(range(packets))
     assert noted == {0, packets - 1}

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from bci_stream.packet import Lead
-from replay.masked import shown_packets
-from replay.program import Program
-from replay.recording import ArrayBlock, Recording
+from replay.model.recording import ArrayBlock, Recording
+from replay.player.plan import PlaybackPlan
+from replay.transform.masking import masked_packets
 from tracks.registry import TRACKS
 
 RATE, FIRST_SEGMENT = 250, 11
@@ -20,8 +20,8 @@ def test_imagery_that_a_blocks_end_cuts_off_opens_nothing_of_the_next_one() -> N
         ArrayBlock(ones, ((RATE, FIRST_SEGMENT),)),
     ]
     recording = Recording("S1", float(RATE), (Lead("C3"),), blocks)
-    program = Program(TRACKS["mi"], (recording,), ({},), live=False)
-    packets = [shown.packet for shown in shown_packets(program)]
+    program = PlaybackPlan(TRACKS["mi"], (recording,), ({},), live=False)
+    packets = [shown.packet for shown in masked_packets(program)]
     shown = {
         block: np.concatenate([p.samples[:, 0] for p in packets if p.block == block])
         for block in (0, 1)

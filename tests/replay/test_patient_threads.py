@@ -15,12 +15,10 @@ from bci_stream.packet import Lead
 from bci_stream.wire import names
 from bci_stream.wire.memory import MemorySampleOutlet, MemoryTransport
 from bci_stream.wire.transport import StreamSpec, Transport
-from replay.pace import Pace
-from replay.patient_threads import patient_threads
-from replay.player import Player
-from replay.program import Program
-from replay.reception import StartOn
-from replay.recording import ArrayBlock, Recording
+from replay.model.recording import ArrayBlock, Recording
+from replay.player.handshake import StartOn
+from replay.player.plan import PlaybackPlan
+from replay.player.player import Pace, Player, batch_scheduled_threads
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has patient threads")
 
@@ -47,13 +45,13 @@ def policies_of_a_thread_and_its_child() -> list[int]:
 
 
 def test_threads_started_meanwhile_are_patient_and_so_are_theirs() -> None:
-    with patient_threads():
+    with batch_scheduled_threads():
         assert policies_of_a_thread_and_its_child() == [os.SCHED_BATCH, os.SCHED_BATCH]
     assert policies_of_a_thread_and_its_child() == [os.SCHED_OTHER, os.SCHED_OTHER]
 
 
 def test_the_caller_is_as_before_also_after_an_error() -> None:
-    with pytest.raises(ValueError, match="no outlet"), patient_threads():
+    with pytest.raises(ValueError, match="no outlet"), batch_scheduled_threads():
         raise ValueError("no outlet")
     assert policy() == os.SCHED_OTHER
 
@@ -63,7 +61,7 @@ def test_a_policy_that_somebody_chose_is_kept() -> None:
 
     def chosen() -> None:
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-        with patient_threads():
+        with batch_scheduled_threads():
             found.append(policy())
         found.append(policy())
 
@@ -76,7 +74,7 @@ def test_where_it_is_forbidden_threads_are_as_ever(monkeypatch: pytest.MonkeyPat
         raise PermissionError
 
     monkeypatch.setattr(os, "sched_setscheduler", forbidden)
-    with patient_threads():
+    with batch_scheduled_threads():
         assert policies_of_a_thread_and_its_child() == [os.SCHED_OTHER, os.SCHED_OTHER]
 
 
@@ -112,7 +110,7 @@ def test_only_a_recording_that_is_played_to_anybody_has_patient_streams(
         transport,
         ManualClock(),
         Contest("c", tmp_path),
-        Program(None, (recording,), (None,), live=live),
+        PlaybackPlan(None, (recording,), (None,), live=live),
         name="r",
         pace=Pace(lockstep=lockstep),
         start_on=start_on,
@@ -128,7 +126,7 @@ def test_all_of_an_outlets_threads_are_patient(lsl_transport: Transport, contest
         return {int(task.name) for task in Path("/proc/self/task").iterdir()}
 
     before = threads()
-    with patient_threads():
+    with batch_scheduled_threads():
         outlet = lsl_transport.sample_outlet(names.signal_stream(contest.name, "r", 250.0, ()))
     started = threads() - before
     assert started

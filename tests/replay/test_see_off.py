@@ -12,12 +12,11 @@ from bci_stream.contest.contest import Contest
 from bci_stream.errors import SourceError
 from bci_stream.packet import Lead
 from bci_stream.wire.memory import MemorySampleInlet, MemoryTransport
-from replay.pace import Pace
-from replay.player import HURRIED_S, SEE_OFF_LOOK_S, SEE_OFF_S, Player
-from replay.program import Program
-from replay.realtime import FIRST_LISTENERS_S
-from replay.recording import ArrayBlock, Recording
-from replay.source import RawPacket
+from replay.model.recording import ArrayBlock, Recording
+from replay.model.source import RawPacket
+from replay.player.plan import PlaybackPlan
+from replay.player.player import HURRIED_S, SEE_OFF_LOOK_S, SEE_OFF_S, Pace, Player
+from replay.player.realtime import FIRST_LISTENERS_S
 
 N_SAMPLES = 99
 
@@ -43,7 +42,7 @@ class Hall:
             self._transport,
             self.clock,
             Contest("c", folder),
-            Program(None, (recording,), (None,), live=False),
+            PlaybackPlan(None, (recording,), (None,), live=False),
             name="r",
             pace=Pace(lockstep=False),
             start_on="now",

@@ -8,9 +8,9 @@ import pytest
 from bci_stream.clock import ManualClock
 from bci_stream.packet import Lead, Packet
 from bci_stream.wire.memory import MemoryTransport
-from replay.program import Program
-from replay.recording import ArrayBlock, Recording
-from replay.stage import Stage
+from replay.model.recording import ArrayBlock, Recording
+from replay.player.outlets import ReplayOutlets
+from replay.player.plan import PlaybackPlan
 from tracks.registry import TRACKS
 
 SAMPLES = np.arange(8, dtype=np.float32).reshape(2, 4)  # three leads and the trigger
@@ -25,8 +25,8 @@ class Theatre:
         self.transport = MemoryTransport(self.clock.now)
         leads = tuple(Lead(name, "ECOG") for name in "abc")
         session = Recording("S1", 1000, leads, [ArrayBlock(np.zeros((9, 3), np.float32), ())])
-        program = Program(TRACKS["ecog"], (session,), (None,), live=False)
-        self.stage = Stage(self.transport, "c", "r", "run", b"k" * 32, program, 1.0)
+        program = PlaybackPlan(TRACKS["ecog"], (session,), (None,), live=False)
+        self.stage = ReplayOutlets(self.transport, "c", "r", "run", b"k" * 32, program, 1.0)
 
     def let_in(self, team: str, leads: list[int]) -> Callable[[], list[list[float]]]:
         """Returns what reads the team's stream."""

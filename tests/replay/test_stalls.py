@@ -11,13 +11,11 @@ from bci_stream.clock import ManualClock
 from bci_stream.contest.contest import Contest
 from bci_stream.packet import Lead
 from bci_stream.wire.memory import MemoryTransport
-from replay.pace import Pace
-from replay.player import Player
-from replay.program import Program
-from replay.realtime import FIRST_LEAD_S, adjusted_lead
-from replay.recording import ArrayBlock, Recording
-from replay.source import RawPacket
-from replay.stalls import LATE_S, Stalls
+from replay.model.recording import ArrayBlock, Recording
+from replay.model.source import RawPacket
+from replay.player.plan import PlaybackPlan
+from replay.player.player import Pace, Player
+from replay.player.realtime import FIRST_LEAD_S, LATE_S, StallReporter, adjusted_lead
 
 
 @pytest.mark.parametrize(
@@ -30,7 +28,7 @@ from replay.stalls import LATE_S, Stalls
     ],
 )
 def test_a_stall_is_told_when_it_begins_and_when_it_has_doubled(late_s, told) -> None:
-    stalls = Stalls()
+    stalls = StallReporter()
     assert [each for each in late_s if stalls.to_be_told(each)] == told
 
 
@@ -59,7 +57,7 @@ def test_a_source_that_takes_seconds_for_its_first_packet_makes_none_late(tmp_pa
         MemoryTransport(clock.now),
         clock,
         Contest("c", tmp_path),
-        Program(None, (recording,), (None,), live=False),
+        PlaybackPlan(None, (recording,), (None,), live=False),
         name="r",
         pace=Pace(lockstep=False),
         start_on="now",

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from bci_stream.errors import SourceError
-from replay.recording import Recording
-from replay.synthetic import SETS, open_synthetic
+from replay.model.recording import Recording
+from replay.synthetic.registry import SETS, open_synthetic
 from replay.synthetic.source import SyntheticSource
 
 SHORT: dict[str, dict[str, str]] = {
@@ -101,7 +101,7 @@ def test_sets_share_people_where_the_document_trains_on_the_tested() -> None:
 
 
 def test_emotions_first_batch_has_its_own_names_and_order_for_the_same_places() -> None:
-    from tracks.leads import EMOTION_FIRST_BATCH, lead_permutation
+    from tracks.common.leads import EMOTION_FIRST_BATCH, lead_permutation
 
     first, second = (next(short("emotion", batch=batch).sessions()) for batch in "12")
     assert tuple(lead.name for lead in first.leads) == EMOTION_FIRST_BATCH

@@ -5,9 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import eval_legendre
 
-from replay.synthetic.head import potential, wear
-from replay.synthetic.positions import EYES_M, POSITIONS_M, position_of
-from tracks.leads import NEUSEN_64
+from replay.synthetic.head import EYES_M, POSITIONS_M, position_of, potential, wear
+from tracks.common.leads import NEUSEN_64
 
 UP = np.array([[0.0, 0.0, 1.0]])
 

@@ -8,14 +8,15 @@ import pytest
 from numpy.typing import NDArray
 from scipy import signal, stats
 
-from replay.recording import Recording
-from replay.synthetic import affect, evoked, imagery, open_synthetic, ssvep
-from replay.synthetic.grid import Grid
+from replay.model.recording import Recording
+from replay.synthetic import emotion, erp, imagery, turing
+from replay.synthetic.ecog import Grid
+from replay.synthetic.registry import open_synthetic
 from replay.synthetic.scalp import MASTOIDS, Scalp, alpha_hz
 from replay.synthetic.subject import Subject
-from replay.synthetic.timeline import Event
+from replay.synthetic.timeline import TimelineEvent
+from tracks.common.leads import NEUSEN_64
 from tracks.erp import CHARACTERS, GROUPS, TARGETS
-from tracks.leads import NEUSEN_64
 from tracks.turing import SSVEP_HZ
 
 Array = NDArray[np.float64]
@@ -123,7 +124,7 @@ def test_imagery_of_the_feet_quiets_mu_over_the_vertex() -> None:
     n = 250 * 400
     starts = range(500, n - 2500, 2500)
     labels = [1 + i % 3 for i in range(len(starts))]
-    events = [Event(s, s + 1000, label) for s, label in zip(starts, labels, strict=True)]
+    events = [TimelineEvent(s, s + 1000, label) for s, label in zip(starts, labels, strict=True)]
     vertex = imagery.rhythms(scalp, 0, n, events)[imagery.AREAS.index("Cz")].signal
     power = {
         k: np.mean([np.mean(vertex[e.start + 150 : e.stop] ** 2) for e in events if e.label == k])
@@ -138,7 +139,7 @@ def test_ssvep_phase_is_the_lights_less_two_pi_f_latency(number: int) -> None:
     one = session(
         "turing", difficulty="0", first_subject=str(number), blocks="1", rounds="5", trials="6"
     )
-    cortex = ssvep.VisualCortex.of(Subject("turing", "test", number, 1, 0.0))
+    cortex = turing.VisualCortex.of(Subject("turing", "test", number, 1, 0.0))
     row, t = lead(one, "Oz"), np.arange(125, 1250) / 250
     responses = []
     for start, code in one.blocks[0].triggers:
@@ -151,7 +152,7 @@ def test_ssvep_phase_is_the_lights_less_two_pi_f_latency(number: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "trait", [ssvep.VisualCortex.of, imagery.MotorCortex.of, evoked.waves_of, alpha_hz]
+    "trait", [turing.VisualCortex.of, imagery.MotorCortex.of, erp.waves_of, alpha_hz]
 )
 def test_people_differ_and_a_person_is_the_same_in_all_sets(
     trait: Callable[[Subject], object],
@@ -220,7 +221,7 @@ def test_difficulty_makes_a_simple_decoder_worse_and_leaves_it_above_chance() ->
 
 def test_emotions_share_a_pattern_across_people_and_add_a_persons_own() -> None:
     people = [
-        affect.pattern_db(Subject("emotion", "train", k, 1, 0.5)).reshape(9, -1) for k in (1, 2, 3)
+        emotion.pattern_db(Subject("emotion", "train", k, 1, 0.5)).reshape(9, -1) for k in (1, 2, 3)
     ]
     flat = [np.ravel(one - one.mean(0)) for one in people]
     matrix = np.corrcoef(flat)
@@ -264,9 +265,9 @@ def test_high_gamma_follows_the_angles_on_good_channels() -> None:
 def test_a_task_leaves_no_trace_before_it_begins() -> None:
     scalp, n, first = a_scalp(), 4000, 1500
     for make, event in (
-        (imagery.rhythms, Event(first, first + 1250, 1)),
-        (ssvep.responses, Event(first, first + 1250, 4)),
-        (evoked.responses, Event(first, first + 37, 1)),
+        (imagery.rhythms, TimelineEvent(first, first + 1250, 1)),
+        (turing.responses, TimelineEvent(first, first + 1250, 4)),
+        (erp.responses, TimelineEvent(first, first + 37, 1)),
     ):
         with_task = make(scalp, 0, n, [event])
         without = make(scalp, 0, n, [])

@@ -12,8 +12,8 @@ from scipy import signal
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.metrics import roc_auc_score
 
-from replay.recording import Recording
-from replay.synthetic import open_synthetic
+from replay.model.recording import Recording
+from replay.synthetic.registry import open_synthetic
 from tracks.erp import CHARACTERS, GROUPS, TARGETS
 from tracks.turing import SSVEP_HZ
 

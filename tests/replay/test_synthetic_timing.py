@@ -8,12 +8,12 @@ from itertools import pairwise
 import pytest
 
 from bci_stream.packet import Triggers
-from replay.recording import Recording
-from replay.synthetic import SETS, open_synthetic
+from replay.model.recording import Recording
+from replay.synthetic.registry import SETS, open_synthetic
+from tracks.common.truth import read_truth
 from tracks.emotion import CLIPS
 from tracks.erp import CHARACTERS, GROUPS
 from tracks.registry import TRACKS
-from tracks.truth import read_truth
 from tracks.turing import TASKS_OF_BEHAVIOUR
 
 

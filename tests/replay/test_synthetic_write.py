@@ -5,8 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from replay.synthetic import SETS, open_synthetic
-from replay.synthetic.write import write_recordings
+from replay.synthetic.registry import SETS, open_synthetic, write_recordings
 
 SHORT: dict[str, dict[str, str]] = {
     "mi": {"blocks": "2", "trials": "1"},

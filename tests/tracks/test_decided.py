@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from tracks.angles import ANGLE_RATE
+from tracks.common.angles import ANGLE_RATE
+from tracks.common.truth import read_truth
 from tracks.erp import CHARACTERS
 from tracks.errors import RuleError
 from tracks.registry import TRACKS
-from tracks.truth import read_truth
 
 NAMED = {
     "mi": {"window_tolerance_s", "class_names", "void_reasons"},

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from tracks import ecog, emotion, erp, mi, turing
-from tracks.itr import itr_bits_per_min
+from tracks.common.itr import itr_bits_per_min
+from tracks.common.seconds import SecondGrid
+from tracks.common.verdicts import Verdict
 from tracks.registry import TRACKS
-from tracks.seconds import SecondGrid
-from tracks.verdict import Verdict
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tracks.md").read_text()
 

@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 
 from tracks import ecog
-from tracks.angles import ANGLE_RATE, JOINTS, Moments, Trace, as_rows, compare, read_rows, row_at
+from tracks.common.angles import (
+    ANGLE_RATE,
+    JOINTS,
+    AngleMoments,
+    Trace,
+    as_rows,
+    compare,
+    read_rows,
+    row_at,
+)
 from tracks.errors import RuleError
 
 RNG = np.random.default_rng(3)
@@ -275,7 +284,7 @@ def test_the_live_score_is_that_of_the_rows_so_far(new_log):
 @pytest.mark.parametrize("scale", [1, 1e-4])
 def test_moments_agree_with_the_traces_whatever_the_pieces(scale):
     truth, guess = scale * truth_rows(100), scale * truth_rows(100)
-    moments = Moments()
+    moments = AngleMoments()
     for start, stop in [(0, 1), (1, 8), (8, 50), (50, 100)]:
         moments.add(truth[start:stop], guess[start:stop])
     found, whole = moments.compare(1, 0), compare(truth, guess, 1, 0)
@@ -284,7 +293,7 @@ def test_moments_agree_with_the_traces_whatever_the_pieces(scale):
 
 
 def test_moments_of_constants_are_those_of_the_rule():
-    moments = Moments()
+    moments = AngleMoments()
     moments.add(np.full((9, 8), 0.1), np.full((9, 8), 0.3))
     found = moments.compare(1, 0)
     assert (found.nrmse, found.corr) == (1, 0)
@@ -480,7 +489,7 @@ def test_one_number_that_is_not_finite_spoils_the_truth(bad):
 def test_the_live_score_is_exact_for_small_movements_about_a_large_angle():
     truth = RNG.normal(9e5, 1, (400, 8))
     guess = truth + RNG.normal(0, 1, (400, 8))
-    live = Moments()
+    live = AngleMoments()
     for at in range(0, 400, 8):
         live.add(truth[at : at + 8], guess[at : at + 8])
     found, wanted = live.compare(1, 0), compare(truth, guess, 1, 0)
@@ -493,7 +502,7 @@ def test_the_live_score_knows_no_correlation_with_a_variance_of_0_in_double_prec
     """Squares of 1e-162 are 0, the square of their sum is not: rounding must give no number below 0."""
     moving, still = RNG.normal(50, 10, (1000, 8)), np.full((1000, 8), 1e-162)
     still[0] = 0
-    live = Moments()
+    live = AngleMoments()
     live.add(*((still, moving) if tiny == "truth" else (moving, still)))
     assert live.compare(1.0, 0.25).corr == 0.25
 

@@ -3,10 +3,10 @@
 import pytest
 
 from tracks import emotion
-from tracks.clips import CLIPS
+from tracks.common.seconds import SecondGrid
+from tracks.emotion import CLIPS
 from tracks.errors import RuleError
 from tracks.run import Run
-from tracks.seconds import SecondGrid
 
 S = 250  # samples a second
 

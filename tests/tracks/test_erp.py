@@ -5,7 +5,7 @@ from math import log2
 import pytest
 
 from tracks import erp
-from tracks.verdict import Verdict
+from tracks.common.verdicts import Verdict
 
 
 def flashes(log, *codes):

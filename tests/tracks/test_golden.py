@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bci_stream.judge.log import read_log
+from bci_stream.runlog import read_log
 from tracks.run import Run
 
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from tracks.errors import RuleError
-from tracks.leads import (
+from tracks.common.leads import (
     EMOTION_FIRST_BATCH,
     EMOTION_SECOND_BATCH,
     NEUSEN_64,
     NEUSEN_64_KINDS,
     lead_permutation,
 )
+from tracks.errors import RuleError
 
 
 def test_the_64_leads_stand_where_table_4_says():

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracks import emotion, erp, mi, turing
-from tracks.reading import read_int, read_number
+from tracks.common.numbers import read_int, read_number
 
 NUMBERS = [
     (1, 1),

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from tracks.common.truth import read_truth
 from tracks.errors import RuleError, TruthError
 from tracks.registry import TRACKS
-from tracks.truth import read_truth
 
 
 def read(track, *blocks, rate=None, angles=None, n=100_000):

@@ -1,6 +1,15 @@
 """A verdict, and what verdicts add up to."""
 
-from tracks.verdict import Answer, Refusals, Standing, Verdict, brief, by_block, mean, scored
+from tracks.common.verdicts import (
+    Answer,
+    Refusals,
+    RunStanding,
+    Verdict,
+    brief,
+    by_block,
+    mean,
+    scored,
+)
 
 
 def verdict(block, trial, is_scored=True):
@@ -41,7 +50,7 @@ def test_a_flood_of_refusals_is_counted_and_its_end_kept():
 
 def test_the_accuracy_is_that_of_the_answers():
     def standing(right, answers):
-        return Standing("S", 0.0, "points", 1, right, answers, None, "", None, ())
+        return RunStanding("S", 0.0, "points", 1, right, answers, None, "", None, ())
 
     assert standing(1, 4).accuracy == 0.25
     assert standing(0, 0).accuracy is None

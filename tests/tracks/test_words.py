@@ -2,9 +2,9 @@
 
 import pytest
 
+from tracks.common.truth import read_truth
 from tracks.errors import TruthError
 from tracks.registry import TRACKS
-from tracks.truth import read_truth
 
 WORDS = {
     "mi": ("Motor imagery", "bits/min", "s", "11, 21 or 31 (a first segment)"),

@@ -2,15 +2,15 @@
 
 import pytest
 
-from bci_stream.wire.ear import Ear, Numbers
-from bci_stream.wire.messages import Hello, Ready, Report, TeamMessage, encode
-from bci_stream.wire.signing import sign
+from bci_stream.wire.crypto import sign
+from bci_stream.wire.messages import Hello, Ready, ReportMessage, TeamMessage, encode
+from bci_stream.wire.verify import MessageVerifier, SequenceWindow
 
 TOKENS = {"alice": b"a" * 32, "bob": b"b" * 32}
 
 
-def ear() -> Ear:
-    return Ear("cup", "run1", TOKENS.get)
+def ear() -> MessageVerifier:
+    return MessageVerifier("cup", "run1", TOKENS.get)
 
 
 def said(message: TeamMessage, token: bytes = TOKENS["alice"]) -> str:
@@ -18,18 +18,18 @@ def said(message: TeamMessage, token: bytes = TOKENS["alice"]) -> str:
 
 
 def test_a_signed_report_is_believed() -> None:
-    message = Report("cup", "run1", "alice", 1, 3)
+    message = ReportMessage("cup", "run1", "alice", 1, 3)
     assert ear().hear(said(message)) == message
 
 
 @pytest.mark.parametrize(
     ("message", "token", "why"),
     [
-        (Report("cup", "run1", "alice", 1, 3), b"wrong" * 7, "unsigned"),
-        (Report("cup", "run1", "alice", 1, 3), TOKENS["bob"], "unsigned"),
-        (Report("cup", "run1", "mallory", 1, 3), TOKENS["alice"], "unsigned"),
-        (Report("other", "run1", "alice", 1, 3), TOKENS["alice"], "other contest"),
-        (Report("cup", "run0", "alice", 1, 3), TOKENS["alice"], "other run"),
+        (ReportMessage("cup", "run1", "alice", 1, 3), b"wrong" * 7, "unsigned"),
+        (ReportMessage("cup", "run1", "alice", 1, 3), TOKENS["bob"], "unsigned"),
+        (ReportMessage("cup", "run1", "mallory", 1, 3), TOKENS["alice"], "unsigned"),
+        (ReportMessage("other", "run1", "alice", 1, 3), TOKENS["alice"], "other contest"),
+        (ReportMessage("cup", "run0", "alice", 1, 3), TOKENS["alice"], "other run"),
     ],
 )
 def test_others_are_dropped_and_counted(message: TeamMessage, token: bytes, why: str) -> None:
@@ -40,7 +40,7 @@ def test_others_are_dropped_and_counted(message: TeamMessage, token: bytes, why:
 
 def test_a_number_that_was_seen_is_dropped() -> None:
     hearing = ear()
-    text = said(Report("cup", "run1", "alice", 5, 3))
+    text = said(ReportMessage("cup", "run1", "alice", 5, 3))
     assert hearing.hear(text) is not None
     assert hearing.hear(text) is None
     assert hearing.dropped == {"seen number": 1}
@@ -50,14 +50,14 @@ def test_what_is_said_again_after_later_words_is_believed_once() -> None:
     """A judge that was started again hears new messages before those that it recalled."""
     hearing = ear()
     for seq, new in ((9, True), (7, True), (8, True), (9, False), (7, False)):
-        heard = hearing.hear(said(Report("cup", "run1", "alice", seq, 3)))
+        heard = hearing.hear(said(ReportMessage("cup", "run1", "alice", seq, 3)))
         assert (heard is not None) is new
     assert hearing.lost == {}
 
 
 def test_numbers_are_forgotten_from_below_and_never_believed_again(monkeypatch) -> None:
-    monkeypatch.setattr("bci_stream.wire.ear.KEPT", 10)
-    numbers = Numbers()
+    monkeypatch.setattr("bci_stream.wire.verify.KEPT", 10)
+    numbers = SequenceWindow()
     assert all(numbers.take(seq) for seq in range(40))
     assert not any(numbers.take(seq) for seq in range(40))
     assert numbers.take(40)
@@ -65,8 +65,8 @@ def test_numbers_are_forgotten_from_below_and_never_believed_again(monkeypatch) 
 
 def test_teams_have_their_own_numbers() -> None:
     hearing = ear()
-    assert hearing.hear(said(Report("cup", "run1", "alice", 5, 3))) is not None
-    assert hearing.hear(said(Report("cup", "run1", "bob", 1, 3), TOKENS["bob"])) is not None
+    assert hearing.hear(said(ReportMessage("cup", "run1", "alice", 5, 3))) is not None
+    assert hearing.hear(said(ReportMessage("cup", "run1", "bob", 1, 3), TOKENS["bob"])) is not None
 
 
 def test_a_gap_in_the_numbers_is_counted_as_lost() -> None:

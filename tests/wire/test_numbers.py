@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bci_stream.wire import names
-from bci_stream.wire.finding import wait_for_stream
+from bci_stream.wire.handshake import wait_for_stream
 from bci_stream.wire.transport import StreamSpec, number_text
 
 WAIT_S = 20.0

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bci_stream.errors import WireError
-from bci_stream.wire.sealing import seal, unseal
+from bci_stream.wire.crypto import seal, unseal
 
 KEY = b"k" * 32
 

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bci_stream.wire.signing import proof, sign, verified
+from bci_stream.wire.crypto import proof, sign, verified
 
 texts = st.text(st.characters(codec="utf-8"), max_size=200)
 keys = st.binary(min_size=1, max_size=64)

@@ -8,14 +8,14 @@ import pytest
 from bci_stream.errors import LostError, NotFoundError
 from bci_stream.packet import Lead
 from bci_stream.wire import names
-from bci_stream.wire.finding import wait_for_stream
-from bci_stream.wire.transport import Found, StreamSpec, Transport
+from bci_stream.wire.handshake import wait_for_stream
+from bci_stream.wire.transport import FoundStream, StreamSpec, Transport
 
 WAIT_S = 20.0
 LEADS = (Lead("Cz", "EEG", "microvolts", (0.0, 0.01, 0.09)), Lead("ECG", "ECG"))
 
 
-def find(transport: Transport, source_id: str) -> Found:
+def find(transport: Transport, source_id: str) -> FoundStream:
     return wait_for_stream(transport, source_id, source_id, WAIT_S, threading.Event())
 
 

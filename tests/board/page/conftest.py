@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from board.page.tab import Tab, serving
 
-from bci_stream.board.feed import Board
-from bci_stream.board.rehearsal import Rehearsal
-from bci_stream.board.standing import Qualifying
-from bci_stream.board.web import WebBoard
+from bci_stream.leaderboard.board import Leaderboard
+from bci_stream.leaderboard.ranking import Qualifying
+from bci_stream.leaderboard.web.server import WebBoard
+from scripts.simulated_runs import SimulatedRun
 from tracks.run import Run
 
 FLAGS = (
@@ -32,16 +32,16 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture
-def board(feed_board: Callable[..., Run]) -> Board:
-    board = Board("Finals", Qualifying(top=1))
+def board(feed_board: Callable[..., Run]) -> Leaderboard:
+    board = Leaderboard("Finals", Qualifying(top=1))
     for team, skill in {"alpha": 0.95, "beta": 0.4}.items():
-        feed_board(board, team, "mi", Rehearsal("mi", team, skill, trials=3, seed=3).events())
+        feed_board(board, team, "mi", SimulatedRun("mi", team, skill, trials=3, seed=3).events())
     board.team("alpha", "ecog", "running")
     return board
 
 
 @pytest.fixture
-def served(board: Board) -> Iterator[WebBoard]:
+def served(board: Leaderboard) -> Iterator[WebBoard]:
     with serving(board) as page:
         yield page
 

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from bci_stream.board.feed import Board
-from bci_stream.board.web import WebBoard
+from bci_stream.leaderboard.board import Leaderboard
+from bci_stream.leaderboard.web.server import WebBoard
 
 Page = Any
 
 
 @contextmanager
-def serving(board: Board, port: int = 0) -> Iterator[WebBoard]:
+def serving(board: Leaderboard, port: int = 0) -> Iterator[WebBoard]:
     served = WebBoard(board, port=port, period_s=0.02)
     served.start()
     try:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from board.page.tab import Tab, serving, teams, wait_for_team
 
-from bci_stream.board.feed import Board
-from bci_stream.board.rehearsal import Rehearsal
-from bci_stream.board.web import WebBoard
+from bci_stream.leaderboard.board import Leaderboard
+from bci_stream.leaderboard.web.server import WebBoard
+from scripts.simulated_runs import SimulatedRun
 from tracks.registry import TRACKS
 from tracks.run import Run
 
@@ -29,10 +29,10 @@ def test_it_loads_without_an_error_and_asks_nobody_but_the_judge(
     assert {url[: len(served.url)] for url in tab.requests} == {served.url}
 
 
-def test_it_updates_live(served: WebBoard, board: Board, tab: Tab) -> None:
+def test_it_updates_live(served: WebBoard, board: Leaderboard, tab: Tab) -> None:
     page = tab.open(served.url)
     run = Run()
-    for event in Rehearsal("mi", "gamma", 1.0, trials=2, seed=3).events():
+    for event in SimulatedRun("mi", "gamma", 1.0, trials=2, seed=3).events():
         board.event("gamma", "mi", event, run.feed(event), run)
     wait_for_team(page, "gamma")
     page.wait_for_function("document.querySelector('.board .name').textContent === 'gamma'")
@@ -41,12 +41,12 @@ def test_it_updates_live(served: WebBoard, board: Board, tab: Tab) -> None:
 
 
 def test_the_current_trial_shows_reports_as_they_happen_but_no_verdict(
-    served: WebBoard, board: Board, tab: Tab
+    served: WebBoard, board: Leaderboard, tab: Tab
 ) -> None:
     page = tab.open(served.url)
     verdicts = page.locator(".verdicts li").count()
     run = Run()
-    for event in Rehearsal("mi", "gamma", 1.0, trials=1, seed=3).events():
+    for event in SimulatedRun("mi", "gamma", 1.0, trials=1, seed=3).events():
         if event["kind"] == "packet" and event["triggers"] == [[0, 241]]:
             break
         board.event("gamma", "mi", event, run.feed(event), run)
@@ -58,7 +58,7 @@ def test_the_current_trial_shows_reports_as_they_happen_but_no_verdict(
     assert "running" in row
 
 
-def test_the_signal_is_drawn(served: WebBoard, board: Board, tab: Tab) -> None:
+def test_the_signal_is_drawn(served: WebBoard, board: Leaderboard, tab: Tab) -> None:
     page = tab.open(served.url)
     samples = np.random.default_rng(0).normal(0, 20, (2000, 64)).astype(np.float32)
     board.signal("mi", samples, 1000.0, TRACKS["mi"].leads)
@@ -71,15 +71,15 @@ def test_the_signal_is_drawn(served: WebBoard, board: Board, tab: Tab) -> None:
 
 
 def test_it_survives_a_restart_of_the_judge(browser: Any, feed_board: Callable[..., Run]) -> None:
-    first = Board("Finals")
-    feed_board(first, "alpha", "mi", Rehearsal("mi", "alpha", trials=2).events())
+    first = Leaderboard("Finals")
+    feed_board(first, "alpha", "mi", SimulatedRun("mi", "alpha", trials=2).events())
     tab = Tab(browser)
     with serving(first) as served:
         page = tab.open(served.url)
         wait_for_team(page, "alpha")
     page.locator("#live[data-state=lost]").wait_for()
-    second = Board("Finals")
-    feed_board(second, "alpha", "mi", Rehearsal("mi", "alpha", trials=2).events())
+    second = Leaderboard("Finals")
+    feed_board(second, "alpha", "mi", SimulatedRun("mi", "alpha", trials=2).events())
     second.team("beta", "mi", "running")
     with serving(second, port=served.port):
         wait_for_team(page, "beta")
@@ -94,8 +94,8 @@ def test_it_survives_a_restart_of_the_judge(browser: Any, feed_board: Callable[.
 
 SERVE = """
 import json, sys, time
-from bci_stream.board.feed import Board
-from bci_stream.board.web import WebBoard
+from bci_stream.leaderboard.board import Board
+from bci_stream.leaderboard.web.server import WebBoard
 from tracks.run import Run
 
 board, run = Board("Finals"), Run()
@@ -120,7 +120,7 @@ def start_judge(port: int, log: Path) -> tuple[subprocess.Popen[str], int]:
 def test_it_survives_a_judge_that_was_killed(
     browser: Any, write_log: Callable[..., Path], tmp_path: Path
 ) -> None:
-    whole = write_log("whole", Rehearsal("mi", "alpha", trials=4)).read_text().splitlines()
+    whole = write_log("whole", SimulatedRun("mi", "alpha", trials=4)).read_text().splitlines()
     log = tmp_path / "run.jsonl"
     log.write_text("\n".join(whole[: len(whole) // 2]))
     judge, port = start_judge(0, log)

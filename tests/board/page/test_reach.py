@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from board.page.tab import Tab, serving, wait_for_team
 
-from bci_stream.board.feed import Board
-from bci_stream.board.rehearsal import Rehearsal
-from bci_stream.board.web import WebBoard
+from bci_stream.leaderboard.board import Leaderboard
+from bci_stream.leaderboard.web.server import WebBoard
+from scripts.simulated_runs import SimulatedRun
 from tracks.run import Run
 
 
@@ -27,9 +27,9 @@ def test_it_is_light_or_dark_as_the_reader_likes(
 
 @pytest.mark.parametrize("where", ["", "#/mi/alpha", "#/ecog/alpha"])
 def test_it_fits_phones_and_projectors(
-    where: str, board: Board, tab: Tab, feed_board: Callable[..., Run]
+    where: str, board: Leaderboard, tab: Tab, feed_board: Callable[..., Run]
 ) -> None:
-    feed_board(board, "alpha", "ecog", Rehearsal("ecog", "alpha", trials=1).events())
+    feed_board(board, "alpha", "ecog", SimulatedRun("ecog", "alpha", trials=1).events())
     with serving(board) as served:
         page = tab.open(served.url + where)
         page.locator(".board, .tiles").first.wait_for()
@@ -39,11 +39,11 @@ def test_it_fits_phones_and_projectors(
 
 
 def test_a_hall_sees_eight_teams_on_one_screen(
-    board: Board, tab: Tab, feed_board: Callable[..., Run]
+    board: Leaderboard, tab: Tab, feed_board: Callable[..., Run]
 ) -> None:
     """Nobody scrolls a projector."""
     for number in range(8):
-        events = list(Rehearsal("turing", f"team {number}", trials=3).events())
+        events = list(SimulatedRun("turing", f"team {number}", trials=3).events())
         feed_board(board, f"team {number}", "turing", events[:-1])
     with serving(board) as served:
         page = tab.open(f"{served.url}#/turing")
@@ -83,11 +83,11 @@ def test_a_screen_reader_is_given_names_roles_and_headings(served: WebBoard, tab
 
 
 def test_focus_stays_on_a_teams_page_while_it_is_redrawn(
-    served: WebBoard, board: Board, tab: Tab, feed_board: Callable[..., Run]
+    served: WebBoard, board: Leaderboard, tab: Tab, feed_board: Callable[..., Run]
 ) -> None:
     page = tab.open(f"{served.url}#/mi/alpha")
     page.locator(".tall").focus()
-    feed_board(board, "alpha", "mi", Rehearsal("mi", "alpha", trials=5, seed=9).events())
+    feed_board(board, "alpha", "mi", SimulatedRun("mi", "alpha", trials=5, seed=9).events())
     page.locator(".tall tbody tr").nth(4).wait_for()
     assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Trials"
     page.locator("main a").first.focus()
@@ -104,7 +104,7 @@ def test_another_page_begins_at_its_top_for_the_keyboard_too(served: WebBoard, t
 
 
 def test_focus_stays_on_a_team_while_the_table_is_redrawn(
-    served: WebBoard, board: Board, tab: Tab
+    served: WebBoard, board: Leaderboard, tab: Tab
 ) -> None:
     page = tab.open(served.url)
     page.locator(".board .name", has_text="beta").focus()

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 from board.page.tab import Tab, serving, wait_for_team
 
-from bci_stream.board.feed import Board
-from bci_stream.board.rehearsal import Rehearsal
-from bci_stream.board.web import WebBoard
+from bci_stream.leaderboard.board import Leaderboard
+from bci_stream.leaderboard.web.server import WebBoard
+from scripts.simulated_runs import SimulatedRun
 from tracks.registry import TRACKS
 from tracks.run import Run
 
@@ -16,8 +16,8 @@ HOSTILE = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>
 
 @pytest.mark.parametrize("track", list(TRACKS))
 def test_a_team_page_shows_its_trials(track: str, tab: Tab, feed_board: Callable[..., Run]) -> None:
-    board = Board()
-    feed_board(board, "alpha", track, Rehearsal(track, "alpha", trials=3).events())
+    board = Leaderboard()
+    feed_board(board, "alpha", track, SimulatedRun(track, "alpha", trials=3).events())
     with serving(board) as served:
         page = tab.open(f"{served.url}#/{track}/alpha")
         page.locator(".tiles").wait_for()
@@ -28,9 +28,9 @@ def test_a_team_page_shows_its_trials(track: str, tab: Tab, feed_board: Callable
 
 
 def test_what_a_team_sends_stays_text(
-    served: WebBoard, board: Board, tab: Tab, feed_board: Callable[..., Run]
+    served: WebBoard, board: Leaderboard, tab: Tab, feed_board: Callable[..., Run]
 ) -> None:
-    events = list(Rehearsal("mi", HOSTILE, trials=2, end="crashed", detail=HOSTILE).events())
+    events = list(SimulatedRun("mi", HOSTILE, trials=2, end="crashed", detail=HOSTILE).events())
     for event in events:
         if event["kind"] == "report":
             event["result"] = HOSTILE

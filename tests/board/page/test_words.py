@@ -4,9 +4,9 @@ from pathlib import Path
 
 from board.page.tab import Tab
 
-from bci_stream.board.fold import fold
-from bci_stream.board.web import WebBoard
-from tracks.angles import JOINTS
+from bci_stream.leaderboard.fold import fold
+from bci_stream.leaderboard.web.server import WebBoard
+from tracks.common.angles import JOINTS
 from tracks.registry import TRACKS
 
 

@@ -11,14 +11,14 @@ import pytest
 
 from bci_stream.packet import Lead, Packet, SignalInfo
 from decoders.host.errors import EnvironmentFailed
-from decoders.host.limits import MIB, Limits
+from decoders.host.limits import MIB, SubmissionLimits
 from decoders.host.sandbox import bubblewrap_fault, must_be_reachable
 from decoders.host.submission import SubmissionDecoder
 
 Write = Callable[[dict[str, str]], Path]
 Open = Callable[..., SubmissionDecoder]
 
-SMALL = Limits(
+SMALL = SubmissionLimits(
     start_s=30,
     step_s=10,
     end_s=10,

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from decoders.host.detect import detect
+from decoders.host.environment import requested_environment
 from decoders.host.errors import PackageError
-from decoders.host.wishes import wishes_of
 from tests.decoders.host.conftest import Write
 
 BASE = "from Algorithm.Interface.AlgorithmInterface import AlgorithmInterface\n"
@@ -150,10 +150,10 @@ def test_settings_that_are_made_to_break_a_parser_are_told_as_theirs(
     root = write({**CASES["g2"]})
     (root / name).write_text(("unitImage = " if name == "config.toml" else "") + "[" * 100_000)
     with pytest.raises(PackageError):
-        wishes_of(root)
+        requested_environment(root)
     (root / name).write_text("#" * (2 << 20))
     with pytest.raises(PackageError, match=f"{name} has 2097152 bytes"):
-        wishes_of(root)
+        requested_environment(root)
 
 
 def test_a_config_that_nests_too_deep_is_told_as_theirs(write: Write) -> None:

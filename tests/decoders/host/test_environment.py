@@ -7,13 +7,17 @@ from pathlib import Path
 import pytest
 
 from decoders.host import environment
-from decoders.host.environment import default_cache, environment_for, find_interpreter
+from decoders.host.environment import (
+    RequestedEnvironment,
+    default_cache,
+    environment_for,
+    find_interpreter,
+)
 from decoders.host.errors import EnvironmentFailed
-from decoders.host.wishes import Wishes
 
 
 def test_who_asks_for_nothing_gets_ours() -> None:
-    made = environment_for(Wishes(None, None))
+    made = environment_for(RequestedEnvironment(None, None))
     assert made.python == Path(sys.executable)
     assert {Path(sys.prefix), Path(sys.base_prefix)} == set(made.folders)
 
@@ -26,10 +30,10 @@ def test_an_environment_is_made_once_and_holds_none_of_our_packages(
         pytest.skip("uv is not installed")
     if not uv:
         monkeypatch.setattr(environment, "_uv", lambda: None)
-    first = environment_for(Wishes(None, ()), tmp_path)
+    first = environment_for(RequestedEnvironment(None, ()), tmp_path)
     marked = first.python.parent / "mark"
     marked.touch()
-    again = environment_for(Wishes(None, ()), tmp_path)
+    again = environment_for(RequestedEnvironment(None, ()), tmp_path)
     assert again == first
     assert marked.exists()
     command = [str(first.python), "-c", "import numpy"]
@@ -37,11 +41,11 @@ def test_an_environment_is_made_once_and_holds_none_of_our_packages(
 
 
 def test_a_half_made_environment_is_made_again(tmp_path: Path) -> None:
-    first = environment_for(Wishes(None, ()), tmp_path)
+    first = environment_for(RequestedEnvironment(None, ()), tmp_path)
     (first.folders[0] / "requirements.txt").unlink()
     marked = first.python.parent / "mark"
     marked.touch()
-    environment_for(Wishes(None, ()), tmp_path)
+    environment_for(RequestedEnvironment(None, ()), tmp_path)
     assert not marked.exists()
 
 
@@ -51,7 +55,7 @@ def test_packages_that_can_not_be_had_are_said_so_and_leave_nothing(
     for name in ("PIP_NO_INDEX", "UV_OFFLINE"):
         monkeypatch.setenv(name, "1")
     with pytest.raises(EnvironmentFailed, match="no-such-package-of-ours"):
-        environment_for(Wishes(None, ("no-such-package-of-ours==1",)), tmp_path)
+        environment_for(RequestedEnvironment(None, ("no-such-package-of-ours==1",)), tmp_path)
     assert [path for path in tmp_path.iterdir() if path.is_dir()] == []
 
 

@@ -11,9 +11,9 @@ from bci_stream.contest.contest import load_contest
 from bci_stream.errors import ContestError
 from decoders.cli import main
 from decoders.host.errors import EnvironmentFailed
-from decoders.host.limits import MIB, Limits, limits_of
-from decoders.host.open import open_submission
+from decoders.host.limits import MIB, SubmissionLimits, limits_of
 from decoders.host.sandbox import at_least
+from decoders.host.submission import open_submission
 from tests.decoders.host.conftest import Write, info, packets
 
 TALKS = """
@@ -46,7 +46,7 @@ def run(*arguments: str) -> click.testing.Result:
 
 
 def test_a_contest_without_a_word_grants_what_the_host_would() -> None:
-    assert limits_of(ContestLimits()) == Limits()
+    assert limits_of(ContestLimits()) == SubmissionLimits()
 
 
 def test_every_limit_of_the_contest_file_reaches_the_submission(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_every_limit_of_the_contest_file_reaches_the_submission(tmp_path: Path) 
         "disk_mb = 13\noutput_mb = 14"
     )
     got = limits_of(load_contest(contest_file(tmp_path, said)).limits)
-    wanted = Limits(
+    wanted = SubmissionLimits(
         step_s=7,
         cpu_s=8.5,
         memory_bytes=9 * MIB,

@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from decoders.host.detect import Entry
+from decoders.host.detect import EntryPoint
 from decoders.host.environment import Environment
 from decoders.host.errors import (
     EnvironmentFailed,
@@ -28,8 +28,7 @@ from decoders.host.errors import (
 )
 from decoders.host.limits import MIB
 from decoders.host.prepared import Prepared
-from decoders.host.sandbox import Bubblewrap, LimitsOnly, choose_sandbox
-from decoders.host.seccomp import CLONE, MACHINES, REFUSED
+from decoders.host.sandbox import CLONE, MACHINES, REFUSED, Bubblewrap, LimitsOnly, choose_sandbox
 from tests.decoders.host.conftest import SMALL, Open, Write, needs_bubblewrap, packets, run
 
 REPOSITORY = Path(__file__).parents[3]
@@ -238,7 +237,7 @@ def test_our_own_folder_is_hidden_where_it_lies_in_one_that_is_shown(
 ) -> None:
     monkeypatch.setenv("BCI_HOME", str(tmp_path / "env" / "state"))
     shown = Environment(Path("/usr/bin/python3"), (tmp_path / "env",), "")
-    entry = Entry("g3", "A.py", "A", None, (), "")
+    entry = EntryPoint("g3", "A.py", "A", None, (), "")
     prepared = Prepared(tmp_path, tmp_path, entry, shown)
     command = Bubblewrap().cell(prepared, tmp_path / "shim.py", SMALL).command
     hidden = command.index(str(tmp_path / "env" / "state"))

@@ -4,10 +4,10 @@ import threading
 
 import pytest
 
-from bci_stream.home import home
+from bci_stream.files import home
 from decoders.decoder import ChannelChooser
 from decoders.host.errors import SubmissionStopped
-from decoders.host.open import open_submission
+from decoders.host.submission import open_submission
 from tests.decoders.host.conftest import Write, info, packets
 
 pytestmark = pytest.mark.usefixtures("hostable")

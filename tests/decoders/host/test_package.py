@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from decoders.host.errors import PackageError
-from decoders.host.limits import Limits
+from decoders.host.limits import SubmissionLimits
 from decoders.host.package import lay_out
 
 Pack = Callable[[Path, dict[str, bytes]], Path]
@@ -119,14 +119,14 @@ def test_a_link_in_a_folder_is_refused(tmp_path: Path) -> None:
 def test_size_is_counted_as_it_is_written(pack: Pack, tmp_path: Path) -> None:
     bomb = {"Algorithm/A.py": bytes(4 << 20)}
     with pytest.raises(PackageError, match="1 MiB in 20000 files are allowed"):
-        lay_out(pack(tmp_path, bomb), tmp_path / "into", Limits(package_bytes=1 << 20))
+        lay_out(pack(tmp_path, bomb), tmp_path / "into", SubmissionLimits(package_bytes=1 << 20))
     written = sum(len(content) for content in tree(tmp_path / "into").values())
     assert written <= 3 << 20
 
 
 def test_the_number_of_files_is_bounded(tmp_path: Path) -> None:
     with pytest.raises(PackageError, match="in 2 files are allowed"):
-        lay_out(as_zip(tmp_path, FILES), tmp_path / "into", Limits(package_files=2))
+        lay_out(as_zip(tmp_path, FILES), tmp_path / "into", SubmissionLimits(package_files=2))
 
 
 @pytest.mark.parametrize(

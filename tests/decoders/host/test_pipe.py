@@ -29,11 +29,11 @@ JSON = st.recursive(
 
 
 @pytest.fixture
-def ends() -> Iterator[tuple[host.Pipe, shim.Pipe, socket.socket]]:
+def ends() -> Iterator[tuple[host.Pipe, shim.ShimPipe, socket.socket]]:
     ours, theirs = socket.socketpair()
     raw = theirs.dup()
     with ours, raw:
-        pair = host.Pipe(ours, 4096), shim.Pipe(theirs.detach(), 4096)
+        pair = host.Pipe(ours, 4096), shim.ShimPipe(theirs.detach(), 4096)
         yield (*pair, raw)
         pair[1]._socket.close()
 
@@ -46,7 +46,7 @@ def soon() -> float:
 def test_what_a_submission_says_arrives_as_it_was(value: object) -> None:
     ours, theirs = socket.socketpair()
     with ours:
-        child = shim.Pipe(theirs.detach(), 1 << 20)
+        child = shim.ShimPipe(theirs.detach(), 1 << 20)
         child.send(shim.REPORT, value)
         heard = host.Pipe(ours, 1 << 20).receive(soon(), "report")
         child._socket.close()
@@ -66,7 +66,7 @@ def test_samples_arrive_bit_by_bit_as_rows_of_leads(
     samples = np.random.default_rng(start % 97).normal(size=(n, channels)).astype(np.float32)
     ours, theirs = socket.socketpair()
     with ours:
-        child = shim.Pipe(theirs.detach())
+        child = shim.ShimPipe(theirs.detach())
         body = host.packet_body(samples, start, finish, due)
         host.Pipe(ours, 10).send(shim.PACKET, body, soon())
         kind, packet = child.receive()
@@ -79,7 +79,7 @@ def test_samples_arrive_bit_by_bit_as_rows_of_leads(
     assert np.array_equal(rows, samples.T)
 
 
-Ends = tuple[host.Pipe, shim.Pipe, socket.socket]
+Ends = tuple[host.Pipe, shim.ShimPipe, socket.socket]
 
 
 def receive_all(pipe: host.Pipe) -> None:

@@ -78,7 +78,7 @@ def test_what_is_there_is_seen_without_a_rest() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         theirs.send(b"x")
-        lookout = shim.Lookout(ours)
+        lookout = shim.SpinWait(ours)
         for _ in range(3):
             lookout.look()
             assert lookout._rests == 0
@@ -88,7 +88,7 @@ def test_what_is_there_is_seen_without_a_rest() -> None:
 def test_a_look_in_vain_is_followed_by_more_and_more_rests() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        lookout = shim.Lookout(ours)
+        lookout = shim.SpinWait(ours)
         rests = []
         for _ in range(9):
             lookout.look()
@@ -107,6 +107,6 @@ def test_a_link_that_is_gone_is_left_to_the_read_that_follows() -> None:
     ours, theirs = socket.socketpair()
     theirs.close()
     with ours:
-        shim.Lookout(ours).look()
+        shim.SpinWait(ours).look()
         assert ours.recv(1) == b""
-    shim.Lookout(ours).look()  # closed: no error here
+    shim.SpinWait(ours).look()  # closed: no error here

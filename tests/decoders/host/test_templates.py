@@ -12,7 +12,7 @@ import pytest
 from decoders.host.check import check_submission
 from decoders.host.submission import SubmissionDecoder
 from decoders.offline import OfflineRun, run_offline
-from replay.synthetic import open_synthetic
+from replay.synthetic.registry import open_synthetic
 from tests.decoders.host import twins
 from tests.decoders.host.conftest import SMALL
 

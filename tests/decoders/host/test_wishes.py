@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from decoders.host.environment import MAGIC_NUMBERS, read_requirements, requested_environment
 from decoders.host.errors import PackageError
-from decoders.host.wishes import MAGIC_NUMBERS, read_requirements, wishes_of
 from tests.decoders.host.conftest import Write
 
 
 def test_a_submission_without_wishes_has_none(write: Write) -> None:
-    wishes = wishes_of(write({"Algorithm/A.py": ""}))
+    wishes = requested_environment(write({"Algorithm/A.py": ""}))
     assert (wishes.python, wishes.requirements) == (None, None)
 
 
@@ -36,11 +36,11 @@ def test_a_submission_without_wishes_has_none(write: Write) -> None:
 def test_a_version_is_read_from_where_teams_write_it(
     file: str, text: str, version: str | None, write: Write
 ) -> None:
-    assert wishes_of(write({"Algorithm/A.py": "", file: text})).python == version
+    assert requested_environment(write({"Algorithm/A.py": "", file: text})).python == version
 
 
 def test_the_callers_word_goes_first(write: Write) -> None:
-    assert wishes_of(write({".python-version": "3.9"}), "3.12").python == "3.12"
+    assert requested_environment(write({".python-version": "3.9"}), "3.12").python == "3.12"
 
 
 def test_this_pythons_magic_number_is_in_the_table() -> None:
@@ -55,23 +55,23 @@ def test_a_compiled_file_wants_the_python_that_made_it(
     magic: int, version: str, tmp_path: Path
 ) -> None:
     (tmp_path / "A.pyc").write_bytes(magic.to_bytes(2, "little") + b"\r\n")
-    assert wishes_of(tmp_path).python == version
+    assert requested_environment(tmp_path).python == version
 
 
 def test_compiled_files_of_several_or_unknown_pythons_are_refused(tmp_path: Path) -> None:
     (tmp_path / "A.pyc").write_bytes((3413).to_bytes(2, "little"))
     (tmp_path / "B.pyc").write_bytes((3425).to_bytes(2, "little"))
     with pytest.raises(PackageError, match="several Pythons"):
-        wishes_of(tmp_path)
+        requested_environment(tmp_path)
     (tmp_path / "A.pyc").write_bytes(b"\1\1")
     with pytest.raises(PackageError, match=r"A\.pyc .*magic number 257"):
-        wishes_of(tmp_path)
+        requested_environment(tmp_path)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 def test_requirements_are_read_as_pip_itself_reads_them(encoding: str, tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text("numpy==1.23.5\nmne\n", encoding=encoding)
-    assert wishes_of(tmp_path).requirements == ("numpy==1.23.5", "mne")
+    assert requested_environment(tmp_path).requirements == ("numpy==1.23.5", "mne")
 
 
 def test_requirements_are_names_and_versions() -> None:
@@ -101,4 +101,4 @@ def test_requirements_that_reach_into_the_host_are_refused(line: str) -> None:
 
 def test_a_broken_config_is_said_so(write: Write) -> None:
     with pytest.raises(PackageError, match="config file can't be read"):
-        wishes_of(write({"config.json": "{"}))
+        requested_environment(write({"config.json": "{"}))

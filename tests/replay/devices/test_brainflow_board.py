@@ -10,28 +10,26 @@ import pytest
 
 from bci_stream.clock import ManualClock, RealClock
 from bci_stream.errors import SourceError
-from replay.devices import open_device
-from replay.devices.boards import NEEDS, Board, board_numbers, find_board
-from replay.devices.brainflow_board import BoardFeed
-from replay.devices.live import LiveSession, LiveSource
-from replay.devices.marks import MarkBox, send_mark
-from replay.devices.open_brainflow import BrainflowShim
-from replay.devices.shim import BoardError
+from replay.devices.base import LiveSession, LiveSource
+from replay.devices.boards import NEEDS, BoardFacts, board_numbers, find_board
+from replay.devices.brainflow import BoardError, BoardFeed, BrainflowSession
+from replay.devices.chunk import Timeouts
+from replay.devices.manual_triggers import ManualTriggers, send_trigger
+from replay.devices.registry import open_device
 from replay.devices.status import StatusKeeper
-from replay.devices.waits import Waits
-from replay.devices.wall_clock import WallClock
-from replay.source import RawPacket, Session
+from replay.devices.timing import WallClock
+from replay.model.source import RawPacket, Session
 
 BOARD = find_board("SYNTHETIC")
 GANGLION = find_board("GANGLION")
 RATE = BOARD.rate
-WAITS = Waits()
+WAITS = Timeouts()
 
 
 class FakeShim:
     """A board in virtual time: each poll brings what was measured since the last one."""
 
-    def __init__(self, clock: ManualClock, lives: int = 1, board: Board = BOARD) -> None:
+    def __init__(self, clock: ManualClock, lives: int = 1, board: BoardFacts = BOARD) -> None:
         self.clock, self.lives, self.board = clock, lives, board
         self.clock_set = (float("inf"), 0.0)
         self.hiccup = (0.0, 0.0)
@@ -86,14 +84,14 @@ class FakeShim:
 
 class Bench:
     def __init__(
-        self, shim: FakeShim, clock: ManualClock, seconds: float, waits: Waits = WAITS
+        self, shim: FakeShim, clock: ManualClock, seconds: float, waits: Timeouts = WAITS
     ) -> None:
         self.keeper = StatusKeeper("fake")
         self.told: list[str] = []
         self.details: list[str] = []
         self.keeper.listen(lambda status: self.told.append(status.state))
         self.keeper.listen(lambda status: self.details.append(status.detail))
-        self.marks = MarkBox()
+        self.marks = ManualTriggers()
         end = clock.now() + seconds
 
         def pause(wait_s: float) -> bool:
@@ -113,7 +111,7 @@ class Bench:
 
 
 def bench(
-    seconds: float, lives: int = 1, waits: Waits = WAITS, board: Board = BOARD
+    seconds: float, lives: int = 1, waits: Timeouts = WAITS, board: BoardFacts = BOARD
 ) -> tuple[Bench, FakeShim]:
     clock = ManualClock()
     shim = FakeShim(clock, lives, board)
@@ -195,14 +193,14 @@ class Unfindable(FakeShim):
         self.released.set()
 
 
-def search(shim: Unfindable, waits: Waits) -> BoardFeed:
+def search(shim: Unfindable, waits: Timeouts) -> BoardFeed:
     keeper = StatusKeeper("fake")
-    return BoardFeed(BOARD, lambda: shim, RealClock(), keeper, MarkBox(), waits)
+    return BoardFeed(BOARD, lambda: shim, RealClock(), keeper, ManualTriggers(), waits)
 
 
 def test_closing_ends_the_search_for_a_board_at_once_and_releases_it_when_it_is_found():
     shim = Unfindable()
-    feed = search(shim, Waits(first_s=60))
+    feed = search(shim, Timeouts(first_s=60))
     began = time.monotonic()
     threading.Timer(0.0, lambda: (shim.looking.wait(60), feed.close())).start()
     with pytest.raises(SourceError, match="the search for the board SYNTHETIC_BOARD was stopped"):
@@ -216,7 +214,7 @@ def test_closing_ends_the_search_for_a_board_at_once_and_releases_it_when_it_is_
 def test_the_search_for_a_board_ends_in_its_time():
     shim = Unfindable()
     with pytest.raises(SourceError, match=r"did not answer within 0.2 s.*wait_s="):
-        search(shim, Waits(first_s=0.2)).open()
+        search(shim, Timeouts(first_s=0.2)).open()
     shim.found.set()
 
 
@@ -233,7 +231,7 @@ def test_a_board_that_falls_silent_is_released_and_prepared_again():
 
 
 def test_a_board_that_does_not_come_back_is_given_up():
-    it, shim = bench(60, lives=1, waits=Waits(reconnect_s=8))
+    it, shim = bench(60, lives=1, waits=Timeouts(reconnect_s=8))
     shim.dead_from_s = 2.0
     with pytest.raises(SourceError, match="SYNTHETIC_BOARD gave no samples: BOARD_NOT_READY"):
         it.packets()
@@ -299,7 +297,7 @@ def test_the_synthetic_board_end_to_end_with_a_mark_from_outside():
     def mark_once(packet: RawPacket) -> None:
         if packet.start >= 100 and not sent.is_set():
             sent.set()
-            assert send_mark(123) == "brainflow"
+            assert send_trigger(123) == "brainflow"
 
     packets = take(source, 60, mark_once)
     codes = [(p.start + i, code) for p in packets for i, code in p.triggers]
@@ -427,13 +425,13 @@ def test_a_board_that_is_said_to_need_its_port_does(name):
     from brainflow.board_shim import BrainFlowInputParams
 
     with pytest.raises(BoardError, match="INVALID_ARGUMENTS"):
-        BrainflowShim(name, board_numbers()[name], BrainFlowInputParams()).prepare()
+        BrainflowSession(name, board_numbers()[name], BrainFlowInputParams()).prepare()
 
 
 def test_the_wait_is_passed_on_to_brainflow(monkeypatch):
     given = []
     monkeypatch.setattr(
-        "replay.devices.open_brainflow.BrainflowShim",
+        "replay.devices.brainflow.BrainflowSession",
         lambda name, number, settings: given.append(settings.timeout) or FakeShim(ManualClock()),
     )
     for params in ({"wait_s": "2.5"}, {"wait_s": "9", "timeout": "4"}, {}):

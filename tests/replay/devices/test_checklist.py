@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-import replay.devices
+import replay.devices.registry
 
 HERE = Path(__file__).parent
 
@@ -24,7 +24,7 @@ def test_every_file_and_test_of_the_checklist_exists():
 
 
 def test_every_kind_of_fault_that_an_emulator_can_make_is_made_in_a_test():
-    from replay.devices.faults import FAULTS
+    from replay.devices.emulator.amplifier import FAULTS
 
     tests = "".join(file.read_text() for file in HERE.glob("test_*.py"))
     missing = {kind for kind in FAULTS if not re.search(rf"[\"']{kind}[@:\"']", tests)}

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replay.devices.chunk import Chunk, merged
-from replay.devices.timeline import Timeline
+from replay.devices.timing import SampleTimeline
 
 SIZES = st.lists(st.tuples(st.integers(1, 5), st.sampled_from([0, 0, 0, 7, None])), min_size=1)
 
@@ -21,7 +21,7 @@ def chunks_of(sizes: list[tuple[int, int | None]]) -> list[Chunk]:
 
 
 def placed(chunks: list[Chunk]) -> tuple[list[int], list[float], list[tuple[int, int]]]:
-    line, numbers, values, triggers = Timeline(100), [], [], []
+    line, numbers, values, triggers = SampleTimeline(100), [], [], []
     for chunk in chunks:
         at = line.place(chunk, 5.0)
         numbers += range(at.start, at.stop)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from replay.devices.clock_offset import SLEW_RATE, ClockOffset
+from replay.devices.timing import OFFSET_SLEW_RATE, ClockOffset
 
 
 def test_it_begins_with_what_was_measured():
@@ -25,7 +25,7 @@ def test_it_follows_a_drift_through_noise_and_stamps_never_run_backwards():
         followed.append(offset.at(time[0]))
     wrong = np.array(followed) - (50.0 - 40e-6 * moments)
     assert np.abs(wrong[250:]).max() < 2e-3
-    assert np.abs(np.diff(followed)).max() <= SLEW_RATE * 0.04 + 1e-12
+    assert np.abs(np.diff(followed)).max() <= OFFSET_SLEW_RATE * 0.04 + 1e-12
     assert np.diff(moments + followed).min() > 0
 
 

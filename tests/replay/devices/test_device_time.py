@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.devices.device_time import WRAP_MS, DeviceTime
+from replay.devices.neuracle.jellyfish import WRAP_MS, DeviceTime
 
 
 @given(st.integers(0, WRAP_MS - 1), st.lists(st.integers(0, 200), max_size=30))

@@ -15,10 +15,10 @@ import pytest
 from click.testing import CliRunner
 
 from bci_stream.errors import BciError
-from replay.devices.cli import PROTOCOL_NAMES, devices_command, emulate_command, mark_command
-from replay.devices.encoders import PROTOCOLS
-from replay.devices.listing import device_rows
-from replay.devices.marks import MarkBox, MarkServer
+from replay.devices.emulator.encoders import PROTOCOLS
+from replay.devices.manual_triggers import ManualTriggers, ManualTriggerServer
+from replay.devices.registry import device_rows
+from replay.tools.commands import PROTOCOL_NAMES, devices_command, emulate_command, mark_command
 
 
 def run(command: click.Command, *arguments: str) -> str:
@@ -58,8 +58,8 @@ def test_the_command_offers_every_protocol():
 
 
 def test_mark_reaches_the_running_device():
-    box = MarkBox()
-    server = MarkServer(box, "neuracle")
+    box = ManualTriggers()
+    server = ManualTriggerServer(box, "neuracle")
     try:
         assert run(mark_command, "51") == "51 set on neuracle\n"
     finally:
@@ -104,7 +104,7 @@ def test_wrong_arguments_of_emulate_are_told(arguments, message):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_emulator_without_a_client_ends_on_a_signal(number):
     code = (
-        "from replay.devices.cli import emulate_command as e; "
+        "from replay.tools.commands import emulate_command as e; "
         "e(['neuracle', 'synthetic:erp?subjects=1&trials=1', '--port', '0'])"
     )
     process = subprocess.Popen(

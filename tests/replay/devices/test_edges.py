@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.devices.edges import Edges, TimedEdges
+from replay.devices.triggers import EdgeDetector, TimedEdgeDetector
 
 LINE = st.lists(st.integers(0, 3), max_size=40)
 
 
 def rises(line: list[int], cuts: list[int], hold: bool = True) -> list[tuple[int, int]]:
-    edges, found = Edges(hold), []
+    edges, found = EdgeDetector(hold), []
     bounds = sorted({0, len(line), *(cut % (len(line) + 1) for cut in cuts)})
     for begin, end in pairwise(bounds):
         part = np.array(line[begin:end], dtype=np.int64)
@@ -41,7 +41,7 @@ def test_without_hold_every_sample_counts(line):
 
 @pytest.mark.parametrize("hold", [True, False])
 def test_an_empty_piece_changes_nothing(hold):
-    edges = Edges(hold)
+    edges = EdgeDetector(hold)
     edges.step(np.array([5]))
     assert edges.step(np.array([], dtype=np.int64)) == ()
     assert bool(edges.step(np.array([5]))) is not hold
@@ -49,7 +49,7 @@ def test_an_empty_piece_changes_nothing(hold):
 
 def timed(line: list[int], cuts: list[int], overlap: int = 0) -> list[tuple[float, int]]:
     """The triggers of a line that is sent in pieces, each repeating the end of the one before."""
-    edges, found = TimedEdges(rest_ms=1), []
+    edges, found = TimedEdgeDetector(rest_ms=1), []
     bounds = sorted({0, len(line), *(cut % (len(line) + 1) for cut in cuts)})
     for begin, end in pairwise(bounds):
         begin = max(0, begin - overlap)
@@ -64,7 +64,7 @@ def test_pieces_with_a_time_may_be_cut_and_repeated_as_they_like(line, cuts, ove
 
 @given(LINE)
 def test_a_line_that_is_sent_only_where_it_is_not_0_has_the_same_triggers(line):
-    edges, found = TimedEdges(rest_ms=1), []
+    edges, found = TimedEdgeDetector(rest_ms=1), []
     for ms, code in enumerate(line):
         if code:
             found += edges.step(np.array([code]), float(ms), 1.0)
@@ -72,6 +72,6 @@ def test_a_line_that_is_sent_only_where_it_is_not_0_has_the_same_triggers(line):
 
 
 def test_a_line_that_is_sent_all_the_time_holds_its_code_over_a_gap():
-    edges = TimedEdges()
+    edges = TimedEdgeDetector()
     assert edges.step(np.array([0, 9]), 0.0, 1.0) == [(1.0, 9)]
     assert edges.step(np.array([9, 0]), 500.0, 1.0) == []

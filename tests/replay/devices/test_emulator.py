@@ -17,22 +17,19 @@ from virtual_amplifier import (
 
 from bci_stream.clock import RealClock
 from bci_stream.errors import SourceError
-from replay.devices import open_device
-from replay.devices.amplifier import Amplifier
-from replay.devices.chunk import DeviceInfo
-from replay.devices.emulator import Emulator
-from replay.devices.encoders import PROTOCOLS
-from replay.devices.faults import parse_fault
-from replay.devices.link import TcpDialer
-from replay.devices.live import LiveSession, LiveSource
-from replay.devices.marks import MarkBox
-from replay.devices.neuracle import NeuracleFeed
-from replay.devices.rehearsal import choose_session, client_uri, quiet_until
+from replay.devices.base import LiveSession, LiveSource
+from replay.devices.chunk import DeviceInfo, Timeouts
+from replay.devices.emulator.amplifier import Amplifier, parse_fault
+from replay.devices.emulator.emulate import choose_session, client_uri, quiet_until
+from replay.devices.emulator.emulator import Emulator
+from replay.devices.emulator.encoders import PROTOCOLS, EmulatedSignal
+from replay.devices.manual_triggers import ManualTriggers
+from replay.devices.neuracle.connection import TcpDialer
+from replay.devices.neuracle.feed import NeuracleFeed
+from replay.devices.registry import open_device
 from replay.devices.status import DeviceStatus, StatusKeeper
-from replay.devices.tape import Tape
-from replay.devices.waits import Waits
-from replay.source import RawPacket
-from replay.uri import open_source
+from replay.model.source import RawPacket
+from replay.sources import open_source
 
 TRIGGERS = ((300, 5), (500, 241), (790, 200))
 
@@ -53,10 +50,14 @@ def play(protocol: str, faults: list[str], seconds: float) -> tuple[list[RawPack
     with Emulator(amplifier(played, protocol, faults)) as emulator:
         dialer = TcpDialer("127.0.0.1", emulator.port)
         feed = NeuracleFeed(
-            dialer, lambda: parser_for(protocol, 1000), RealClock(), keeper, Waits(reconnect_s=20)
+            dialer,
+            lambda: parser_for(protocol, 1000),
+            RealClock(),
+            keeper,
+            Timeouts(reconnect_s=20),
         )
         info = DeviceInfo(1000.0, LEADS)
-        session = LiveSession("S1", info, feed, keeper, MarkBox(), until=99)
+        session = LiveSession("S1", info, feed, keeper, ManualTriggers(), until=99)
         packets = list(session.packets(40))
         assert emulator.error is None
     return packets, keeper.now
@@ -156,7 +157,7 @@ def _read(sock: socket.socket, n: int) -> Iterator[bytes]:
 
 
 def test_quiet_inputs_come_before_the_recording():
-    tape = Tape(recording(0.1), quiet=lambda played_s: played_s < 0.2)
+    tape = EmulatedSignal(recording(0.1), quiet=lambda played_s: played_s < 0.2)
     pieces = list(tape.pieces(40))
     assert [piece.number for piece in pieces] == list(range(0, 320, 40))
     assert all(abs(piece.samples).max() < 10 for piece in pieces[:5])
@@ -166,13 +167,13 @@ def test_quiet_inputs_come_before_the_recording():
 
 
 def test_faults_are_placed_in_the_recording_not_in_the_quiet_before_it():
-    tape = Tape(recording(0.4), quiet=lambda played_s: played_s < 0.2)
+    tape = EmulatedSignal(recording(0.4), quiet=lambda played_s: played_s < 0.2)
     acts = list(Amplifier(tape, "raw", [parse_fault("eof@0.1")]).acts())
     assert [act.due_s for act in acts if act.kind == "close"] == [pytest.approx(0.32)]
 
 
 def test_the_amplifier_outlasts_the_recording():
-    pieces = list(Tape(recording(0.1), tail_s=0.2).pieces(40))
+    pieces = list(EmulatedSignal(recording(0.1), tail_s=0.2).pieces(40))
     assert sum(len(piece.samples) for piece in pieces) == 320
     assert pieces[2].samples[19, 0] == 100
     assert abs(pieces[2].samples[20:]).max() < 10

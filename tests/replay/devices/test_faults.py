@@ -5,8 +5,8 @@ import pytest
 from virtual_amplifier import amplifier, recording
 
 from bci_stream.errors import SourceError
-from replay.devices.faults import parse_fault
-from replay.devices.neuracle_raw import encode_rows
+from replay.devices.emulator.amplifier import parse_fault
+from replay.devices.neuracle.raw import encode_rows
 
 
 @pytest.mark.parametrize("text", ["wrap@3", "wrap@3:2", "data-first@1", "new-meta@0.5"])

@@ -8,17 +8,16 @@ from virtual_amplifier import LEADS, Run, recording
 
 from bci_stream.errors import SourceError
 from bci_stream.packet import Lead
-from replay.devices.chunk import Chunk, DeviceInfo
-from replay.devices.first_look import FirstLook
-from replay.devices.neuracle_raw import RawParser
-from replay.devices.waits import Waits
+from replay.devices.chunk import Chunk, DeviceInfo, Timeouts
+from replay.devices.neuracle.feed import RateProbe
+from replay.devices.neuracle.raw import RawParser
 
 SAID = DeviceInfo(1000.0, tuple(Lead(f"E{n}") for n in range(129)))
 
 
 def looked(rows: list[tuple[int, float]]) -> float | None:
     """When a look at chunks of so many rows, each so long after the last, was enough."""
-    look, now = FirstLook(SAID), 100.0
+    look, now = RateProbe(SAID), 100.0
     for n, after_s in rows:
         now += after_s
         if look.is_enough(Chunk(np.zeros((n, 129), np.float32)), now):
@@ -103,6 +102,6 @@ def test_a_connection_that_never_lasts_a_second_is_given_up():
 
 
 def test_an_amplifier_that_goes_in_its_first_second_is_waited_for_as_at_the_start():
-    run = Run(recording(60), "raw", ["refuse@0.5:50"], Waits(first_s=7))
+    run = Run(recording(60), "raw", ["refuse@0.5:50"], Timeouts(first_s=7))
     with pytest.raises(SourceError, match=r"no samples .* for 7 s: can't connect"):
         run.feed.open()

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replay.devices.fitted_clock import SLEW_RATE, FittedClock
+from replay.devices.timing import SLEW_RATE, FittedClock
 
 RATE = 1000.0
 

@@ -5,10 +5,10 @@ import pytest
 
 from bci_stream.errors import SourceError
 from bci_stream.packet import Lead
-from replay.devices.fitted_device import FittedDevice
-from replay.options import SourceOptions
-from replay.source import RawPacket
-from replay.uri import open_source
+from replay.devices.fitted import FittedDevice
+from replay.model.options import SourceOptions
+from replay.model.source import RawPacket
+from replay.sources import open_source
 from tracks.registry import TRACKS
 
 NAMES = ("VEOL", "C4", "T3", "Cz", "Extra")

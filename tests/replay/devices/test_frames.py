@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.devices.frames import LONGEST_FRAME, FrameKind, FrameScanner
+from replay.devices.neuracle.frames import LONGEST_FRAME, FrameKind, FrameScanner
 
 HEAD, TAIL = b"\x5a\xa5", b"\xa5\x5a"
 

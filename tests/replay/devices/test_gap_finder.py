@@ -7,20 +7,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from replay.devices.boards import CounterRule, PackageCounter
 from replay.devices.chunk import Chunk
-from replay.devices.gap_finder import GapFinder
-from replay.devices.package_counter import CounterRule, PackageCounter
-from replay.devices.stretch import Stretch
-from replay.devices.timeline import Timeline
+from replay.devices.gaps import GapFinder, SampleRun
+from replay.devices.timing import SampleTimeline
 
 RATE = 250.0
 
 
-def stretch(stamps: np.ndarray, lost: np.ndarray | None = None, first: int = 0) -> Stretch:
+def stretch(stamps: np.ndarray, lost: np.ndarray | None = None, first: int = 0) -> SampleRun:
     n = len(stamps)
     index = np.arange(first, first + n)
     none = np.zeros(n, dtype=np.int64)
-    return Stretch(index[:, None].astype(np.float32), none, stamps, none if lost is None else lost)
+    return SampleRun(
+        index[:, None].astype(np.float32), none, stamps, none if lost is None else lost
+    )
 
 
 def found(
@@ -195,7 +196,7 @@ def test_gaps_do_not_depend_on_how_the_stream_is_cut(cuts):
 
 @pytest.mark.parametrize("stamps", [np.arange(4000) / RATE, jittered(4000, RATE, 5, 5e-4)])
 def test_the_timeline_counts_what_time_tells(stamps):
-    finder, timeline = GapFinder(RATE), Timeline(RATE)
+    finder, timeline = GapFinder(RATE), SampleTimeline(RATE)
     lost = 0
     for a in range(0, 3960, 5):
         part = np.delete(stamps, range(2000, 2040))[a : a + 5]

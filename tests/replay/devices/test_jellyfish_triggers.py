@@ -6,13 +6,18 @@ from virtual_amplifier import Run, placed_triggers, recording
 
 from bci_stream.packet import Lead
 from replay.devices.chunk import Chunk
-from replay.devices.encoders import JellyfishEncoder
-from replay.devices.jellyfish_frames import Channel, Meta, Module, encode_data, encode_meta
-from replay.devices.neuracle_jellyfish import JellyfishParser
-from replay.devices.tape import Piece
+from replay.devices.emulator.encoders import JellyfishEncoder, SignalPiece
+from replay.devices.neuracle.jellyfish import JellyfishParser
+from replay.devices.neuracle.jellyfish_frames import (
+    JellyfishChannel,
+    Meta,
+    Module,
+    encode_data,
+    encode_meta,
+)
 
-BOX = Module(7, "W8", (Channel("C3", "EEG", 1000, 5),))
-TRIGGER_BOX = Module(0, "", (Channel("T", "Trigger", 1000, 5),))
+BOX = Module(7, "W8", (JellyfishChannel("C3", "EEG", 1000, 5),))
+TRIGGER_BOX = Module(0, "", (JellyfishChannel("T", "Trigger", 1000, 5),))
 MODULES = encode_meta(Meta(1, (BOX, TRIGGER_BOX)))
 
 
@@ -52,7 +57,7 @@ def test_the_same_code_right_after_a_0_is_a_new_trigger():
 
 
 def test_frames_that_are_sent_only_with_a_trigger_hold_it_while_they_follow_each_other():
-    one = Module(0, "", (Channel("T", "Trigger", 1000, 1),))
+    one = Module(0, "", (JellyfishChannel("T", "Trigger", 1000, 1),))
     parser = JellyfishParser()
     sent = [line(ms, 9) for ms in (51, 52, 53, 60, 61, 70)]
     frames = encode_meta(Meta(1, (BOX, one))) + b"".join(sent)
@@ -73,7 +78,7 @@ def test_a_trigger_lands_on_its_sample_at_any_rate(rate, whole):
     for offset in range(n):
         parser = JellyfishParser()
         pieces = [
-            Piece(samples(i * n, n)[:, None], ((offset, 77),) if i == 1 else (), i * n)
+            SignalPiece(samples(i * n, n)[:, None], ((offset, 77),) if i == 1 else (), i * n)
             for i in range(2 if whole else 10)
         ]
         chunks = parser.feed(encoder.greeting() + b"".join(map(encoder.encode, pieces)))
@@ -117,14 +122,14 @@ def whole(*modules: Module) -> bytes:
     return encode_meta(Meta(0, modules))
 
 
-def two_boxes(last_of_a: Channel) -> tuple[Module, Module]:
-    eeg = Channel("Fp1", "EEG", 500, 20)
-    trigger = Channel("Trig", "Trigger", 1000, 40)
+def two_boxes(last_of_a: JellyfishChannel) -> tuple[Module, Module]:
+    eeg = JellyfishChannel("Fp1", "EEG", 500, 20)
+    trigger = JellyfishChannel("Trig", "Trigger", 1000, 40)
     return Module(11, "A", (eeg, last_of_a)), Module(22, "B", (eeg, trigger))
 
 
 def test_the_last_lead_of_a_box_among_others_is_no_trigger_line():
-    a, b = two_boxes(Channel("Fp2", "EEG", 500, 20))
+    a, b = two_boxes(JellyfishChannel("Fp2", "EEG", 500, 20))
     parser = JellyfishParser("A")
     parser.feed(whole(a, b))
     assert parser.info is not None
@@ -139,9 +144,9 @@ def test_the_last_lead_of_a_box_among_others_is_no_trigger_line():
 @pytest.mark.parametrize(
     "last",
     [
-        Channel("TRIGGER", "EEG", 500, 20),
-        Channel("X", "trigger", 500, 20),
-        Channel("STATUS", "MISC", 1000, 40),
+        JellyfishChannel("TRIGGER", "EEG", 500, 20),
+        JellyfishChannel("X", "trigger", 500, 20),
+        JellyfishChannel("STATUS", "MISC", 1000, 40),
     ],
 )
 def test_a_box_with_a_trigger_line_of_its_own_keeps_it(last):
@@ -158,7 +163,7 @@ def test_a_box_with_a_trigger_line_of_its_own_keeps_it(last):
 
 def test_the_last_channel_of_all_is_the_line_whatever_it_is_called():
     parser = JellyfishParser()
-    parser.feed(whole(Module(11, "A", (*BOX.channels, Channel("X", "EEG", 1000, 5)))))
+    parser.feed(whole(Module(11, "A", (*BOX.channels, JellyfishChannel("X", "EEG", 1000, 5)))))
     assert parser.info is not None
     assert len(parser.info.leads) == 1
     on_line = np.array([0, 0, 4, 4, 0], np.float32)

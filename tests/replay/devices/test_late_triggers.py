@@ -5,7 +5,7 @@ import pytest
 
 from bci_stream.packet import Triggers
 from replay.devices.chunk import Chunk
-from replay.devices.late_triggers import MOST_WAITING, LateTriggers
+from replay.devices.triggers import MOST_WAITING, LateTriggers
 
 
 def chunk(n: int = 10, lost: int | None = 0) -> Chunk:

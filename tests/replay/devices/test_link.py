@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from virtual_amplifier import LEADS, parser_for, recording
 
-from replay.devices.encoders import PROTOCOLS
-from replay.devices.link import TcpDialer, TcpLink
-from replay.devices.tape import Tape
+from replay.devices.emulator.encoders import PROTOCOLS, EmulatedSignal
+from replay.devices.neuracle.connection import TcpConnection, TcpDialer
 
 
 @pytest.fixture
@@ -70,7 +69,7 @@ def test_a_system_without_the_option_gives_what_has_come():
     wake, waker = socket.socketpair()
     with ours, theirs, wake, waker:
         ours.setblocking(False)
-        link = TcpLink(_Plain(ours), wake)
+        link = TcpConnection(_Plain(ours), wake)
         theirs.sendall(b"abc")
         assert link.receive(10.0, least_bytes=1000) == b"abc"
 
@@ -90,7 +89,7 @@ class _Plain:
 def test_the_bytes_that_are_waited_for_bring_the_samples_and_hardly_more(protocol, samples):
     source = recording(4)
     encoder = PROTOCOLS[protocol](source.rate, LEADS)
-    pieces = Tape(source).pieces(encoder.piece_samples)
+    pieces = EmulatedSignal(source).pieces(encoder.piece_samples)
     sent = encoder.greeting() + b"".join(encoder.encode(piece) for piece in pieces)
     parser = parser_for(protocol, source.rate)
     assert parser.bytes_for(samples) >= 1
@@ -139,9 +138,9 @@ PERIOD_S = 0.04
 def seen(monkeypatch, arrivals):
     """How late each was seen, and what share of the time was spent awake."""
     system = Simulated(arrivals)
-    monkeypatch.setattr("replay.devices.link.select.select", system.select)
-    monkeypatch.setattr("replay.devices.link.time.monotonic", lambda: system.now)
-    link = TcpLink(Silent(), None)
+    monkeypatch.setattr("replay.devices.neuracle.connection.select.select", system.select)
+    monkeypatch.setattr("replay.devices.neuracle.connection.time.monotonic", lambda: system.now)
+    link = TcpConnection(Silent(), None)
     begun = system.now
     while system.arrivals:
         link.receive(0.13, 1, PERIOD_S)

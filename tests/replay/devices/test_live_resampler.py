@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replay.devices.live_resampler import LiveResampler
-from replay.events import KnownEvents
-from replay.readers.content import ArraySignal
-from replay.resample import ResampledEvents, ResampledSignal
-from replay.source import RawPacket
+from replay.devices.fitted import LiveResampler
+from replay.model.events import KnownEvents
+from replay.model.signal import ArraySignal
+from replay.model.source import RawPacket
+from replay.transform.resample import ResampledEvents, ResampledSignal
 
 RATE = 1000.0
 FACTORS = [Fraction(1, 4), Fraction(5, 8), Fraction(125, 256), Fraction(2), Fraction(1)]

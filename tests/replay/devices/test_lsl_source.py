@@ -17,11 +17,11 @@ from bci_stream.wire.memory import (
     MemoryTextOutlet,
     MemoryTransport,
 )
-from bci_stream.wire.transport import Format, Found, StreamSpec
-from replay.devices import open_device
-from replay.devices.live import LiveSource
+from bci_stream.wire.transport import ChannelFormat, FoundStream, StreamSpec
+from replay.devices.base import LiveSource
+from replay.devices.registry import open_device
 from replay.devices.status import DeviceStatus
-from replay.source import RawPacket
+from replay.model.source import RawPacket
 
 RATE = 100.0
 
@@ -212,7 +212,7 @@ def test_a_neuracle_box_finds_its_own_markers():
 @pytest.mark.parametrize("numbers", [np.int32, np.float32])
 def test_a_marker_stream_of_numbers_is_read(numbers):
     lab = Lab(EEG)
-    form: Format = "int32" if numbers is np.int32 else "float32"
+    form: ChannelFormat = "int32" if numbers is np.int32 else "float32"
     outlet = lab.transport.sample_outlet(StreamSpec("codes", "Markers", "codes-id", form))
 
     def mark() -> None:
@@ -269,7 +269,7 @@ def test_a_signal_outlives_its_markers_and_takes_them_back():
 
 @pytest.mark.parametrize(("name", "wish"), [("M_1_EEG", {}), ("amp", {"markers": "Neuracle"})])
 def test_markers_that_start_after_the_signal_are_used(name, wish, monkeypatch):
-    monkeypatch.setattr("replay.devices.marker_stream.FIRST_S", 0.1)
+    monkeypatch.setattr("replay.devices.lsl_streams.FIRST_S", 0.1)
     lab = Lab(EEG, name)
     lab.marker_name = "Neuracle"
     source = lab.source(name, **wish)
@@ -340,7 +340,7 @@ class Unreachable(MemoryTransport):
     opening = threading.Event()
     go_on = threading.Event()
 
-    def sample_inlet(self, found: Found, timeout_s: float) -> MemorySampleInlet:
+    def sample_inlet(self, found: FoundStream, timeout_s: float) -> MemorySampleInlet:
         self.opening.set()
         self.go_on.wait(60)
         return super().sample_inlet(found, timeout_s)

@@ -6,22 +6,13 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from virtual_amplifier import (
-    LEADS,
-    Run,
-    counters,
-    placed_triggers,
-    positions,
-    recording,
-)
+from virtual_amplifier import LEADS, Run, counters, placed_triggers, positions, recording
 
 from bci_stream.errors import SourceError
-from replay.devices.chunk import DeviceInfo
-from replay.devices.neuracle_heeg import HeegParser
-from replay.devices.neuracle_raw import RawParser
-from replay.devices.trigger_word import MisalignedError
-from replay.devices.waits import Waits
-from replay.source import RawPacket
+from replay.devices.chunk import DeviceInfo, Timeouts
+from replay.devices.neuracle.heeg import HeegParser
+from replay.devices.neuracle.raw import MisalignedError, RawParser
+from replay.model.source import RawPacket
 
 PROTOCOLS = ("raw", "raw-uint", "heeg", "jellyfish", "jellyfish-modules")
 COUNTING = ("jellyfish", "jellyfish-modules")
@@ -114,7 +105,7 @@ def test_during_a_stall_no_packet_leaves():
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_stall_without_end_is_a_dead_connection(protocol):
-    waits = Waits(dead_s=1.5)
+    waits = Timeouts(dead_s=1.5)
     run = Run(recording(8), protocol, ["stall@1:4"], waits)
     packets = run.packets()
     check_nothing_invented(run, packets, 8)
@@ -270,7 +261,7 @@ def test_a_held_trigger_is_one_trigger(protocol):
 
 
 def test_an_amplifier_that_never_answers_is_given_up_with_advice():
-    waits = Waits(first_s=3, reconnect_s=3)
+    waits = Timeouts(first_s=3, reconnect_s=3)
     run = Run(recording(20), "raw", ["refuse@1:15"], waits)
     with pytest.raises(
         SourceError, match=r"virtual:8712 for 3 s: can't connect: .*refused.*firewall"
@@ -281,14 +272,14 @@ def test_an_amplifier_that_never_answers_is_given_up_with_advice():
 
 def test_an_amplifier_that_hangs_up_at_once_is_not_dialled_in_a_hurry():
     faults = [f"half@{0.04 * i:.2f}" for i in range(500)]
-    run = Run(recording(20), "raw", faults, Waits(first_s=10, reconnect_s=10))
+    run = Run(recording(20), "raw", faults, Timeouts(first_s=10, reconnect_s=10))
     with pytest.raises(SourceError, match="for 10 s: the amplifier closed the connection"):
         run.packets()
     assert run.dialer.dialled <= 14
 
 
 def test_opening_says_what_is_wrong_when_bytes_make_no_frames():
-    run = Run(recording(20), "raw", waits=Waits(first_s=6), parser=HeegParser())
+    run = Run(recording(20), "raw", waits=Timeouts(first_s=6), parser=HeegParser())
     with pytest.raises(SourceError, match=r"no sample can be read from them.*protocol="):
         run.feed.open()
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from bci_stream.errors import SourceError
 from bci_stream.packet import Lead
 from replay.devices.chunk import merged
-from replay.devices.neuracle_heeg import HeegParser, code_of, encode_frame
+from replay.devices.neuracle.heeg import HeegParser, encode_frame
+from replay.devices.triggers import code_of
 
 
 def frames(n: int, leads: int = 3, rate: int = 1000, codes: dict[int, str] | None = None) -> bytes:

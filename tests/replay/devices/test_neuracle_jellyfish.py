@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from bci_stream.errors import SourceError
 from bci_stream.packet import Lead
 from replay.devices.chunk import Chunk
-from replay.devices.encoders import SERIAL, JellyfishEncoder
-from replay.devices.jellyfish_frames import (
+from replay.devices.emulator.encoders import SERIAL, JellyfishEncoder, SignalPiece
+from replay.devices.neuracle.jellyfish import JellyfishParser
+from replay.devices.neuracle.jellyfish_frames import (
     ACKNOWLEDGE,
-    Channel,
+    JellyfishChannel,
     Meta,
     Module,
     decode_data,
@@ -22,15 +23,13 @@ from replay.devices.jellyfish_frames import (
     encode_data,
     encode_meta,
 )
-from replay.devices.neuracle_jellyfish import JellyfishParser
-from replay.devices.tape import Piece
 
 LEADS = (Lead("C3"), Lead("Cz"), Lead("HEO", "EOG"))
 
 
-def piece(number: int, n: int, triggers: tuple[tuple[int, int], ...] = ()) -> Piece:
+def piece(number: int, n: int, triggers: tuple[tuple[int, int], ...] = ()) -> SignalPiece:
     samples = np.tile(np.arange(number, number + n, dtype=np.float32)[:, None], (1, len(LEADS)))
-    return Piece(samples, triggers, number)
+    return SignalPiece(samples, triggers, number)
 
 
 def stream(
@@ -66,13 +65,19 @@ def test_any_split_gives_the_same_chunks(whole, cuts):
 
 def test_meta_survives_its_bytes():
     meta = Meta(
-        3, (Module(7, "W8", (Channel("C3", "EEG", 1000, 5),), "Ann", "EEG"), Module(0, "", ()))
+        3,
+        (
+            Module(7, "W8", (JellyfishChannel("C3", "EEG", 1000, 5),), "Ann", "EEG"),
+            Module(0, "", ()),
+        ),
     )
     assert decode_meta(encode_meta(meta)) == meta
 
 
 def test_the_meta_header_byte_for_byte():
-    frame = encode_meta(Meta(1, (Module(7, "W8", (Channel("C3", "EEG", 1000, 5),), "Ann", "EEG"),)))
+    frame = encode_meta(
+        Meta(1, (Module(7, "W8", (JellyfishChannel("C3", "EEG", 1000, 5),), "Ann", "EEG"),))
+    )
     total = 18 + 4 + 98 + 45 + 2
     assert len(frame) == total
     assert frame[:22].hex() == "5ff5" "12000000" + total.to_bytes(4, "little").hex() + (
@@ -90,7 +95,7 @@ def test_the_data_frame_byte_for_byte():
         "00000000" "01000000" "22000000" "07000000" "01" "0000803f" "06000000"
         + b"51".ljust(30, b"\0").hex() + "a55a"
     )  # fmt: skip
-    meta = Meta(0, (Module(7, "", (Channel("C3", "EEG", 1000, 1),)),))
+    meta = Meta(0, (Module(7, "", (JellyfishChannel("C3", "EEG", 1000, 1),)),))
     data = decode_data(frame, meta)
     assert (data.start_ms, data.length_ms, data.values[7].tolist()) == (5, 1, [1.0])
     assert data.triggers == ((6, b"51".ljust(30, b"\0")),)
@@ -225,7 +230,7 @@ def test_a_trigger_line_that_is_no_code_is_no_trigger(value, whole):
 
 
 def test_several_boxes_need_a_choice():
-    channels = (Channel("C3", "EEG", 1000, 5),)
+    channels = (JellyfishChannel("C3", "EEG", 1000, 5),)
     meta = encode_meta(Meta(1, (Module(7, "W8", channels), Module(9, "W64", channels))))
     with pytest.raises(SourceError, match=r"2 boxes that measure.*W8 \(7\), W64 \(9\).*module="):
         JellyfishParser().feed(meta)
@@ -239,7 +244,7 @@ def test_several_boxes_need_a_choice():
 
 
 def test_leads_of_another_rate_stay_out():
-    channels = (Channel("C3", "EEG", 1000, 5), Channel("ACC", "ACC", 100, 1))
+    channels = (JellyfishChannel("C3", "EEG", 1000, 5), JellyfishChannel("ACC", "ACC", 100, 1))
     parser = JellyfishParser(hold_ms=0)
     parser.feed(encode_meta(Meta(1, (Module(7, "W8", channels),))))
     assert parser.info is not None
@@ -247,7 +252,7 @@ def test_leads_of_another_rate_stay_out():
 
 
 def test_a_lead_that_is_not_measured_is_told_once():
-    channels = (Channel("C3", "EEG", 1000, 2),)
+    channels = (JellyfishChannel("C3", "EEG", 1000, 2),)
     parser = JellyfishParser(hold_ms=0)
     parser.feed(encode_meta(Meta(1, (Module(7, "W8", channels),))))
     frame = encode_data(1, 0, 2, {7: [np.ones(2, np.float32)]})
@@ -269,7 +274,7 @@ def test_a_frame_that_contradicts_its_meta_is_passed_over_and_told():
 
 
 def test_a_meta_frame_that_promises_absurd_frames_is_passed_over():
-    channels = tuple(Channel(f"ch{i}", "EEG", 1000, 2**32 - 1) for i in range(64))
+    channels = tuple(JellyfishChannel(f"ch{i}", "EEG", 1000, 2**32 - 1) for i in range(64))
     parser = JellyfishParser()
     assert parser.feed(encode_meta(Meta(0, (Module(7, "W8", channels),)))) == []
     assert parser.info is None

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from bci_stream.packet import Lead
 from replay.devices.chunk import Chunk, DeviceInfo
-from replay.devices.neuracle_raw import PROOF_ROWS, RawParser, encode_rows
-from replay.devices.trigger_word import MisalignedError
+from replay.devices.neuracle.raw import PROOF_ROWS, MisalignedError, RawParser, encode_rows
 
 
 def info(channels: int) -> DeviceInfo:

@@ -7,12 +7,12 @@ from virtual_amplifier import LEADS, Run, recording
 
 from bci_stream.clock import ManualClock
 from bci_stream.errors import SourceError
-from replay.devices.encoders import JellyfishEncoder
-from replay.devices.neuracle import NeuracleFeed
-from replay.devices.neuracle_heeg import HeegParser
-from replay.devices.neuracle_jellyfish import JellyfishParser
+from replay.devices.chunk import Timeouts
+from replay.devices.emulator.encoders import JellyfishEncoder
+from replay.devices.neuracle.feed import NeuracleFeed
+from replay.devices.neuracle.heeg import HeegParser
+from replay.devices.neuracle.jellyfish import JellyfishParser
 from replay.devices.status import StatusKeeper
-from replay.devices.waits import Waits
 
 
 class Idle:
@@ -50,7 +50,7 @@ def given_up(
     """The error, how long it took, and all that was told before it."""
     clock, keeper, told = ManualClock(), StatusKeeper("virtual"), []
     keeper.listen(lambda status: told.append(status.detail))
-    feed = NeuracleFeed(make(clock), lambda: parser, clock, keeper, Waits(first_s=wait_s))
+    feed = NeuracleFeed(make(clock), lambda: parser, clock, keeper, Timeouts(first_s=wait_s))
     began = clock.now()
     with pytest.raises(SourceError) as caught:
         feed.open()
@@ -86,13 +86,13 @@ def test_bytes_that_are_no_frames_are_unreadable_for_jellyfish_too():
 
 
 def test_a_stall_is_no_loss_however_short_a_reconnect_may_take():
-    run = Run(recording(6), "raw", ["stall@1:3"], Waits(reconnect_s=0))
+    run = Run(recording(6), "raw", ["stall@1:3"], Timeouts(reconnect_s=0))
     assert sum(len(packet.samples) for packet in run.iterate()) == 6000
     assert run.states == ["connected", "stalled", "connected", "ended"]
 
 
 def test_without_time_to_reconnect_a_loss_is_the_end():
-    run = Run(recording(6), "raw", ["eof@1"], Waits(reconnect_s=0))
+    run = Run(recording(6), "raw", ["eof@1"], Timeouts(reconnect_s=0))
     with pytest.raises(SourceError, match="for 0 s: the amplifier closed the connection"):
         run.packets()
     assert run.dialer.dialled == 1

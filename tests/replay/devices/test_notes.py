@@ -1,6 +1,6 @@
 """A note is told once, and never becomes a flood."""
 
-from replay.devices.notes import MOST_TEXTS, Notes
+from replay.devices.status import MOST_TEXTS, Notes
 
 
 def test_a_text_is_told_once():

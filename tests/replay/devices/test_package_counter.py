@@ -7,10 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.devices.boards import COUNTERS
-from replay.devices.gap_finder import Found, GapFinder
-from replay.devices.package_counter import CounterRule, PackageCounter
-from replay.devices.stretch import Stretch
+from replay.devices.boards import COUNTERS, CounterRule, PackageCounter
+from replay.devices.gaps import FoundGap, GapFinder, SampleRun
 
 RATE = 250.0
 RULES = [CounterRule(256), CounterRule(256, step=2), CounterRule(65536, samples=12)]
@@ -27,11 +25,11 @@ def gaps(rule: CounterRule, kept: np.ndarray, n: int, cuts: list[int]) -> list[t
     counts, stamps = counts[kept], stamps[kept]
     counter, finder = PackageCounter(rule), GapFinder(RATE, rule.cycle_samples)
     bounds = sorted({0, len(kept), *(cut % (len(kept) + 1) for cut in cuts)})
-    pieces: list[Found] = []
+    pieces: list[FoundGap] = []
     for a, b in pairwise(bounds):
         none = np.zeros(b - a, dtype=np.int64)
         index = np.arange(a, b, dtype=np.float32)[:, None]
-        pieces += finder.step(Stretch(index, none, stamps[a:b], counter.step(counts[a:b])))
+        pieces += finder.step(SampleRun(index, none, stamps[a:b], counter.step(counts[a:b])))
     pieces += finder.flush()
     return [(int(piece.samples[0, 0]), lost) for piece, lost in pieces if lost]
 

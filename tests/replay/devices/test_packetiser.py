@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replay.devices.packetiser import Packetiser
-from replay.devices.timeline import Placed
-from replay.source import RawPacket
+from replay.devices.timing import Placed
+from replay.model.source import RawPacket
 
 
 def placed(start: int, n: int, triggers: tuple[tuple[int, int], ...] = ()) -> Placed:

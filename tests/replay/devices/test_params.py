@@ -4,8 +4,8 @@ import pytest
 
 from bci_stream.errors import SourceError
 from bci_stream.packet import Lead
-from replay.devices import open_device
-from replay.devices.params import Params, read_montage
+from replay.devices.params import DeviceParams, read_montage
+from replay.devices.registry import open_device
 from tracks.registry import TRACKS
 
 RAW = {"channels": "64", "rate": "1000"}
@@ -77,6 +77,6 @@ def test_without_a_montage_leads_are_numbered():
 
 
 def test_a_number_has_its_bounds_included():
-    assert Params("x", {"n": "1"}).number("n", None, 1, 5) == 1
-    assert Params("x", {"n": "5"}).number("n", None, 1, 5) == 5
-    assert Params("x", {}).number("n", 3, 1, 5) == 3
+    assert DeviceParams("x", {"n": "1"}).number("n", None, 1, 5) == 1
+    assert DeviceParams("x", {"n": "5"}).number("n", None, 1, 5) == 5
+    assert DeviceParams("x", {}).number("n", 3, 1, 5) == 3

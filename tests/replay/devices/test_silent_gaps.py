@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replay.devices.chunk import Chunk
-from replay.devices.silent_gaps import LONGEST_S, SILENCE_S, find_silent_gaps
-from replay.devices.timeline import Timeline
+from replay.devices.gaps import LONGEST_S, SILENCE_S, find_silent_gaps
+from replay.devices.timing import SampleTimeline
 
 RATE = 1000.0
 N = 40
@@ -90,7 +90,7 @@ def test_a_gap_that_the_device_tells_is_left_as_it_is():
 
 def test_the_timeline_jumps_by_what_was_lost():
     arrivals = due(100) + 1.5 * (np.arange(100) >= 30)
-    timeline = Timeline(RATE)
+    timeline = SampleTimeline(RATE)
     placed = [timeline.place(*one) for one in find_silent_gaps(chunks(arrivals), RATE)]
     assert [p.lost for p in placed if p.lost] == [pytest.approx(1500, abs=2)]
     assert placed[30].start == pytest.approx(30 * N + 1500, abs=2)

@@ -8,9 +8,8 @@ import pytest
 from virtual_amplifier import Run, placed_triggers, recording
 
 from replay.devices.chunk import Chunk
-from replay.devices.fitted_clock import FittedClock
 from replay.devices.status import DeviceStatus, StatusKeeper, count_not_finite
-from replay.devices.timeline import Placed, Timeline
+from replay.devices.timing import FittedClock, Placed, SampleTimeline
 
 
 def kept() -> tuple[StatusKeeper, list[DeviceStatus]]:
@@ -98,7 +97,7 @@ class Arriving:
         self.keeper = StatusKeeper("neuracle://amp:8712", lambda: self.now)
         self.told: list[DeviceStatus] = []
         self.keeper.listen(self.told.append)
-        self.timeline = Timeline(rate, FittedClock(rate))
+        self.timeline = SampleTimeline(rate, FittedClock(rate))
 
     def chunk(self, after_s: float, lost: int | None = 0) -> None:
         self.now += after_s

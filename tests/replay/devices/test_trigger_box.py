@@ -7,7 +7,7 @@ import tty
 import pytest
 
 from bci_stream.errors import SourceError
-from replay.devices.trigger_box import TriggerBox, encode_code, encode_command, open_port
+from replay.devices.manual_triggers import TriggerBox, encode_code, encode_command, open_port
 
 
 def test_the_frame_of_every_code():

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.devices.trigger_word import MisalignedError, TriggerWords
+from replay.devices.neuracle.raw import MisalignedError, TriggerWords
 
 CODES = st.integers(1, 65535)
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from replay.devices.wall_clock import WallClock
+from replay.devices.timing import WallClock
 
 
 class TwoClocks:

@@ -6,21 +6,19 @@ import numpy as np
 
 from bci_stream.clock import ManualClock
 from bci_stream.packet import Lead, Triggers
-from replay.devices.amplifier import Act, Amplifier
-from replay.devices.chunk import DeviceInfo, Parser
-from replay.devices.faults import parse_fault
-from replay.devices.jellyfish_frames import ACKNOWLEDGE
-from replay.devices.live import LiveSession
-from replay.devices.marks import MarkBox
-from replay.devices.neuracle import NeuracleFeed
-from replay.devices.neuracle_heeg import HeegParser
-from replay.devices.neuracle_jellyfish import JellyfishParser
-from replay.devices.neuracle_raw import RawParser
+from replay.devices.base import LiveSession
+from replay.devices.chunk import DeviceInfo, Parser, Timeouts
+from replay.devices.emulator.amplifier import Amplifier, WireAction, parse_fault
+from replay.devices.emulator.encoders import EmulatedSignal
+from replay.devices.manual_triggers import ManualTriggers
+from replay.devices.neuracle.feed import NeuracleFeed
+from replay.devices.neuracle.heeg import HeegParser
+from replay.devices.neuracle.jellyfish import JellyfishParser
+from replay.devices.neuracle.jellyfish_frames import ACKNOWLEDGE
+from replay.devices.neuracle.raw import RawParser
 from replay.devices.status import DeviceStatus, StatusKeeper
-from replay.devices.tape import Tape
-from replay.devices.waits import Waits
-from replay.recording import ArrayBlock, Recording
-from replay.source import RawPacket
+from replay.model.recording import ArrayBlock, Recording
+from replay.model.source import RawPacket
 
 LEADS = tuple(Lead(name) for name in ("C3", "Cz", "C4"))
 
@@ -42,11 +40,11 @@ def parser_for(protocol: str, rate: float, leads: tuple[Lead, ...] = LEADS) -> P
 
 
 def amplifier(source: Recording, protocol: str, faults: Sequence[str] = ()) -> Amplifier:
-    return Amplifier(Tape(source), protocol, [parse_fault(fault) for fault in faults])
+    return Amplifier(EmulatedSignal(source), protocol, [parse_fault(fault) for fault in faults])
 
 
 class VirtualDialer:
-    """Connections to an amplifier whose time is a manual clock; a `replay.devices.link.Dialer`.
+    """Connections to an amplifier whose time is a manual clock; a `Dialer`.
 
     Waiting moves the clock, so nothing ever sleeps. The amplifier's time starts with the first
     connection; when it has played all, the dialer closes itself.
@@ -61,7 +59,7 @@ class VirtualDialer:
         self.refused_until = 0.0
         self.dialled = 0
         self._acts = device.acts()
-        self.upcoming: Act | None = next(self._acts, None)
+        self.upcoming: WireAction | None = next(self._acts, None)
 
     def dial(self, timeout_s: float) -> "VirtualLink":
         self.dialled += 1
@@ -81,7 +79,7 @@ class VirtualDialer:
     def due(self) -> float | None:
         return None if self.upcoming is None else (self.began or 0.0) + self.upcoming.due_s
 
-    def take(self) -> Act:
+    def take(self) -> WireAction:
         act = self.upcoming
         assert act is not None
         self.upcoming = next(self._acts, None)
@@ -168,7 +166,7 @@ class Run:
         source: Recording,
         protocol: str,
         faults: Sequence[str] = (),
-        waits: Waits = Waits(),  # noqa: B008 - a frozen value
+        waits: Timeouts = Timeouts(),  # noqa: B008 - a frozen value
         segment: int = 1 << 20,
         parser: Parser | None = None,
         marked_at_s: float | None = None,
@@ -187,7 +185,7 @@ class Run:
         info = make_parser().info or DeviceInfo(source.rate, source.leads)
         begun = self.clock.now()
         now = self.clock.now if marked_at_s is None else lambda: begun + marked_at_s
-        self.marks = MarkBox(now)
+        self.marks = ManualTriggers(now)
         self.session = LiveSession("S1", info, feed, self.keeper, self.marks)
 
     def packets(self, size: int = 40) -> list[RawPacket]:

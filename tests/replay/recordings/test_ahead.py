@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replay.ahead import ahead
+from replay.player.prefetch import ahead
 
 
 @settings(deadline=None, max_examples=30)

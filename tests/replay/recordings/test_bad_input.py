@@ -16,11 +16,10 @@ from bci_stream.contest.contest import Contest
 from bci_stream.errors import LostError, SourceError
 from bci_stream.wire.memory import MemoryTransport
 from bci_stream.wire.messages import Stopped, read_control
-from replay.pace import Pace
-from replay.player import Player
-from replay.program import make_program
+from replay.player.plan import make_plan
+from replay.player.player import Pace, Player
 from replay.readers.guard import check_file
-from replay.uri import open_source
+from replay.sources import open_source
 
 FORMATS = (
     "run.edf", "stim.edf", "run.bdf", "run_raw.fif", "run.gdf", "run.cnt", "run.vhdr",
@@ -211,7 +210,7 @@ def test_a_run_that_meets_nan_ends_with_its_reason_and_all_before_it_is_on_the_w
 ):
     clock = ManualClock()
     transport = MemoryTransport(clock.now)
-    program = make_program(spoilt, None)
+    program = make_plan(spoilt, None)
     player = Player(
         transport,
         clock,

@@ -7,7 +7,7 @@ import pytest
 
 from bci_stream.errors import SourceError
 from replay.readers.events_table import read_events_table
-from replay.uri import open_source
+from replay.sources import open_source
 
 STEM = "sub-01_task-x_run-1"
 ELECTRODES = "name\tx\ty\tz\nC3\t{0}\t0\t0\nC4\t0\t{0}\tn/a\nCz\t0\t{0}\t0\n"

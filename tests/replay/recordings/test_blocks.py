@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replay.blocks import block_starts, cut, split_triggers
-from replay.events import KnownEvents
-from replay.readers.content import ArraySignal
+from replay.model.events import KnownEvents
+from replay.model.recording import block_starts, cut, split_triggers
+from replay.model.signal import ArraySignal
 
 codes = st.sampled_from([242, 243, 11, 250])
 trigger_lists = st.lists(st.tuples(st.integers(0, 99), codes), max_size=12)

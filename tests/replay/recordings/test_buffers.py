@@ -11,13 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bci_stream.errors import SourceError
-from replay.options import SourceOptions
-from replay.readers import buffers as buffers_module
-from replay.readers import read_recording
-from replay.readers.buffers import Buffers, Row, rows_of_run
-from replay.readers.fif_tags import HEADER
-from replay.readers.find_buffers import find_buffers
-from replay.uri import open_source
+from replay.model.options import SourceOptions
+from replay.readers.formats import read_recording
+from replay.readers.mne import buffers as buffers_module
+from replay.readers.mne.buffers import BufferRow, Buffers, find_buffers, rows_of_run
+from replay.readers.mne.fif import HEADER
+from replay.sources import open_source
 
 RATE = 250
 DATA_SKIP, INT32 = 301, 3
@@ -52,7 +51,7 @@ def held(look, n_samples):
 @pytest.fixture(params=[1 << 22, 3000], ids=["", "in small pieces"], autouse=True)
 def piece_bytes(request, monkeypatch):
     monkeypatch.setattr(buffers_module, "PIECE_BYTES", request.param)
-    monkeypatch.setattr("replay.readers.find_buffers.PIECE_BYTES", request.param)
+    monkeypatch.setattr("replay.readers.mne.buffers.PIECE_BYTES", request.param)
 
 
 @pytest.mark.parametrize("form", ["single", "double", "int", "short"])
@@ -133,7 +132,7 @@ def _written(path: Path, samples, shapes) -> Buffers:
     rows, start, content = [], 0, bytearray(b"head.")
     for n_buffers, length, between in shapes:
         n_bytes = length * samples[0].nbytes
-        rows.append(Row(path, len(content), n_bytes + between, n_buffers, length))
+        rows.append(BufferRow(path, len(content), n_bytes + between, n_buffers, length))
         for _ in range(n_buffers):
             content += samples[start : start + length].tobytes() + bytes(between)
             start += length

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bci_stream.errors import SourceError
-from replay.uri import open_source
+from replay.sources import open_source
 
 RATE = 250
 LEADS = ["C3", "Cz", "C4", "COUNT"]

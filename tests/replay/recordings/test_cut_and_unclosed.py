@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bci_stream.errors import SourceError
-from replay.uri import open_source
+from replay.sources import open_source
 
 N_EVENTS = 6
 

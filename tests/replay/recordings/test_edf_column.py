@@ -4,9 +4,8 @@ import mne
 import numpy as np
 import pytest
 
-from replay.readers.edf_column import find_annotations, find_edf_column
-from replay.readers.edf_raw import LazyBdf, LazyEdf
-from replay.uri import open_source
+from replay.readers.mne.edf import LazyBdf, LazyEdf, find_annotations, find_edf_column
+from replay.sources import open_source
 
 RATE = 250
 

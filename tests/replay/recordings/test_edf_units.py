@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from replay.uri import open_source
+from replay.sources import open_source
 
 RATE = 250
 

@@ -5,9 +5,9 @@ from collections import Counter
 import pytest
 
 from bci_stream.errors import SourceError
-from replay.event_map import EventMap, code_in, said_aloud
-from replay.events import Mark
-from replay.uri import open_source
+from replay.model.event_map import EventMap, code_in, describe_map
+from replay.model.events import Mark
+from replay.sources import open_source
 
 CASES = {
     "51": 51,
@@ -127,24 +127,24 @@ def test_what_is_no_mapping_is_refused_and_the_right_form_told(text):
 
 
 def test_events_without_a_code_and_unused_rules_are_said_aloud():
-    notes = said_aloud(EventMap.parse("T9=11"), [Mark(1, "T0"), Mark(2, "T0")])
+    notes = describe_map(EventMap.parse("T9=11"), [Mark(1, "T0"), Mark(2, "T0")])
     assert "'T0' (2)" in notes[0]
     assert "'T9'" in notes[1]
 
 
 def test_patterns_count_as_rules_in_what_is_said_aloud():
-    notes = said_aloud(EventMap.parse("T*=0,X*=3"), [Mark(1, "T0"), Mark(2, "T1")])
+    notes = describe_map(EventMap.parse("T*=0,X*=3"), [Mark(1, "T0"), Mark(2, "T1")])
     assert notes == ("no event is called 'X*': that mapping is unused",)
 
 
 def test_all_names_that_are_left_out_are_counted_where_not_all_are_shown():
     marks = [Mark(k, f"{chr(97 + k)}," + "x" * 50) for k in range(11)]
-    (note,) = said_aloud(EventMap(), marks)
+    (note,) = describe_map(EventMap(), marks)
     assert "and 3 more; map them" in note
     assert f"'a,{'x' * 38}...' (1)" in note
     rule = note.partition("e.g. ")[2]
     assert EventMap.parse(rule).triggers(marks, 1.0, 50) == ((0, 11),)
-    (note,) = said_aloud(EventMap(), marks[:8])
+    (note,) = describe_map(EventMap(), marks[:8])
     assert "more" not in note
 
 

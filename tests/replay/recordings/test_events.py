@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bci_stream.errors import SourceError
-from replay.events import Mark, PlainColumn, StimEvents
+from replay.model.events import Mark, PlainColumn, StimEvents
 
 rows = st.lists(st.sampled_from([0, 0, 0, 1, 2, 250]), min_size=1, max_size=80)
 
@@ -54,6 +54,6 @@ def test_marks_keep_the_number_as_the_file_has_it():
 
 
 def test_a_long_channel_searched_by_several_threads_gives_the_same(monkeypatch):
-    monkeypatch.setattr("replay.events.SCAN_SAMPLES", 7)
+    monkeypatch.setattr("replay.model.events.SCAN_SAMPLES", 7)
     values = np.random.default_rng(5).choice([0, 0, 1, 2], 500).tolist()
     assert stim(values).all() == by_the_book(values)

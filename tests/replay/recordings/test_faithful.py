@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from replay.uri import open_source
+from replay.sources import open_source
 
 RATE, N_SAMPLES = 250, 1250
 TRIGGERS = ((0, 250), (10, 242), (260, 11), (510, 12), (760, 21), (1249, 243))

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from bci_stream.errors import SourceError
-from replay.options import SourceOptions
-from replay.readers import read_recording
-from replay.readers.fif_raw import SAMPLES, LazyFif, open_fif
-from replay.readers.fif_tags import walk_tags
+from replay.model.options import SourceOptions
+from replay.readers.formats import read_recording
+from replay.readers.mne.fif import SAMPLES, LazyFif, open_fif, walk_tags
 
 RATE = 250
 NAMES = ["Fz", "a lead with a very long name", "Oz", "STI 014"]

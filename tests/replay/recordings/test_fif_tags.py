@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bci_stream.errors import SourceError
-from replay.readers.fif_tags import HEADER, LONGEST_LINE, Tag, walk_tags
+from replay.readers.mne.fif import HEADER, LONGEST_LINE, Tag, walk_tags
 
 FRONT = bytes(HEADER.pack(100, 31, 44, 0)) + bytes(44)
 """A first tag that covers the place where a directory would be named."""

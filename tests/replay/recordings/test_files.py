@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bci_stream.errors import SourceError
-from replay.uri import SourceOptions, open_source
+from replay.sources import SourceOptions, open_source
 
 RATE = 250
 
@@ -389,7 +389,7 @@ def test_of_many_recordings_only_the_one_that_is_played_is_in_memory(tmp_path, m
     import gc
     import weakref
 
-    from replay.readers.content import ArraySignal
+    from replay.model.signal import ArraySignal
 
     for name in ("p1", "p2", "p3"):
         save(tmp_path / f"{name}.npz")

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from bci_stream.errors import SourceError
-from replay.folder import groups_in
-from replay.options import SourceOptions
-from replay.uri import open_source
+from replay.model.options import SourceOptions
+from replay.readers.folder import groups_in
+from replay.sources import open_source
 
 
 def touch(folder, *names):

@@ -5,7 +5,7 @@ import struct
 import numpy as np
 import pytest
 
-from replay.uri import open_source
+from replay.sources import open_source
 
 SECONDS = 6
 FAST, SLOW = 250, 50

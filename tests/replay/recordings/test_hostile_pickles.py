@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bci_stream.errors import SourceError
-from replay.uri import open_source
+from replay.sources import open_source
 
 PROTOCOLS = range(2, pickle.HIGHEST_PROTOCOL + 1)
 DATA = np.random.default_rng(0).normal(0, 20, (8, 500))
@@ -40,7 +40,7 @@ def opened_elsewhere(path):
     script = (
         "import resource, sys\n"
         f"resource.setrlimit(resource.RLIMIT_AS, ({GIGABYTES << 30}, {GIGABYTES << 30}))\n"
-        "from replay.uri import open_source\n"
+        "from replay.sources import open_source\n"
         "try:\n    open_source(sys.argv[1])\n"
         "except Exception as error:\n    print(type(error).__name__, error)\n"
         # Not ru_maxrss, which begins with the peak of the process that started this one.

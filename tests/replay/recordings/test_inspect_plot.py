@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from replay.inspect_montage import RADIUS_M, on_round_head
-from replay.inspect_plot import STYLE, draw_session, plot_uri
-from replay.options import SourceOptions
-from replay.synthetic.positions import position_of
-from replay.uri import open_source
+from replay.model.options import SourceOptions
+from replay.sources import open_source
+from replay.synthetic.head import position_of
+from replay.tools.inspect.plot import RADIUS_M, STYLE, draw_session, on_round_head, plot_uri
 
 CAP = ("Fpz", "Fp1", "F7", "T7", "C3", "Cz", "Pz", "PO7", "O1", "Oz", "O2", "T8", "F8")
 

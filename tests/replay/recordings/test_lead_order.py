@@ -5,10 +5,10 @@ import pytest
 
 from bci_stream.errors import SourceError
 from bci_stream.packet import Lead
-from replay.lead_order import place, plan_leads
-from replay.options import SourceOptions
-from replay.readers.content import ArraySignal
-from tracks.leads import EMOTION_FIRST_BATCH, EMOTION_SECOND_BATCH
+from replay.model.options import SourceOptions
+from replay.model.signal import ArraySignal
+from replay.transform.leads import place, plan_leads
+from tracks.common.leads import EMOTION_FIRST_BATCH, EMOTION_SECOND_BATCH
 from tracks.registry import TRACKS
 
 EMOTION = TRACKS["emotion"]

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from replay.readers.lead_places import HEAD_RADIUS_M, places_of
-from replay.uri import open_source
+from replay.readers.mne.raw_file import HEAD_RADIUS_M, places_of
+from replay.sources import open_source
 
 
 def channels(*places):

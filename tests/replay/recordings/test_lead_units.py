@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from replay.readers.xdf_channels import channels_of
-from replay.uri import open_source
+from replay.readers.xdf import channels_of
+from replay.sources import open_source
 
 
 def described(label, kind="", unit=""):

@@ -5,7 +5,7 @@ import pytest
 from scipy.io import savemat
 
 from bci_stream.errors import SourceError
-from replay.uri import open_source
+from replay.sources import open_source
 
 NAMES = ["Fp1", "Cz", "Oz4"]
 DATA = np.random.default_rng(2).normal(0, 20, (3, 100))

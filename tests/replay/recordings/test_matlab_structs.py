@@ -8,7 +8,7 @@ import pytest
 from scipy.io import savemat
 
 from bci_stream.errors import SourceError
-from replay.uri import open_source
+from replay.sources import open_source
 
 X = np.random.default_rng(4).normal(0, 20, (3, 100))
 
@@ -16,7 +16,7 @@ X = np.random.default_rng(4).normal(0, 20, (3, 100))
 @pytest.fixture(autouse=True)
 def unprobed(monkeypatch):
     """The process in which each file is tried first has tests of its own, and takes half a second."""
-    monkeypatch.setattr("replay.readers.mat.probe_matlab", lambda _: None)
+    monkeypatch.setattr("replay.readers.matlab.probe_matlab", lambda _: None)
 
 
 def save_73(path, variables):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from bci_stream.errors import SourceError
-from replay.uri import open_source
+from replay.sources import open_source
 
 RATE = 250
 BOUNDS = {"physical_range": (-32768, 32767), "digital_range": (-32768, 32767)}

@@ -4,7 +4,7 @@ import edfio
 import numpy as np
 import pytest
 
-from replay.uri import open_source
+from replay.sources import open_source
 
 BOUNDS = {"physical_range": (-32768, 32767), "digital_range": (-32768, 32767)}
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from bci_stream.errors import SourceError
-from replay.inspect import inspect_uri
-from replay.options import SourceOptions
-from replay.uri import open_source
+from replay.model.options import SourceOptions
+from replay.sources import open_source
+from replay.tools.inspect.inspection import inspect_uri
 
 
 @pytest.fixture

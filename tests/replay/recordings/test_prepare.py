@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from bci_stream.errors import SourceError
-from replay.inspect import inspect_uri
-from replay.options import SourceOptions
-from replay.prepare import prepare
-from replay.program import make_program
-from replay.set_writer import Split
-from replay.uri import open_source
-from tracks.leads import EMOTION_FIRST_BATCH, EMOTION_SECOND_BATCH
+from replay.model.options import SourceOptions
+from replay.player.plan import make_plan
+from replay.sources import open_source
+from replay.tools.inspect.inspection import inspect_uri
+from replay.tools.prepare.prepare import prepare
+from replay.tools.prepare.set_writer import Split
+from tracks.common.leads import EMOTION_FIRST_BATCH, EMOTION_SECOND_BATCH
+from tracks.common.truth import read_truth
 from tracks.registry import TRACKS
-from tracks.truth import read_truth
 
 KEY = b"0123456789abcdef"
 SHORT = {
@@ -87,7 +87,7 @@ def test_a_masked_set_is_never_taken_for_a_labelled_one(track, tmp_path):
         open_source(f"{shown}?track={track}")
     (session,) = inspect_uri(shown, SourceOptions(), track).sessions
     assert session.fits[0].breaks[-1] == "its labels are masked: there is no truth in it"
-    program = make_program(open_source(shown), None)
+    program = make_plan(open_source(shown), None)
     assert program.truths == (None,)
     assert next(iter(program.sessions[0].packets(40))).samples.shape[0] == 40
 

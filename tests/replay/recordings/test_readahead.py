@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bci_stream.errors import SourceError
-from replay.events import KnownEvents
-from replay.readahead import PIECES_AHEAD, ReadAhead
-from replay.readers.content import ArraySignal
+from replay.model.events import KnownEvents
+from replay.model.signal import ArraySignal
+from replay.transform.readahead import PIECES_AHEAD, ReadAhead
 
 SIGNAL = ArraySignal(np.arange(200, dtype=np.float32).reshape(2, 100))
 

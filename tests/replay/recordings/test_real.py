@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from replay.uri import open_source
+from replay.sources import open_source
+from tracks.common.truth import read_truth
 from tracks.registry import TRACKS
-from tracks.truth import read_truth
 
 MI_EVENTS = "T1=11+12@2+13@3+241@4,T2=21+22@2+23@3+241@4,T0=0"
 

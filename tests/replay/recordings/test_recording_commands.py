@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from bci_stream.cli import Commands
-from replay.recording_commands import prepare_command, record_command
+from replay.tools.commands import prepare_command, record_command
 
 
 @click.group(cls=Commands)
@@ -25,7 +25,7 @@ def run(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
     # The test process keeps its own Ctrl-C.
-    monkeypatch.setattr("replay.recording_commands.stop_on_signals", threading.Event)
+    monkeypatch.setattr("replay.tools.commands.stop_on_signals", threading.Event)
     return lambda *words: CliRunner().invoke(program, list(words))
 
 

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bci_stream.errors import SourceError
-from replay.events import KnownEvents
-from replay.readers.content import ArraySignal
-from replay.resample import ResampledEvents, ResampledSignal, ratio
-from replay.uri import open_source
+from replay.model.events import KnownEvents
+from replay.model.signal import ArraySignal
+from replay.sources import open_source
+from replay.transform.resample import ResampledEvents, ResampledSignal, ratio
 
 RATIOS = [(1, 4), (25, 4), (125, 128), (1, 1), (4, 1)]
 

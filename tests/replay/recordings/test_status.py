@@ -11,9 +11,16 @@ from dataclasses import replace
 from click.testing import CliRunner
 
 from replay.cli import main
-from replay.daemon import DaemonState, born, is_suspended, read_state, state_path, write_state
+from replay.daemon import (
+    DaemonState,
+    born,
+    is_suspended,
+    read_state,
+    render_states,
+    state_path,
+    write_state,
+)
 from replay.devices.status import DeviceStatus
-from replay.status import render_states
 
 PROGRESS = {"played": 9000, "total": 15000, "late_s": -0.00002, "worst_late_s": 3.5741, "teams": ()}
 

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from replay.inspect import TrackFit, inspect_uri
-from replay.inspect_view import SHOWN_DOUBTS, render
-from replay.options import SourceOptions
-from replay.track_doubts import JITTER_S, track_doubts
-from replay.uri import open_source
+from replay.model.options import SourceOptions
+from replay.sources import open_source
+from replay.tools.inspect.doubts import JITTER_S, track_doubts
+from replay.tools.inspect.inspection import TrackFit, inspect_uri
+from replay.tools.inspect.view import SHOWN_DOUBTS, render
+from tracks.common.truth import read_truth
 from tracks.erp import FLASHES, SEQUENCES
 from tracks.registry import TRACKS
-from tracks.truth import read_truth
 
 MI_TRIAL = ((500, 11), (2500, 12), (3500, 13), (4500, 241))
 CLIP = ((10, 242), (475, 5), (500, 240), (1750, 241), (1800, 243))

@@ -7,7 +7,7 @@ import pytest
 import scipy.io
 
 from bci_stream.errors import SourceError
-from replay.uri import open_source
+from replay.sources import open_source
 
 RATE = 250.0
 NAMES = ["Fz", "Cz", "Trigger"]

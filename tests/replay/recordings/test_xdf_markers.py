@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bci_stream.errors import SourceError
-from replay.uri import open_source
+from replay.sources import open_source
 from tests.replay.recordings.conftest import XdfWriter, _xml
 
 RATE = 250

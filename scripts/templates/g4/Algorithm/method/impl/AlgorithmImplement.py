@@ -2,7 +2,7 @@
 
 from Algorithm.method.interface.AlgorithmInterface import AlgorithmInterface
 from Algorithm.method.model.AlgorithmObject import AlgorithmResultObject
-from ImageryReader import ImageryReader  # beside this file: its folder is on the path
+from ImageryReader import ImageryReader
 
 
 class AlgorithmImplement(AlgorithmInterface):

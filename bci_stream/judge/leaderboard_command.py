@@ -1,0 +1,86 @@
+"""`bci-judge leaderboard`: the leaderboard of a store, or of a folder of run logs, printed once."""
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from bci_stream.errors import LogError, StoreError
+from bci_stream.leaderboard.ranking import LeaderboardRow, Qualifying, to_csv, to_records
+from bci_stream.leaderboard.store import Store, exists, open_store
+
+PIPED_WIDTH: Final = 120
+"""Of a table that goes to a file or a program, where nobody knows a terminal's width."""
+
+
+def print_leaderboard(
+    where: str,
+    *,
+    logs: Path | None = None,
+    contest: str | None = None,
+    track: str | None = None,
+    form: str = "table",
+    qualifying: Qualifying | None = None,
+) -> None:
+    """Print the leaderboard of the store `where`; with `logs`, first rebuild it from that folder.
+
+    form: "table", "json" or "csv". Logs that can't be read are named on stderr and left out.
+    """
+    if logs is None and not exists(where):
+        raise StoreError(f"there is no store {where}; make it from run logs: --logs FOLDER")
+    store = open_store(where)
+    try:
+        if logs is not None:
+            _rebuild(store, logs, contest or logs.resolve().name)
+        _check_contest(store, where, contest)
+        PRINTERS[form](store.leaderboard(contest, track, qualifying))
+    finally:
+        store.close()
+
+
+def _rebuild(store: Store, folder: Path, contest: str) -> None:
+    if not folder.is_dir():
+        raise LogError(
+            f"there is no folder {folder}: nothing has run yet, or the run logs (*.jsonl) are elsewhere "
+            "(--logs FOLDER)"
+        )
+    paths = sorted([*folder.rglob("*.jsonl"), *folder.rglob("*.jsonl.gz")])
+    if not paths:
+        raise LogError(f"{folder} holds no run log (*.jsonl)")
+    for problem in store.rebuild(paths, contest).problems:
+        print(f"left out: {problem}", file=sys.stderr)
+
+
+def _check_contest(store: Store, where: str, contest: str | None) -> None:
+    """A store of other contests is not an empty one."""
+    held = {run.contest for run in store.runs()}
+    if contest is not None and held and contest not in held:
+        names = ", ".join(repr(name) for name in sorted(held))
+        raise StoreError(
+            f"the store {where} holds no run of contest {contest!r}; it holds {names}: "
+            "choose with --contest"
+        )
+
+
+def _print_table(rows: Sequence[LeaderboardRow]) -> None:
+    from rich.console import Console
+
+    from bci_stream.leaderboard.terminal import render_leaderboard
+
+    Console(width=None if sys.stdout.isatty() else PIPED_WIDTH).print(render_leaderboard(rows))
+
+
+def _print_json(rows: Sequence[LeaderboardRow]) -> None:
+    print(json.dumps({"rows": to_records(rows)}, ensure_ascii=False))
+
+
+def _print_csv(rows: Sequence[LeaderboardRow]) -> None:
+    print(to_csv(rows), end="")
+
+
+PRINTERS: Final[dict[str, Callable[[Sequence[LeaderboardRow]], None]]] = {
+    "table": _print_table,
+    "json": _print_json,
+    "csv": _print_csv,
+}

@@ -1,0 +1,152 @@
+"""A scored run, for a human to read: each trial, what was reported when, what counted, why not."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from bci_stream.runlog import score_run
+from tracks.common.verdicts import Answer, Refusal, Verdict, brief
+from tracks.run import Run, SessionState
+
+_SHOWN_ANSWERS = 6
+"""A clip of the emotion track has a decision each second: the first few, and how many more."""
+
+
+def render(run: Run) -> RenderableType:
+    """The whole run: a table of its trials, what was refused, and the score."""
+    result = run.result()
+    unit = result["unit"]
+    tables = [_session(run, _safe(s.subject), s.referee.verdicts()) for s in run.sessions]
+    lines = [
+        line
+        for state, session in zip(run.sessions, result["sessions"], strict=True)
+        for line in (_score(session, unit), *_how(run, state))
+    ]
+    team = _safe(result["team"])
+    total = Text(f"{team} · {result['track']} · {result['score']:.4f} {unit}", "bold")
+    return Group(*tables, *_refusals(run.refusals()), *lines, *_ending(run), total)
+
+
+def _score(session: dict[str, Any], unit: str) -> Text:
+    name = (f"{_safe(session['subject'])}: ", "bold")
+    return Text.assemble(name, f"{session['score']:.4f} {unit}", _accuracy(session))
+
+
+def _how(run: Run, session: SessionState) -> list[Text]:
+    """How the session's score comes about; of a run that scores nothing there is no more to say."""
+    assert run.track is not None
+    told = [] if run.void else run.track.explain(session.referee.verdicts())
+    return [Text(f"  {line}", "dim") for line in told]
+
+
+def _session(run: Run, subject: str, verdicts: Iterable[Verdict]) -> Table:
+    assert run.track is not None
+    title = Text(f"{run.track.title}, subject {subject} (blocks and trials count from 0)")
+    table = Table(title=title, title_justify="left")
+    for heading in ("block", "trial", "label"):
+        table.add_column(heading)
+    for heading in ("reported", "counts", "why not"):
+        table.add_column(heading, overflow="fold")
+    for verdict in verdicts:
+        table.add_row(
+            str(verdict.block),
+            str(verdict.trial),
+            Text(verdict.label or "-"),
+            Text(_reported(verdict.answers)),
+            _counts(verdict),
+            Text(_why_not(verdict)),
+        )
+    return table
+
+
+def _reported(answers: tuple[Answer, ...]) -> str:
+    made = [_answer(answer) for answer in answers if answer.when is not None]
+    shown = ", ".join(made[:_SHOWN_ANSWERS])
+    more = len(made) - _SHOWN_ANSWERS
+    return f"{shown}, {more} more" if more > 0 else shown or "-"
+
+
+def _answer(answer: Answer) -> str:
+    assert answer.when is not None
+    if answer.said is None and answer.result is None and answer.right is None:
+        return f"{answer.when:.2f} {answer.unit} of angles"
+    what = answer.said if answer.said is not None else brief(answer.result)
+    return f"{what} ({_when(answer.when, answer.unit)})"
+
+
+def _when(when: float, unit: str) -> str:
+    match unit:
+        case "s":
+            return f"{when:.2f} s"
+        case "sequences":
+            return f"{when:g} sequence{'s' if when > 1 else ''}"
+    return f"{unit} {when:g}"
+
+
+def _counts(verdict: Verdict) -> Text:
+    if not verdict.scored:
+        return Text("not scored", "dim")
+    if verdict.share is not None:
+        return Text(f"{verdict.share:.4g}")
+    marks = Text(" ").join(
+        Text("right", "green") if flag else Text("wrong", "red") for flag in verdict.right
+    )
+    return marks if verdict.charged_s is None else marks + Text(f", {verdict.charged_s:.2f} s")
+
+
+def _why_not(verdict: Verdict) -> str:
+    """Why the trial counts as it does, and why the reports beyond those asked for do not."""
+    asked = len(verdict.right)
+    beyond = verdict.answers[asked:] if verdict.scored and asked else ()
+    if not beyond:
+        return verdict.reason
+    last = len(verdict.answers)
+    which = f"report {last}" if len(beyond) == 1 else f"reports {asked + 1}-{last}"
+    return "; ".join(filter(None, (verdict.reason, f"{which}: {beyond[0].reason}")))
+
+
+def _refusals(refusals: list[Refusal]) -> list[RenderableType]:
+    if not refusals:
+        return []
+    table = Table(title="Reports that were refused, and used up nothing", title_justify="left")
+    for heading in ("subject", "after packet", "result", "why"):
+        table.add_column(heading, overflow="fold")
+    for refusal in refusals:
+        subject, result = _safe(refusal.subject), brief(refusal.result)
+        row = (subject, str(refusal.after_packet), result, refusal.reason)
+        table.add_row(*(Text(cell) for cell in row))
+    return [table]
+
+
+def _ending(run: Run) -> list[RenderableType]:
+    if run.end_reason is None:
+        return [Text("no end line: scored as it stands", "yellow")]
+    if run.void:
+        return [Text(f"ended as {run.end_reason}: every session and the run score 0", "red")]
+    return [Text(f"ended as {run.end_reason}", "dim")]
+
+
+def _accuracy(session: dict[str, object]) -> str:
+    return f" ({session['right']} of {session['answers']} right)" if session["answers"] else ""
+
+
+def _safe(name: object) -> str:
+    """A name as it stands, or spelled out where a terminal would obey it."""
+    text = str(name)
+    return text if text.isprintable() else repr(text)
+
+
+def score_log(path: Path, as_json: bool) -> None:
+    """Prints the score of a log; raises LogError for one that can't be read."""
+    run = score_run(path)
+    if as_json:
+        print(json.dumps(run.result(), allow_nan=False))
+        return
+    from rich.console import Console
+
+    Console().print(render(run))

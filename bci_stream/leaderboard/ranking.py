@@ -1,0 +1,150 @@
+"""A row is one team's place on the leaderboard of one track; ranking is a pure function of rows."""
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Final
+
+TIE_RULE: Final = (
+    "Higher score first; equal scores: higher accuracy, then less data used a trial; "
+    "still equal: the teams share the rank."
+)
+
+STATUSES: Final = (
+    "waiting",
+    "running",
+    "lagging",
+    "gone",
+    "finished",
+    "stopped",
+    "crashed",
+    "timeout",
+    "disqualified",
+)
+"""What a team may be doing; the last five are final and are the `end` reasons of a run log."""
+
+FINAL: Final = frozenset(STATUSES[4:])
+IN_PLAY: Final = frozenset(STATUSES[:3])
+"""Those that may still be asked something."""
+
+
+@dataclass(frozen=True, slots=True)
+class Qualifying:
+    """Where a contest draws its line: the first `top` teams, of at least `least_score`."""
+
+    top: int | None = None
+    least_score: float | None = None
+
+    @property
+    def drawn(self) -> bool:
+        return self.top is not None or self.least_score is not None
+
+    def admits(self, rank: int, score: float) -> bool:
+        in_top = self.top is None or rank <= self.top
+        return in_top and (self.least_score is None or score >= self.least_score)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderboardRow:
+    """What the leaderboard shows of one team on one track.
+
+    rank: None until there is something to rank, and for a disqualified team.
+    accuracy: share of right answers among what was judged; None where a track has no classes.
+    used, used_unit: mean data used a trial; None where the track's rules measure none.
+    latency_p50_s, latency_p99_s: how long its reports took, as the judge measured them.
+    qualifies: above the contest's line; None where it draws none.
+    """
+
+    team: str
+    track: str
+    unit: str = ""
+    rank: int | None = None
+    score: float = 0.0
+    accuracy: float | None = None
+    used: float | None = None
+    used_unit: str = "s"
+    trials: int = 0
+    right: int = 0
+    latency_p50_s: float | None = None
+    latency_p99_s: float | None = None
+    status: str = "waiting"
+    lag_s: float = 0.0
+    reason: str = ""
+    qualifies: bool | None = None
+
+    @property
+    def ranked(self) -> bool:
+        return self.status != "disqualified" and (self.trials > 0 or self.status in FINAL)
+
+
+def rank(
+    rows: Iterable[LeaderboardRow], qualifying: Qualifying | None = None
+) -> list[LeaderboardRow]:
+    """The rows with their ranks, track by track, best first; ties go by TIE_RULE."""
+    line = qualifying or Qualifying()
+    by_track: dict[str, list[LeaderboardRow]] = {}
+    for row in rows:
+        by_track.setdefault(row.track, []).append(row)
+    return [row for track in sorted(by_track) for row in _rank_track(by_track[track], line)]
+
+
+def _rank_track(rows: Sequence[LeaderboardRow], line: Qualifying) -> list[LeaderboardRow]:
+    ranked = sorted((row for row in rows if row.ranked), key=lambda row: (*_merit(row), row.team))
+    unranked = sorted((row for row in rows if not row.ranked), key=_waiting_first)
+    placed: list[LeaderboardRow] = []
+    for index, row in enumerate(ranked):
+        tied = bool(placed) and _merit(row) == _merit(placed[-1])
+        place = placed[-1].rank if tied else index + 1
+        assert place is not None
+        placed.append(_placed(row, place, _qualifies(line, place, row)))
+    rest = [_placed(row, None, False if line.drawn else None) for row in unranked]
+    return placed + rest
+
+
+def _placed(row: LeaderboardRow, place: int | None, qualifies: bool | None) -> LeaderboardRow:
+    """The row itself where it stands already there: of a hundred teams few move at a time."""
+    if (row.rank, row.qualifies) == (place, qualifies):
+        return row
+    return replace(row, rank=place, qualifies=qualifies)
+
+
+def _merit(row: LeaderboardRow) -> tuple[float, float, float]:
+    """Smaller is better."""
+    accuracy = row.accuracy if row.accuracy is not None else 0.0
+    return -row.score, -accuracy, row.used if row.used is not None else float("inf")
+
+
+def _waiting_first(row: LeaderboardRow) -> tuple[bool, str]:
+    return row.status == "disqualified", row.team
+
+
+def _qualifies(line: Qualifying, place: int, row: LeaderboardRow) -> bool | None:
+    """A team that was asked nothing (it never came up) can't have reached a line."""
+    return (row.trials > 0 and line.admits(place, row.score)) if line.drawn else None
+
+
+COLUMNS = ("rank", *(field.name for field in fields(LeaderboardRow) if field.name != "rank"))
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+
+
+def to_records(rows: Iterable[LeaderboardRow]) -> list[dict[str, Any]]:
+    """One dict a row, its keys in the order of COLUMNS."""
+    return [{name: values[name] for name in COLUMNS} for values in map(asdict, rows)]
+
+
+def to_csv(rows: Iterable[LeaderboardRow]) -> str:
+    """A header line and a line a row; empty where there is no value."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    for record in to_records(rows):
+        writer.writerow({name: _cell(value) for name, value in record.items()})
+    return text.getvalue()
+
+
+def _cell(value: object) -> object:
+    """A spreadsheet runs text that looks like a formula, and teams choose their own names."""
+    if isinstance(value, str) and value.startswith(FORMULA_STARTS):
+        return f"'{value}"
+    return value

@@ -1,0 +1,195 @@
+"""A view is one team's run as the board shows it: a fold of the run's events and verdicts."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from bci_stream.leaderboard.embargo import Settled, settle, settles
+from bci_stream.leaderboard.latency import Latencies, elapsed
+from bci_stream.leaderboard.ranking import FINAL, LeaderboardRow
+from bci_stream.leaderboard.timeline import TrialTimeline
+from bci_stream.leaderboard.verdict_rows import LONGEST_REASON, Confusion, brief, verdict_row
+from tracks.common.angles import ANGLE_RATE, JOINTS, Rows
+from tracks.common.numbers import exact_rate
+from tracks.common.verdicts import RunStanding, Verdict
+from tracks.ecog import EcogReferee
+from tracks.registry import TRACKS
+from tracks.run import Run
+
+POINTS_SHOWN: Final = 400
+
+
+class AngleTraces:
+    """Follows a run with a referee of its own; the rows of open trials stay hidden."""
+
+    def __init__(self, subject: str, rate: float, rules: Mapping[str, Any]) -> None:
+        in_force = TRACKS["ecog"].under(rules).rules
+        self._referee = EcogReferee(subject, exact_rate(rate), in_force)
+        self._take = {
+            "truth": self._referee.truth,
+            "packet": self._referee.packet,
+            "report": self._referee.report,
+        }
+
+    def feed(self, event: Mapping[str, Any]) -> None:
+        if event["kind"] in self._take:
+            self._take[event["kind"]](event)
+
+    def view(self) -> dict[str, Any] | None:
+        """The traces, thinned to what a screen can show; None while no trial is closed."""
+        traces = self._referee.last_traces()
+        if traces is None:
+            return None
+        every = max(1, -(-len(traces[0]) // POINTS_SHOWN))
+        truth, reported = (_thin(rows[::every]) for rows in traces)
+        return {
+            "joints": JOINTS,
+            "rate": ANGLE_RATE / every,
+            "truth": truth,
+            "reported": reported,
+        }
+
+
+def _thin(rows: Rows) -> list[list[float]]:
+    thinned: list[list[float]] = rows.round(2).tolist()
+    return thinned
+
+
+HISTORY_KEPT: Final = 400
+TRIALS_KEPT: Final = 5000
+CHOOSES_WHEN: Final = frozenset({"mi", "turing", "erp"})
+"""The tracks where a decoder may wait for more data; on the others "data used" says nothing."""
+
+
+class TeamView:
+    """What is known of one team on one track. Trials enter when they are closed, never before."""
+
+    def __init__(self, team: str, track: str) -> None:
+        self.team = team
+        self.track = track
+        self.status = "waiting"
+        self.reason = ""
+        self.lag_s = 0.0
+        self.pace = ""
+        self.lane = TrialTimeline(track)
+        self.history: list[tuple[float, float]] = []
+        self._trials: list[dict[str, Any]] = []
+        self._standing: RunStanding | None = None
+        self._latencies = Latencies()
+        self._confusion = Confusion()
+        self._classes = tuple(TRACKS[track].classes.values())
+        self._rules: dict[str, Any] = {}
+        self._angles: AngleTraces | None = None
+        self._shown_angles: dict[str, Any] | None = None
+        self._sessions: list[dict[str, Any]] = []
+        self._rate = 1.0
+        self._time_s = 0.0
+        self._complete = False
+
+    def is_now(self, status: str, reason: str = "", lag_s: float = 0.0) -> None:
+        self.status, self.reason, self.lag_s = status, brief(reason, LONGEST_REASON), lag_s
+
+    def take(self, event: dict[str, Any], verdicts: Sequence[Verdict], run: Run) -> Settled | None:
+        """The next event of the log, and what Run.feed said to it.
+
+        What it settled is given back, to be shown (`show`) as soon as it may be.
+        """
+        self._see(event)
+        if not settles(event, verdicts):
+            return None
+        angles = self._angles.view() if self._angles is not None else None
+        return settle(event, verdicts, run, angles, complete=self._complete)
+
+    def _see(self, event: dict[str, Any]) -> None:
+        """What is no secret: where the team is, how fast it reports, what it is doing."""
+        if self._angles is not None:
+            self._angles.feed(event)
+        match event["kind"]:
+            case "packet":
+                self.lane.packet(event["n"], event["triggers"])
+                self._time_s += event["n"] / self._rate
+                self._complete = bool(event.get("finish"))
+            case "report":
+                self.lane.report()
+                if (elapsed_s := elapsed(event)) is not None:
+                    self._latencies.add(elapsed_s)
+            case "run":
+                self._rules = event.get("rules") or {}
+                self.pace = str(event.get("pace", "realtime"))
+            case "session":
+                self._begin(str(event["subject"]), float(event["rate"]))
+            case "end":
+                self.is_now(str(event["reason"]), event.get("detail", ""))
+
+    def _begin(self, subject: str, rate: float) -> None:
+        self._rate = rate
+        self.lane.begin(brief(subject), rate)
+        if self.track == "ecog":
+            self._angles = AngleTraces(subject, rate, self._rules)
+        if self.status not in FINAL:
+            self.is_now("running")
+
+    def show(self, settled: Settled) -> list[dict[str, Any]]:
+        """Show what closed trials settled; gives their records."""
+        records = [verdict_row(verdict, self._classes) for verdict in settled.verdicts]
+        self._trials = (self._trials + records)[-TRIALS_KEPT:]
+        for verdict in settled.verdicts:
+            self._confusion.add(verdict)
+        self._standing = settled.standing
+        self._shown_angles = settled.angles or self._shown_angles
+        if settled.result is not None:
+            self.ends(settled.result)
+        if self.status == "running":
+            self.reason = (
+                ""  # a remark on the source ("resumed") is news until the next trial closes
+            )
+        self._add_point(settled.t)
+        return records
+
+    def ends(self, result: dict[str, Any]) -> None:
+        """Take the final scores; they are those of `bci-judge score`, bit for bit."""
+        self._sessions = result["sessions"]
+        if self._standing is not None:
+            self._standing = replace(self._standing, score=result["score"])
+
+    def _add_point(self, t: float | None) -> None:
+        """The score over time, by the judge's clock where the log has it; thinned when long."""
+        score = self._standing.score if self._standing is not None else 0.0
+        self.history.append((round(self._time_s if t is None else t, 2), score))
+        if len(self.history) > HISTORY_KEPT:
+            self.history = [*self.history[:-1:2], self.history[-1]]
+
+    def row(self) -> LeaderboardRow:
+        """The team's row, still without its rank."""
+        row = LeaderboardRow(
+            self.team,
+            self.track,
+            unit=TRACKS[self.track].unit,
+            latency_p50_s=self._latencies.percentile(0.50),
+            latency_p99_s=self._latencies.percentile(0.99),
+            status=self.status,
+            lag_s=self.lag_s,
+            reason=self.reason,
+        )
+        standing = self._standing
+        if standing is None:
+            return row
+        return replace(
+            row,
+            score=standing.score,
+            accuracy=standing.accuracy,
+            used=standing.mean_used if self.track in CHOOSES_WHEN else None,
+            used_unit=standing.used_unit,
+            trials=standing.trials,
+            right=standing.right,
+        )
+
+    def detail(self) -> dict[str, Any]:
+        """What the team's own page shows."""
+        return {
+            "history": list(self.history),
+            "trials": self._trials,
+            "confusion": self._confusion.table(self._classes),
+            "angles": self._shown_angles,
+            "sessions": self._sessions,
+        }

@@ -1,0 +1,103 @@
+"""A record is a verdict as the board shows it: plain values, short enough to read."""
+
+from collections import Counter
+from collections.abc import Collection
+from typing import Any, Final
+
+from tracks.common.verdicts import Answer, Verdict
+
+LONGEST: Final = 48
+LONGEST_REASON: Final = 200
+ANSWERS_SHOWN: Final = 3
+REASONS_SHOWN: Final = 5
+
+
+def brief(value: object, longest: int = LONGEST) -> str:
+    """A value that a team sent, as one short printable line."""
+    text = (value if isinstance(value, str) else repr(value))[:1000]
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def verdict_row(verdict: Verdict, classes: Collection[str]) -> dict[str, Any]:
+    """What may be shown of a verdict; its trial is over, so its label may be."""
+    return {
+        "subject": brief(verdict.subject),
+        "block": verdict.block,
+        "trial": verdict.trial,
+        "reported": reported(verdict),
+        "truth": (verdict.label or "") if classes else "",
+        "mark": mark(verdict, classes),
+        "share": verdict.share,
+        "used_s": used_s(verdict) if classes else None,
+        "reason": why(verdict),
+    }
+
+
+def mark(verdict: Verdict, classes: Collection[str]) -> str:
+    """right, wrong, partly, measured (a track without classes) or unscored."""
+    if not verdict.scored:
+        return "unscored"
+    if not classes:
+        return "measured"
+    if not verdict.right:
+        return "wrong" if not verdict.share else "right" if verdict.share == 1 else "partly"
+    return "right" if all(verdict.right) else "partly" if any(verdict.right) else "wrong"
+
+
+def reported(verdict: Verdict) -> str:
+    """The answers, in order; where there are many, the ones given most often."""
+    if not verdict.answers or verdict.answers[0].result is verdict.answers[0].said is None:
+        return ""
+    if len(verdict.answers) <= ANSWERS_SHOWN:
+        return ", ".join(_said(answer) for answer in verdict.answers)
+    counts = Counter(_said(answer) for answer in verdict.answers)
+    return ", ".join(f"{said} ×{n}" for said, n in counts.most_common(ANSWERS_SHOWN))
+
+
+def _said(answer: Answer) -> str:
+    if answer.said is not None:
+        return answer.said
+    return "–" if answer.when is None else brief(answer.result)
+
+
+def used_s(verdict: Verdict) -> float | None:
+    """The data in seconds that the trial was charged with, or that its answers used on average."""
+    if verdict.charged_s is not None:
+        return float(verdict.charged_s)
+    used = [float(a.when) for a in verdict.answers if a.when is not None and a.unit == "s"]
+    return sum(used) / len(used) if used else None
+
+
+def why(verdict: Verdict) -> str:
+    """The reasons in words, each once, as many as can be read."""
+    given = [verdict.reason] if verdict.reason else [answer.reason for answer in verdict.answers]
+    reasons = list(dict.fromkeys(part for text in given for part in text.split("; ") if part))
+    shown = reasons[:REASONS_SHOWN]
+    left_out = [] if len(reasons) <= REASONS_SHOWN else ["…"]
+    return "; ".join(brief(reason, LONGEST_REASON) for reason in [*shown, *left_out])
+
+
+class Confusion:
+    """How often each class was answered with each; the last column is for no readable answer."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[tuple[str, str]] = Counter()
+
+    def add(self, verdict: Verdict) -> None:
+        if not verdict.scored or verdict.label is None:
+            return
+        for answer in verdict.answers:
+            if answer.right is not None:
+                self._counts[verdict.label, answer.said or ""] += 1
+
+    def table(self, classes: tuple[str, ...]) -> dict[str, Any] | None:
+        """Rows: the truth; columns: what was said. None while there is nothing to show."""
+        seen = {name for pair in self._counts for name in pair if name}
+        labels = [name for name in classes if name in seen]
+        if not labels:
+            return None
+        columns = [*labels, ""]
+        rows = [[self._counts[label, said] for said in columns] for label in labels]
+        return {"labels": labels, "columns": columns, "counts": rows}

@@ -1,0 +1,166 @@
+"""A run log: JSON lines, one event a line, in the order in which the judge saw them.
+
+The score is a pure function of this file (see docs/tracks.md), so a log that can't be read is never
+scored: the error names its line.
+"""
+
+import gzip
+import json
+import math
+import os
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from bci_stream.errors import LogError, RuleError
+from tracks.run import Run
+
+_CUT_OFF = "; it is the last one and was cut off: delete it to score the rest"
+_LONGEST_INT = 4300  # digits; Python refuses to read a longer one, and no result is that large
+
+
+def score_run(path: Path) -> Run:
+    """The whole log, folded; it must hold a run line and the truth."""
+    run, number = Run(), 0
+    for number, event in read_log(path):
+        try:
+            run.feed(event)
+        except RuleError as error:
+            raise LogError(f"{path}, line {number}: {error}") from None
+    if run.track is None:
+        raise LogError(f"{path}, line {number + 1}: the log ends without a run line")
+    if not run.has_truth:
+        raise LogError(
+            f"{path}, line {number + 1}: the log ends without a truth line, so it can't be scored "
+            "(a log that is shown before its contest ends has none)"
+        )
+    return run
+
+
+def read_log(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(number of the line from 1, event) of each line that is not blank. Reads `.gz` too."""
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                if line.strip():
+                    yield number, _parse(path, number, line)
+    except (OSError, EOFError, zlib.error) as error:
+        raise LogError(f"can't read the log {path}: {error}") from None
+
+
+def _parse(path: Path, number: int, line: bytes) -> dict[str, Any]:
+    try:
+        event = _decode(line)
+    except (ValueError, RecursionError) as error:
+        cut = "" if line.endswith(b"\n") else _CUT_OFF
+        raise LogError(f"{path}, line {number}: not a line of JSON ({error}){cut}") from None
+    if not isinstance(event, dict):
+        raise LogError(f"{path}, line {number}: must be an object; got {event!r:.60}")
+    return event
+
+
+def _decode(line: bytes) -> Any:
+    """msgspec is fast and strict; Python's reader also takes NaN, 1e999 and the like."""
+    try:
+        return msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return json.loads(line.decode("utf-8-sig"), parse_int=_read_int)
+
+
+def _read_int(digits: str) -> int | float:
+    return int(digits) if len(digits) < _LONGEST_INT else float(digits)
+
+
+class RunLog:
+    """A new log, written line by line; what was written is never changed.
+
+    Each line goes to the operating system at once, so that a crash of the judge loses none; `sync`
+    brings them to the disk.
+    """
+
+    def __init__(self, path: Path, *, go_on: bool = False) -> None:
+        """go_on: add to a log that a judge left unfinished."""
+        self.path = path
+        try:
+            self._file = path.open("ab" if go_on else "xb", buffering=0)
+        except FileExistsError:
+            raise LogError(f"the log {path} exists already: a log is never overwritten") from None
+        except OSError as error:
+            raise LogError(f"can't write the log {path}: {error}") from None
+
+    def write(self, event: Mapping[str, Any]) -> None:
+        left = memoryview(encode(event))
+        try:
+            while left:  # the system may take a part of it, as on a disk that is nearly full
+                left = left[self._file.write(left) :]
+        except OSError as error:
+            raise self._cannot(error) from error
+
+    def sync(self) -> None:
+        try:
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise self._cannot(error) from error
+
+    def _cannot(self, error: OSError) -> LogError:
+        return LogError(
+            f"can't write the run log {self.path}: {error.strerror or error}. Nothing of it is lost: make "
+            "room and start the judge again while the replay waits, and it goes on where it was"
+        )
+
+    def close(self) -> None:
+        if not self._file.closed:
+            self.sync()
+            self._file.close()
+
+
+def encode(event: Mapping[str, Any]) -> bytes:
+    """One line. NaN and infinity, which JSON can't say, become null: no track reads either."""
+    try:
+        text = json.dumps(event, separators=(",", ":"), allow_nan=False, default=_plain)
+    except ValueError:
+        text = json.dumps(_finite(event), separators=(",", ":"), default=_plain)
+    return text.encode() + b"\n"
+
+
+def _plain(value: object) -> object:
+    """numpy's numbers and arrays as Python's own."""
+    if isinstance(value, np.generic | np.ndarray):
+        return _finite(value.tolist())
+    raise TypeError(f"{type(value).__name__} can't be written to a run log")
+
+
+def _finite(value: Any) -> Any:
+    match value:
+        case float():
+            return value if math.isfinite(value) else None
+        case dict():
+            return {key: _finite(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_finite(item) for item in value]
+    return value
+
+
+def earlier_logs(runs: Path, run_id: str) -> Iterator[tuple[str, Path, list[dict[str, Any]]]]:
+    """(team, log, events) of each log of this run; one that has ended has an end line."""
+    for path in sorted(runs.glob(f"*-{run_id}.jsonl")):
+        drop_cut_line(path)
+        try:
+            events = [event for _, event in read_log(path)]
+        except LogError:
+            continue  # not ours to mend; `bci-judge score` says what is wrong with it
+        if events:
+            yield str(events[0]["team"]), path, events
+
+
+def drop_cut_line(path: Path) -> None:
+    """A line without its end was being written when the judge died: nothing was shown of it."""
+    with path.open("r+b") as file:
+        content = file.read()
+        whole = content.rfind(b"\n") + 1
+        if whole < len(content):
+            file.truncate(whole)

@@ -1,0 +1,1 @@
+"""Causal signal processing that several decoders share."""

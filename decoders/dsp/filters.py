@@ -1,0 +1,160 @@
+"""A filter that is causal and keeps its state: feed it a stream in any pieces, get the same output.
+
+Nothing here looks ahead, so what comes out for a sample never changes when later samples do.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import signal
+
+from bci_stream.errors import RuleError
+
+Array = NDArray[np.float64]
+
+MAX_UV = 1e7
+"""10 V: no amplifier gives more, so what lies beyond is an error of the wire and not a signal."""
+
+
+class CausalFilter:
+    """Second-order sections over the leads of a stream.
+
+    It begins as if the first sample had lasted for ever (unless `settled` is False), so a lead's
+    offset makes no transient. A sample that is not finite stands for the lead's last finite one,
+    and leaves the state clean.
+    """
+
+    def __init__(self, sos: Array, n_leads: int, settled: bool = True) -> None:
+        self._sos = np.ascontiguousarray(sos, dtype=np.float64)
+        self._n_leads = n_leads
+        self._settled = settled
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the stream so far."""
+        self._state: Array | None = None
+        self._held = Hold(self._n_leads)
+
+    def step(self, x: NDArray[np.floating]) -> Array:
+        """x (n, leads), any n -> y (n, leads), a new array."""
+        finite = self._held.step(x)
+        if len(finite) == 0:
+            return finite
+        if self._state is None:
+            self._state = self._initial_state(finite[0])
+        y, self._state = signal.sosfilt(self._sos, finite, axis=0, zi=self._state)
+        return np.asarray(y, dtype=np.float64)
+
+    def _initial_state(self, first: Array) -> Array:
+        if not self._settled:
+            return np.zeros((len(self._sos), 2, self._n_leads))
+        settled: Array = signal.sosfilt_zi(self._sos)[:, :, None] * first
+        return settled
+
+
+class Hold:
+    """Replaces what is not finite, or beyond MAX_UV, by the lead's last good value (at first 0)."""
+
+    def __init__(self, n_leads: int) -> None:
+        self._last = np.zeros(n_leads)
+
+    def step(self, x: NDArray[np.floating]) -> Array:
+        """x (n, leads) -> a float64 copy of it, all finite."""
+        y = np.array(x, dtype=np.float64)
+        if len(y) == 0:
+            return y
+        good = np.abs(y) <= MAX_UV  # False for NaN too
+        if not good.all():
+            for i in range(len(y)):
+                y[i] = np.where(good[i], y[i], y[i - 1] if i else self._last)
+        self._last = y[-1].copy()
+        return y
+
+
+class Decimator:
+    """Low-pass, then every q-th sample; which ones does not depend on how the stream is cut."""
+
+    def __init__(self, q: int, n_leads: int) -> None:
+        if q < 1:
+            raise RuleError(f"decimation by {q}: the factor must be at least 1")
+        self.q = q
+        sos = (
+            signal.cheby2(6, 40, 1 / q, output="sos") if q > 1 else np.array([[1.0, 0, 0, 1, 0, 0]])
+        )
+        self._filter = CausalFilter(sos, n_leads)
+        self._skip = 0
+
+    def reset(self) -> None:
+        """Forget the stream so far; the next sample is kept."""
+        self._filter.reset()
+        self._skip = 0
+
+    def step(self, x: NDArray[np.floating]) -> Array:
+        """x (n, leads) -> the kept samples (about n / q, leads)."""
+        y = self._filter.step(x)
+        kept = y[self._skip :: self.q]
+        self._skip = (self._skip - len(y)) % self.q
+        return kept
+
+
+def decimation(rate: float, at_least_hz: float) -> int:
+    """The largest whole factor that leaves a rate of at least at_least_hz."""
+    return max(1, int(rate / at_least_hz + 1e-9))
+
+
+def bandpass(low_hz: float, high_hz: float, rate: float, order: int = 4) -> Array:
+    """Butterworth sections; a band that reaches the Nyquist frequency becomes a high-pass."""
+    if not 0 < low_hz < high_hz or low_hz >= rate / 2:
+        raise RuleError(
+            f"band {low_hz}-{high_hz} Hz at {rate} Hz: it must rise and begin below {rate / 2} Hz"
+        )
+    if high_hz >= 0.99 * rate / 2:
+        return highpass(low_hz, rate, order)
+    sos: Array = signal.butter(order, (low_hz, high_hz), "bandpass", fs=rate, output="sos")
+    return sos
+
+
+def highpass(low_hz: float, rate: float, order: int = 4) -> Array:
+    """Butterworth sections."""
+    sos: Array = signal.butter(order, low_hz, "highpass", fs=rate, output="sos")
+    return sos
+
+
+def lowpass(high_hz: float, rate: float, order: int = 4) -> Array:
+    """Butterworth sections."""
+    sos: Array = signal.butter(order, high_hz, "lowpass", fs=rate, output="sos")
+    return sos
+
+
+def notch(line_hz: float, rate: float, quality: float = 30.0) -> Array:
+    """Sections that take out the mains and the harmonics that lie below the Nyquist frequency."""
+    lines = [line_hz * k for k in range(1, 6) if line_hz * k < 0.98 * rate / 2]
+    if not lines:
+        return np.array([[1.0, 0, 0, 1, 0, 0]])
+    sections = [signal.tf2sos(*signal.iirnotch(line, quality, fs=rate)) for line in lines]
+    return np.concatenate(sections)
+
+
+class FilterBank:
+    """Feed it a stream in any pieces: the state is carried, and what is not finite is held."""
+
+    def __init__(self, filters: Sequence[Array], n_leads: int) -> None:
+        """filters: second-order sections, one set a filter; they begin settled on the first sample."""
+        self._hold = Hold(n_leads)
+        self._filters = [signal.sos2tf(sos) for sos in filters]
+        self._states: list[Array] | None = None
+
+    def step(self, x: NDArray[np.floating]) -> Array:
+        """x (n, leads) -> (filters, n, leads)."""
+        finite = self._hold.step(x)
+        if len(finite) == 0:
+            return np.zeros((len(self._filters), *finite.shape))
+        if self._states is None:
+            self._states = [signal.lfilter_zi(b, a)[:, None] * finite[0] for b, a in self._filters]
+        out = np.empty((len(self._filters), *finite.shape))
+        for number, (b, a) in enumerate(self._filters):
+            out[number], self._states[number] = signal.lfilter(
+                b, a, finite, axis=0, zi=self._states[number]
+            )
+        return out

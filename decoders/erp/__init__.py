@@ -1,0 +1,1 @@
+"""P300 speller decoders."""

@@ -1,0 +1,203 @@
+"""A flash evokes a response; here it becomes a vector of features, beside a model of the noise.
+
+Features are the leads' slow activity at fixed times after the flash. Their noise is the covariance
+of the same vector cut from the running stream at any time: delays of one stream, so nearly
+block-Toeplitz, and known from minutes of signal where flashes alone would give a few dozen vectors.
+While these minutes have not passed it is drawn towards a separable one (`decoders.erp.flashes`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+from bci_stream.packet import Lead, SignalInfo
+from decoders.dsp.artefacts import Limiter
+from decoders.dsp.covariance import Array, RecursiveCovariance, mend, shrink
+from decoders.dsp.epochs import Epoch, Epochs
+from decoders.dsp.filters import CausalFilter, bandpass
+from decoders.dsp.leads import brain_leads, plain_name
+
+ROUNDS = 2
+"""Of the factors' fit, each given the other; it converges at once."""
+
+
+@dataclass(frozen=True)
+class Separable:
+    """The inverse roots of the two factors: together they whiten a window, as far as it is separable."""
+
+    times: Array
+    leads: Array
+
+    @classmethod
+    def of(cls, cov: Array, n_leads: int) -> "Separable":
+        """The factors of cov (times * leads, the same), which must be positive definite."""
+        n_times = len(cov) // n_leads
+        blocks = cov.reshape(n_times, n_leads, n_times, n_leads)
+        times = np.eye(n_times)
+        for _ in range(ROUNDS):
+            weights = np.linalg.inv(times)
+            leads = np.einsum("aibj,ab->ij", blocks, weights, optimize=True) / n_times
+            weights = np.linalg.inv(leads)
+            times = np.einsum("aibj,ij->ab", blocks, weights, optimize=True) / n_leads
+        return cls(_inverse_root(times), _inverse_root(leads))
+
+    def whiten(self, columns: Array) -> Array:
+        """The columns (times * leads, any) as they look where separable noise is white."""
+        n_times, n_leads = len(self.times), len(self.leads)
+        by_lead = self.leads @ columns.reshape(n_times, n_leads, -1)
+        whole = self.times @ by_lead.reshape(n_times, -1)
+        return np.asarray(whole.reshape(columns.shape))
+
+
+def whitener_of(cov: Array, n_samples: float, n_leads: int, signals: Array, floor: float) -> Array:
+    """(kept, times * leads): takes a window to where the noise is white and only what the columns of
+    `signals` span is left.
+
+    cov is the covariance of about n_samples windows that are independent of each other.
+    floor: the share of plain white noise that is added in any case.
+    """
+    sound = shrink(cov, floor)
+    factors = Separable.of(sound, n_leads)
+    rest = factors.whiten(factors.whiten(sound).T)
+    rest *= len(rest) / float(np.trace(rest))
+    drawn = shrink(rest, max(_chance_share(rest, n_samples), floor))
+    root = linalg.cholesky(drawn, lower=True)
+    white = linalg.solve_triangular(root, factors.whiten(signals), lower=True)
+    kept, _ = linalg.qr(white, mode="economic")
+    return factors.whiten(linalg.solve_triangular(root, kept, lower=True, trans="T")).T
+
+
+def _chance_share(rest: Array, n_samples: float) -> float:
+    """How much of what `rest` (of mean variance 1) differs from the identity is chance: 0 to 1.
+
+    Ledoit and Wolf's optimal shrinkage, with the error that normal samples would have.
+    """
+    p = len(rest)
+    off = float(np.sum((rest - np.eye(p)) ** 2))
+    chance = p * (p + 1) / max(n_samples, 1.0)
+    return 1.0 if off <= chance else chance / off
+
+
+def _inverse_root(cov: Array) -> Array:
+    power, axes = np.linalg.eigh(cov)
+    power = np.maximum(power, 1e-12 * power.max())
+    return np.asarray((axes / np.sqrt(power)) @ axes.T)
+
+
+BAND_HZ = (0.5, 11.0)
+TIMES_S = np.arange(0.08, 0.701, 0.05)
+"""When the response is looked at; the causal filter delays it by about 30 ms."""
+COURSE_S = 0.075
+NOISE_STEP_S, NOISE_BATCH = 0.04, 25
+NOISE_MEMORY_S = 300.0
+SETTLE_S, START_S = 2.0, 10.0
+"""An amplifier's own start is no noise to learn from: nothing is learned before the first, and what
+was learned before the second is dropped soon after."""
+MIN_SHRINKAGE = 0.005
+
+PREFERRED_LEADS = (
+    *("CZ", "PZ", "OZ", "PO7", "PO8", "FZ", "P3", "P4", "P7", "P8"),
+    *("C3", "C4", "POZ", "CP1", "CP2", "FCZ", "O1", "O2", "F3", "F4"),
+)
+"""Where the P300, the N200 and, for faces, the N170 are seen; more leads only cost time."""
+
+Tag = TypeVar("Tag")
+"""What the caller wants to know a flash by."""
+
+
+def choose_leads(leads: Sequence[Lead], at_most: int = len(PREFERRED_LEADS)) -> list[int]:
+    """Places of the leads to look at: all if few, else the preferred ones, or an even spread."""
+    brain = brain_leads(leads)
+    if len(brain) <= at_most:
+        return brain
+    known = {plain_name(leads[place].name): place for place in brain}
+    named = [known[name] for name in PREFERRED_LEADS if name in known]
+    if len(named) >= at_most // 2:
+        return named
+    return [brain[i] for i in np.linspace(0, len(brain) - 1, at_most).astype(int)]
+
+
+def smooth_courses(times_s: Array, width_s: float) -> Array:
+    """Orthonormal columns (times, fewer) that span courses made of bumps of this width."""
+    centres = np.arange(times_s[0], times_s[-1] + width_s / 2, width_s)
+    bumps = np.exp(-0.5 * ((times_s[:, None] - centres) / (0.7 * width_s)) ** 2)
+    basis: Array = linalg.orth(bumps)
+    return basis
+
+
+class FlashFeatures(Generic[Tag]):
+    """Turns the running signal of one subject into (tag, features), each when it is complete."""
+
+    def __init__(self, info: SignalInfo) -> None:
+        self.places = choose_leads(info.leads)
+        self.lead_names = tuple(plain_name(info.leads[place].name) for place in self.places)
+        self.offsets = np.round(TIMES_S * info.rate).astype(int)
+        self.window = int(self.offsets[-1]) + 1
+        self.n_features = len(self.offsets) * len(self.places)
+        self.seen = 0
+        """Samples of the session so far."""
+        n = len(self.places)
+        self._filter = CausalFilter(bandpass(*BAND_HZ, info.rate, order=2), n)
+        self._limiter = Limiter(n, info.rate, settle_s=SETTLE_S)
+        courses = smooth_courses(TIMES_S, COURSE_S)
+        self._responses: Array = np.asarray(np.kron(courses, np.eye(n)), dtype=np.float64)
+        self._epochs: Epochs[Tag | None] = Epochs(self.window, n)
+        self._noise_step = max(1, round(NOISE_STEP_S * info.rate))
+        self._settled = round(SETTLE_S * info.rate / self._noise_step) * self._noise_step
+        self._rows: list[Array] = []
+        self._early = self._new_noise()
+        self._noise = self._new_noise()
+        self._started = int(START_S * info.rate)
+
+    def _new_noise(self) -> RecursiveCovariance:
+        return RecursiveCovariance(self.n_features, NOISE_MEMORY_S / NOISE_STEP_S)
+
+    def new_block(self) -> None:
+        """The signal jumps here; epochs across the jump are lost."""
+        self._filter.reset()
+        self._epochs.give_up()
+
+    def feed(self, x: NDArray[np.floating], tag: Tag | None = None) -> list[tuple[Tag, Array]]:
+        """x (n, all leads); the flash `tag` is at x's first sample -> the flashes now complete."""
+        y = self._limiter.step(self._filter.step(x[:, self.places]))
+        events: list[tuple[int, Tag | None]] = [] if tag is None else [(0, tag)]
+        events += [(offset, None) for offset in self._noise_offsets(len(y))]
+        self.seen += len(y)
+        return [
+            flash
+            for epoch in self._epochs.step(y, sorted(events, key=lambda event: event[0]))
+            for flash in self._sort(epoch)
+        ]
+
+    def _noise_offsets(self, n: int) -> range:
+        first = max(self._settled - self.seen, -self.seen % self._noise_step)
+        return range(first, n, self._noise_step)
+
+    def _sort(self, epoch: Epoch[Tag | None]) -> list[tuple[Tag, Array]]:
+        features = epoch.samples[self.offsets].ravel()
+        if epoch.tag is not None:
+            return [(epoch.tag, features)]
+        self._rows.append(features)
+        if len(self._rows) == NOISE_BATCH or epoch.position < self._started:
+            self._learn_noise(epoch.position)
+        return []
+
+    def _learn_noise(self, position: int) -> None:
+        """In batches, which is cheaper than row by row."""
+        if self._rows:
+            noise = self._noise if position >= self._started else self._early
+            noise.update(np.array(self._rows))
+            self._rows = []
+
+    def whitener(self) -> Array:
+        """(signals, features): takes features to where the noise is white, and only what a smooth
+        response can be is left."""
+        self._learn_noise(self.seen)
+        noise = self._noise if self._noise.weight >= self._early.weight else self._early
+        n = max(noise.weight / 4, 1.0)  # neighbours in time say nearly the same
+        cov = mend(noise.value)
+        return whitener_of(cov, n, len(self.places), self._responses, MIN_SHRINKAGE)

@@ -1,0 +1,1 @@
+"""Decoders of the turing track: imagery, SSVEP and idle."""

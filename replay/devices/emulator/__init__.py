@@ -1,0 +1,1 @@
+"""An amplifier without hardware: serves a recording as Neuracle software would."""

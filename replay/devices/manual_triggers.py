@@ -1,0 +1,234 @@
+"""A mark is a trigger that an operator or a program sets by hand while a device runs.
+
+Each running device listens on a socket file that only its own user can open; `bci-replay mark 7`
+finds it there. A mark lands on the next sample that the device gives.
+"""
+
+import contextlib
+import json
+import os
+import socket
+import struct
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import Protocol
+
+from bci_stream.errors import BciError, SourceError
+from replay.model.events import MAX_CODE
+
+ANSWER_S = 5.0
+_LONGEST_MESSAGE = 4096
+
+
+class ManualTriggerError(BciError):
+    """A mark that could not be set."""
+
+
+class ManualTriggers:
+    """Marks that wait for the next sample; any thread may put one in. now: the device's clock.
+
+    sink: a device that carries marks itself takes each one at once; it may raise MarkError.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self.sink: Callable[[int], None] | None = None
+        self._now = now
+        self._marks: list[tuple[int, float]] = []
+        self._lock = threading.Lock()
+
+    def put(self, code: int) -> None:
+        check_code(code)
+        if self.sink is not None:
+            self.sink(code)
+            return
+        with self._lock:
+            self._marks.append((code, self._now()))
+
+    def take(self, until: float) -> list[tuple[int, float]]:
+        """(code, moment) of the marks that were set by then; later ones go on waiting."""
+        with self._lock:
+            taken = [mark for mark in self._marks if mark[1] <= until]
+            self._marks = [mark for mark in self._marks if mark[1] > until]
+        return taken
+
+
+def check_code(code: int) -> int:
+    if not 1 <= code <= MAX_CODE:
+        raise ManualTriggerError(f"a mark must be a whole number from 1 to {MAX_CODE}, got {code}")
+    return code
+
+
+def marks_folder() -> Path:
+    """Where this user's running devices can be found."""
+    base = os.environ.get("XDG_RUNTIME_DIR")
+    name = "bci-stream" if base else f"bci-stream-{os.getuid()}"
+    return Path(base or tempfile.gettempdir()) / name / "marks"
+
+
+class ManualTriggerServer:
+    """Takes marks for one device from other processes of the same user, until closed.
+
+    Where the name is taken by another running device, it becomes NAME-2, NAME-3, ...
+    """
+
+    def __init__(self, box: ManualTriggers, name: str, folder: Path | None = None) -> None:
+        self._box = box
+        self.path, self._socket = _bind_free(folder or marks_folder(), name)
+        self._thread = threading.Thread(target=self._serve, name=f"marks {name}", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)  # wakes the thread out of accept()
+        self._socket.close()
+        self._thread.join()
+        self.path.unlink(missing_ok=True)
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                client, _ = self._socket.accept()
+            except OSError:
+                return
+            with client, contextlib.suppress(OSError):
+                client.settimeout(ANSWER_S)
+                client.sendall(self._answer(client.recv(_LONGEST_MESSAGE)))
+
+    def _answer(self, message: bytes) -> bytes:
+        try:
+            code = json.loads(message)["code"]
+            if type(code) is not int:
+                raise ManualTriggerError(f"a mark must be a whole number, got {code!r}")
+            self._box.put(code)
+        except (ValueError, KeyError, TypeError, BciError) as error:
+            return json.dumps({"error": str(error)}).encode()
+        return json.dumps({"ok": code}).encode()
+
+
+def _bind_free(folder: Path, name: str) -> tuple[Path, socket.socket]:
+    if not hasattr(socket, "AF_UNIX"):
+        raise ManualTriggerError("this system has no socket files: marks need a TriggerBox here")
+    server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if folder.stat().st_uid != os.getuid():
+            raise PermissionError(0, "the folder belongs to somebody else")
+        path = _free_path(folder, name)
+        path.unlink(missing_ok=True)  # left behind by a process that was killed
+        server.bind(str(path))
+        path.chmod(0o600)
+        server.listen(8)
+    except OSError as error:
+        server.close()
+        raise ManualTriggerError(
+            f"can't take marks in {folder}: {error.strerror or error}"
+        ) from None
+    return path, server
+
+
+def _free_path(folder: Path, name: str) -> Path:
+    numbers = (folder / (f"{name}-{i}.sock" if i > 1 else f"{name}.sock") for i in count(1))
+    return next(path for path in numbers if not _answers(path))
+
+
+def _answers(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        try:
+            client.connect(str(path))
+        except OSError:
+            return False
+    return True
+
+
+def send_trigger(code: int, name: str | None = None, folder: Path | None = None) -> str:
+    """Set a mark on the device of that name (by default the only one); returns its name."""
+    check_code(code)
+    path = _choose(folder or marks_folder(), name)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        client.settimeout(ANSWER_S)
+        try:
+            client.connect(str(path))
+            client.sendall(json.dumps({"code": code}).encode())
+            answer = json.loads(client.recv(_LONGEST_MESSAGE) or b"{}")
+        except (OSError, ValueError) as error:
+            raise ManualTriggerError(f"the replay {path.stem!r} took no mark: {error}") from None
+    if "ok" not in answer:
+        raise ManualTriggerError(
+            f"the replay {path.stem!r} took no mark: {answer.get('error', 'no answer')}"
+        )
+    return path.stem
+
+
+def _choose(folder: Path, name: str | None) -> Path:
+    paths = sorted(folder.glob("*.sock"), key=lambda path: path.stem)
+    running = [path for path in paths if _answers(path)]
+    wanted = [path for path in running if name in (None, path.stem)]
+    if len(wanted) == 1:
+        return wanted[0]
+    seen = ", ".join(path.stem for path in running) or "none"
+    raise ManualTriggerError(
+        f"a mark needs one running device{f' named {name!r}' if name else ''}, found {len(wanted)} "
+        f"(running: {seen}); start one with `bci-replay start`, or choose it with --to NAME"
+    )
+
+
+BAUD = 115200
+DEVICE = 0x01
+EMIT = 0xE1
+_FRAME = struct.Struct("<BBH")
+
+
+class Port(Protocol):
+    def write(self, data: bytes, /) -> int | None: ...
+    def flush(self) -> None: ...
+    def close(self) -> None: ...
+
+
+def encode_command(function: int, payload: bytes) -> bytes:
+    """u8 device, u8 function, u16 length, payload."""
+    return _FRAME.pack(DEVICE, function, len(payload)) + payload
+
+
+def encode_code(code: int) -> bytes:
+    """The frame that puts a code on the trigger line: 01 E1 01 00 XX."""
+    if not 1 <= code <= 255:
+        raise SourceError(f"a TriggerBox code is one byte, from 1 to 255, got {code}")
+    return encode_command(EMIT, bytes([code]))
+
+
+def open_port(path: str) -> Port:
+    """The serial port at 115200 8N1; raises SourceError where it can't be opened."""
+    try:
+        import serial
+    except ImportError:
+        raise SourceError("sending to a TriggerBox needs pyserial: pip install pyserial") from None
+    try:
+        port: Port = serial.Serial(
+            path, BAUD, bytesize=8, parity="N", stopbits=1, write_timeout=2.0
+        )
+    except (serial.SerialException, ValueError, OSError) as error:
+        raise SourceError(
+            f"can't open the TriggerBox at {path}: {error}; check the cable, the port's name "
+            "(/dev/ttyUSB0, COM3) and that your user may use it (group dialout)"
+        ) from None
+    return port
+
+
+class TriggerBox:
+    def __init__(self, port: Port) -> None:
+        self._port = port
+
+    def emit(self, code: int) -> None:
+        frame = encode_code(code)
+        try:
+            self._port.write(frame)
+            self._port.flush()
+        except OSError as error:  # pyserial's errors are OSErrors
+            raise SourceError(f"the TriggerBox took no code: {error}") from None
+
+    def close(self) -> None:
+        self._port.close()

@@ -1,0 +1,1 @@
+"""Neuracle amplifiers: TCP connection and the raw, hEEG and JellyFish formats."""

@@ -1,0 +1,1 @@
+"""What a source is made of: sessions, signals, events, options and units."""

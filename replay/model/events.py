@@ -1,0 +1,158 @@
+"""Events: what happened at which sample of a recording.
+
+A `Mark` is an event as the file names it; `replay.model.event_map` turns marks into triggers (sample,
+code). `Events` are the triggers of a whole recording: known beforehand, or found in a stim channel
+while it is read.
+"""
+
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bci_stream.errors import SourceError
+from bci_stream.packet import Triggers
+
+MAX_CODE = 0xFFFF
+SCAN_SAMPLES = 1 << 16
+SCAN_THREADS = min(4, os.cpu_count() or 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One event as the file has it."""
+
+    sample: int
+    name: str
+
+
+class Events(Protocol):
+    """The triggers of a recording: (sample, code), in order of their samples."""
+
+    def between(self, start: int, stop: int) -> Triggers: ...
+    def all(self) -> Triggers: ...
+
+
+class KnownEvents:
+    """Triggers that are all known beforehand."""
+
+    def __init__(self, triggers: Iterable[tuple[int, int]]) -> None:
+        self._triggers: Triggers = tuple(sorted(triggers, key=lambda trigger: trigger[0]))
+        self._samples = np.array([sample for sample, _ in self._triggers], dtype=np.int64)
+
+    def between(self, start: int, stop: int) -> Triggers:
+        first, last = np.searchsorted(self._samples, (start, stop))
+        return self._triggers[first:last]
+
+    def all(self) -> Triggers:
+        return self._triggers
+
+
+class StimColumn(Protocol):
+    """A stim channel, readable without any other; by several threads at once."""
+
+    def read(self, start: int, stop: int) -> NDArray[Any]:
+        """One word a sample, as it stands in the file."""
+
+    def values(self, words: NDArray[Any]) -> NDArray[np.floating[Any]]:
+        """The numbers that words mean: 0, or a code."""
+
+
+@dataclass(frozen=True)
+class PlainColumn:
+    """A stim channel whose words are its values."""
+
+    read: Callable[[int, int], NDArray[np.floating[Any]]]
+
+    def values(self, words: NDArray[Any]) -> NDArray[np.floating[Any]]:
+        return words
+
+
+MarksToTriggers = Callable[[list[Mark]], Triggers]
+
+
+class StimEvents:
+    """Triggers of a stim channel, found while it is read, so that nobody waits for a whole file.
+
+    A trigger stands where the channel takes on a new value other than 0; a held value is one.
+    """
+
+    def __init__(
+        self, name: str, n_samples: int, column: StimColumn, triggers: MarksToTriggers
+    ) -> None:
+        self._name, self._n_samples, self._column = name, n_samples, column
+        self._triggers = triggers
+        self._known: KnownEvents | None = None
+
+    def between(self, start: int, stop: int) -> Triggers:
+        if self._known is not None:
+            return self._known.between(start, stop)
+        return self._triggers(self.marks(max(start, 0), min(stop, self._n_samples)))
+
+    def all(self) -> Triggers:
+        if self._known is None:
+            self._known = KnownEvents(self._triggers(self.all_marks()))
+        return self._known.all()
+
+    def all_marks(self) -> list[Mark]:
+        """Every event of the channel: this reads it from end to end."""
+        starts = range(0, self._n_samples, SCAN_SAMPLES)
+        if len(starts) < 2:
+            return self.marks(0, self._n_samples)
+        # All that a contest waits for before its first packet, so every core helps.
+        with ThreadPoolExecutor(SCAN_THREADS, "scan") as threads:
+            pieces = threads.map(lambda start: self.marks(start, start + SCAN_SAMPLES), starts)
+            return [mark for piece in pieces for mark in piece]
+
+    def marks(self, start: int, stop: int) -> list[Mark]:
+        stop = min(stop, self._n_samples)
+        if start >= stop:
+            return []
+        # The sample before tells whether the first value is new or held.
+        first = max(start - 1, 0)
+        words = self._column.read(first, stop).reshape(-1)
+        runs = run_starts(words)
+        marks = marks_of_runs(self._name, first + runs, self._column.values(words[runs]))
+        return [mark for mark in marks if mark.sample >= start]
+
+
+def run_starts(words: NDArray[Any]) -> NDArray[np.intp]:
+    """Where a channel changes: it seldom does, and only there its words are made numbers."""
+    return np.concatenate([[0], np.flatnonzero(words[1:] != words[:-1]) + 1])
+
+
+def marks_of_runs(
+    name: str, samples: NDArray[np.intp], values: NDArray[np.floating[Any]]
+) -> list[Mark]:
+    """The events of a channel that takes on these values at these samples, and holds them."""
+    codes = _codes(name, samples, values)
+    new = codes != 0
+    new[1:] &= codes[1:] != codes[:-1]
+    found = zip(samples[new].tolist(), codes[new].tolist(), strict=True)
+    return [Mark(sample, str(code)) for sample, code in found]
+
+
+def _codes(
+    name: str, samples: NDArray[np.intp], values: NDArray[np.floating[Any]]
+) -> NDArray[np.int64]:
+    bad = np.flatnonzero(~is_code(values))
+    if len(bad):
+        raise SourceError(
+            f"{name}: the trigger channel holds {values[bad[0]]:g} at sample "
+            f"{int(samples[bad[0]])}; a trigger is a whole number from 0 to {MAX_CODE}. "
+            "Name the right channel with ?triggers=NAME, or say ?triggers=none"
+        )
+    codes: NDArray[np.int64] = np.rint(values).astype(np.int64)
+    return codes
+
+
+def is_code(values: NDArray[np.floating[Any]], highest: int = MAX_CODE) -> NDArray[np.bool_]:
+    """Which are whole numbers from 0 to the highest."""
+    whole = np.rint(values)
+    with np.errstate(invalid="ignore"):  # infinite is no whole number
+        are: NDArray[np.bool_] = (np.abs(values - whole) < 1e-3) & (whole >= 0) & (whole <= highest)
+    return are

@@ -1,0 +1,164 @@
+"""Source options: what a user may ask of a source beside its address.
+
+The same names work as parameters of a URI (`run1.edf?events=T1=11,T2=21&rate=250`), so that a
+contest file can hold all of it in one string; a URI's own parameters go first.
+"""
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bci_stream.errors import SourceError
+from replay.model.event_map import EventMap
+from tracks.common.leads import EMOTION_FIRST_BATCH
+from tracks.registry import TRACKS
+from tracks.track import Track
+
+
+def track_named(name: str) -> Track:
+    """The track of that name, or a clear refusal."""
+    if name not in TRACKS:
+        raise SourceError(f"there is no track {name!r}; the tracks are {', '.join(TRACKS)}")
+    return TRACKS[name]
+
+
+def leads_of_rows(track: str, batch: int | None) -> tuple[str, ...]:
+    """The leads of a track's own files, whose rows have no names: the documents' order."""
+    if batch == 1:
+        return EMOTION_FIRST_BATCH
+    return tuple(track_named(track).leads)
+
+
+MISSING = ("drop", "zero", "refuse")
+NANS = ("refuse", "keep")
+GROUPS = ("blocks", "subjects")
+_SUBJECT = re.compile(r"(?![.\s])[^/\\\x00-\x1f\x7f]{1,100}")
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """How a source is to be read; everything has a default that changes nothing.
+
+    track: fit leads and rate to this track. events: names to codes. rename: old lead name to new.
+    select: these leads, in this order. resample: to this rate in Hz.
+    missing: what becomes of leads that the track has and the recording has not.
+    nan: what becomes of a recording with samples that are no number: refused before the start, or sent
+    as it is.
+    triggers: where they stand: a channel's name, `annotations`, `events`, `stim`, `last` or `none`.
+    events_file, angles_file: files beside the recording.
+    rate, leads, unit: for files that do not say.
+    stream: which of an XDF's. variable: which of a .mat's or .npz's. batch: emotion's 1 or 2.
+    files: whether the files of a folder are blocks of one subject, or subjects.
+    as_is: fit nothing to a track, whatever the file or `track` says (to look at it).
+    """
+
+    track: str | None = None
+    events: EventMap = field(default_factory=EventMap)
+    rename: Mapping[str, str] = field(default_factory=dict)
+    select: tuple[str, ...] | None = None
+    resample: float | None = None
+    missing: str = "drop"
+    nan: str = "refuse"
+    subject: str | None = None
+    triggers: str | None = None
+    events_file: Path | None = None
+    angles_file: Path | None = None
+    rate: float | None = None
+    leads: tuple[str, ...] | None = None
+    unit: str | None = None
+    stream: str | None = None
+    variable: str | None = None
+    batch: int | None = None
+    files: str | None = None
+    as_is: bool = False
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """The options that would change what a source gives, beside its track."""
+        plain = SourceOptions(track=self.track, as_is=self.as_is, nan=self.nan)
+        names = [each.name for each in dataclasses.fields(self)]
+        return tuple(name for name in names if getattr(self, name) != getattr(plain, name))
+
+    def with_params(self, params: Mapping[str, str]) -> "SourceOptions":
+        """These options with a URI's parameters laid over them."""
+        changes: dict[str, Any] = {name: _read(name, value) for name, value in params.items()}
+        return dataclasses.replace(self, **changes)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _some_names(text: str) -> tuple[str, ...]:
+    names = _names(text)
+    if not names:
+        raise ValueError("name one or more: C3,Cz,C4")
+    return names
+
+
+def _subject(text: str) -> str:
+    if not _SUBJECT.fullmatch(text):
+        raise ValueError(
+            "a subject's name has 1 to 100 signs, no / or \\ among them, and begins with no dot: "
+            "files are called by it"
+        )
+    return text
+
+
+def _pairs(text: str) -> dict[str, str]:
+    pairs = [part.partition("=") for part in _names(text)]
+    if not all(old.strip() and new.strip() for old, _, new in pairs):
+        raise ValueError("write OLD=NEW,OLD=NEW")
+    return {old.strip(): new.strip() for old, _, new in pairs}
+
+
+def _hertz(text: str) -> float:
+    rate = float(text)
+    if not 0 < rate <= 1e6:
+        raise ValueError("a rate is more than 0 and at most 1000000 Hz")
+    return rate
+
+
+def _one_of(*allowed: str) -> Callable[[str], str]:
+    def choose(text: str) -> str:
+        if text not in allowed:
+            raise ValueError(f"choose one of {', '.join(allowed)}")
+        return text
+
+    return choose
+
+
+PARAMETERS: dict[str, Callable[[str], Any]] = {
+    "track": lambda text: track_named(text).name,
+    "events": EventMap.parse,
+    "rename": _pairs,
+    "select": _some_names,
+    "resample": _hertz,
+    "missing": _one_of(*MISSING),
+    "nan": _one_of(*NANS),
+    "subject": _subject,
+    "triggers": str,
+    "events_file": Path,
+    "angles_file": Path,
+    "rate": _hertz,
+    "leads": _some_names,
+    "unit": _one_of("uV", "mV", "V"),
+    "stream": str,
+    "variable": str,
+    "batch": lambda text: int(_one_of("1", "2")(text)),
+    "files": _one_of(*GROUPS),
+}
+
+
+def _read(name: str, value: str) -> object:
+    if name not in PARAMETERS:
+        raise SourceError(
+            f"a recording has no parameter {name!r}; it takes {', '.join(sorted(PARAMETERS))}"
+        )
+    try:
+        return PARAMETERS[name](value)
+    except ValueError as error:
+        raise SourceError(f"parameter {name}={value!r}: {error}") from error

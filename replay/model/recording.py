@@ -1,0 +1,163 @@
+"""A recording: a session whose blocks lie in a file or in memory, read piece by piece."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bci_stream.packet import FloatArray, Lead, Triggers
+from replay.model.signal import Signal
+from replay.model.source import RawPacket
+
+
+class Block(Protocol):
+    """One uninterrupted stretch of a recording, with a numbering of its own."""
+
+    @property
+    def n_samples(self) -> int: ...
+    @property
+    def triggers(self) -> Triggers:
+        """(sample in the block, code), in order."""
+
+    def read(self, start: int, stop: int) -> FloatArray:
+        """Samples start to stop: (stop - start, leads) float32 microvolts, C-contiguous."""
+
+
+@dataclass(frozen=True)
+class ArrayBlock:
+    """A block that lies in memory (or in a memory map): data (samples, leads)."""
+
+    data: FloatArray
+    triggers: Triggers
+
+    @property
+    def n_samples(self) -> int:
+        return len(self.data)
+
+    def read(self, start: int, stop: int) -> FloatArray:
+        return np.ascontiguousarray(self.data[start:stop], dtype=np.float32)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One subject's recording; implements `replay.model.source.Session`."""
+
+    subject: str
+    rate: float
+    leads: tuple[Lead, ...]
+    blocks: Sequence[Block]
+    angles: NDArray[np.float64] | None = None
+
+    @property
+    def n_samples(self) -> int:
+        return sum(block.n_samples for block in self.blocks)
+
+    def block_triggers(self) -> Sequence[tuple[int, Triggers]]:
+        return [(block.n_samples, block.triggers) for block in self.blocks]
+
+    def packets(self, packet_samples: int) -> Iterator[RawPacket]:
+        for number, block in enumerate(self.blocks):
+            yield from _cut(block, number, packet_samples)
+
+
+def _cut(block: Block, number: int, packet_samples: int) -> Iterator[RawPacket]:
+    positions = [position for position, _ in block.triggers]
+    for start in range(0, block.n_samples, packet_samples):
+        stop = min(start + packet_samples, block.n_samples)
+        first, last = bisect_left(positions, start), bisect_left(positions, stop)
+        triggers = tuple((p - start, code) for p, code in block.triggers[first:last])
+        yield RawPacket(
+            block.read(start, stop), triggers, start, number, last_of_block=stop == block.n_samples
+        )
+
+
+BLOCK_START = 242
+
+
+class ReadableSpan(Protocol):
+    """Samples and triggers, both readable piece by piece: `replay.transform.readahead.ReadAhead` is one."""
+
+    @property
+    def n_samples(self) -> int: ...
+    def read(self, start: int, stop: int) -> FloatArray: ...
+    def between(self, start: int, stop: int) -> Triggers: ...
+
+
+def block_starts(triggers: Triggers) -> tuple[int, ...]:
+    """Where blocks begin when triggers tell: the first sample, and each 242 after the first one."""
+    starts = sorted({sample for sample, code in triggers if code == BLOCK_START})
+    return (0, *(sample for sample in starts[1:] if sample > 0))
+
+
+def split_triggers(
+    n_samples: int, triggers: Triggers, starts: Sequence[int]
+) -> list[tuple[int, Triggers]]:
+    """(samples, triggers counted from the block's start) of each block."""
+    bounds = [*starts, n_samples]
+    return [
+        (stop - start, tuple((s - start, code) for s, code in triggers if start <= s < stop))
+        for start, stop in pairwise(bounds)
+    ]
+
+
+@dataclass(frozen=True)
+class SpanBlock:
+    """A block as a span of a longer signal; implements `replay.model.recording.Block`."""
+
+    signal: Signal
+    start: int
+    n_samples: int
+    triggers: Triggers
+
+    def read(self, start: int, stop: int) -> FloatArray:
+        return self.signal.read(self.start + start, self.start + min(stop, self.n_samples))
+
+
+def cut(
+    stretch: ReadableSpan, packet_samples: int, starts: Sequence[int] | None, first_block: int = 0
+) -> Iterator[RawPacket]:
+    """The packets of a stretch; blocks are found on the way, so the first packet waits for nothing.
+
+    starts: where the blocks begin, if that is known; None to begin one at each further 242.
+    """
+    position, origin, block, begun = 0, 0, first_block, False
+    while position < stretch.n_samples:
+        stop = min(position + packet_samples, stretch.n_samples)
+        # One sample further, since a 242 right behind this packet makes it the block's last.
+        triggers = stretch.between(position, stop + 1)
+        if starts is None:
+            next_start, begun = _next_242(triggers, position, stop, begun)
+        else:
+            next_start = _next_declared(starts, position, stop)
+        stop = min(stop, next_start) if next_start is not None else stop
+        ends = next_start is not None or stop == stretch.n_samples
+        yield RawPacket(
+            samples=stretch.read(position, stop),
+            triggers=tuple((s - position, code) for s, code in triggers if s < stop),
+            start=position - origin,
+            block=block,
+            last_of_block=ends,
+        )
+        position = stop
+        if ends:
+            origin, block = stop, block + 1
+
+
+def _next_242(triggers: Triggers, position: int, stop: int, begun: bool) -> tuple[int | None, bool]:
+    """Where the next block begins, up to stop; and whether this block has had its 242."""
+    for sample in sorted({sample for sample, code in triggers if code == BLOCK_START}):
+        if begun and sample > position:
+            return sample, True
+        # A first 242 just behind this packet is the next packet's to find.
+        begun = begun or sample < stop
+    return None, begun
+
+
+def _next_declared(starts: Sequence[int], position: int, stop: int) -> int | None:
+    following = bisect_right(starts, position)
+    found = starts[following] if following < len(starts) else None
+    return found if found is not None and found <= stop else None

@@ -1,0 +1,1 @@
+"""Plays a source on LSL outlets, in lockstep or in real time."""

@@ -1,0 +1,364 @@
+"""The array layout: how a recording lies in named arrays (.npz, .mat, .npy, .pkl).
+
+`data` has a row a lead, and often the triggers as its last row; beside it may stand `rate`,
+`leads`, `kinds`, `events` (sample, ..., code), `block_starts`, `track`, `subject`, `angles`. What
+is not said there, the options or the track say.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bci_stream.errors import SourceError
+from bci_stream.packet import Lead
+from replay.model.event_map import describe_map
+from replay.model.events import MAX_CODE, Events, KnownEvents, Mark, PlainColumn, StimEvents
+from replay.model.options import SourceOptions, leads_of_rows, track_named
+from replay.model.signal import ArraySignal, Content
+from replay.model.units import KINDS, VOLTAGES
+from replay.readers.events_table import marks_of, read_events_table
+
+
+def looks_like_triggers(row: NDArray[Any]) -> bool:
+    """Whole numbers of 0 and more, mostly 0, but not all: no lead looks like that."""
+    values = np.asarray(row)
+    whole = bool(np.all(np.isfinite(values)) and np.all(values == np.rint(values)))
+    if not whole or values.min() < 0 or values.max() > MAX_CODE:
+        return False
+    return bool(0 < np.count_nonzero(values) < 0.5 * values.size)
+
+
+def events_of_arrays(
+    name: str,
+    arrays: Mapping[str, NDArray[Any]],
+    data: NDArray[Any],
+    trigger_row: int | None,
+    rate: float,
+    options: SourceOptions,
+) -> tuple[Events, tuple[str, ...]]:
+    """The triggers, and what is to be said about them."""
+    n_samples = int(data.shape[1])
+    if options.triggers == "none":
+        marks: list[Mark] = []
+    elif options.events_file:
+        table = read_events_table(options.events_file, options.events)
+        marks = marks_of(table, rate, first_sample=0)
+    elif trigger_row is None or ("events" in arrays and options.triggers in (None, "events")):
+        # An array of events can hold two of one sample, which a row can't: it goes first.
+        marks = _marks_of_array(name, arrays.get("events"), n_samples)
+    else:
+        marks = marks_of_row(name, data[trigger_row])
+    triggers = options.events.triggers(marks, rate, n_samples)
+    return KnownEvents(triggers), describe_map(options.events, marks)
+
+
+def marks_of_row(name: str, row: NDArray[Any]) -> list[Mark]:
+    def read(start: int, stop: int) -> NDArray[np.float32]:
+        return np.asarray(row[start:stop], dtype=np.float32)
+
+    return StimEvents(name, len(row), PlainColumn(read), lambda _: ()).all_marks()
+
+
+def _check_whole(name: str, meaning: str, column: NDArray[Any]) -> None:
+    """Refuse a column with a fraction: cut off, it would be another event, or at another time."""
+    broken = np.flatnonzero(~np.isfinite(column) | (column != np.rint(column)))
+    if broken.size:
+        raise SourceError(
+            f"{name}: events has {column[broken[0]]:g} for the {meaning} of row {broken[0]} (from "
+            f"0), in {broken.size} of {len(column)} rows; a {meaning} is a whole number. Round "
+            "them, or say ?triggers=none"
+        )
+
+
+def _marks_of_array(name: str, events: NDArray[Any] | None, n_samples: int) -> list[Mark]:
+    if events is None or events.size == 0:
+        return []
+    if events.ndim != 2 or events.shape[1] < 2 or events.dtype.kind not in "fiu":
+        raise SourceError(
+            f"{name}: events is {events.shape}; it must be rows of (sample, ..., code)"
+        )
+    _check_whole(name, "sample", events[:, 0])
+    _check_whole(name, "code", events[:, -1])
+    marks = [Mark(int(row[0]), str(int(row[-1]))) for row in events]
+    outside = [mark.sample for mark in marks if not 0 <= mark.sample < n_samples]
+    if outside:
+        raise SourceError(f"{name}: an event lies at sample {outside[0]} of {n_samples}")
+    return marks
+
+
+AnyArray = NDArray[Any]
+TRIGGER_NAMES = ("trigger", "triggers", "stim", "status", "sti 014", "marker", "markers")
+
+
+@dataclass(frozen=True)
+class ArrayRows:
+    """names: of the leads, in order. trigger: the row of the triggers; None where none has them."""
+
+    names: tuple[str, ...]
+    trigger: int | None
+
+    def leads(self, name: str, stated: AnyArray | None) -> tuple[Lead, ...]:
+        """stated: a kind for each lead, or for each row; EEG where a file says none."""
+        kinds = ["EEG"] * len(self.names)
+        if stated is not None and stated.size:
+            kinds = [str(kind).strip().upper() for kind in stated.reshape(-1)]
+            kinds = [KINDS.get(kind, kind) for kind in kinds]
+        if self.trigger is not None and len(kinds) == len(self.names) + 1:
+            del kinds[self.trigger]
+        if len(kinds) != len(self.names):
+            raise SourceError(f"{name} gives {len(kinds)} kinds for {len(self.names)} leads")
+        return tuple(
+            Lead(lead, kind, "microvolts" if kind in VOLTAGES else "none")
+            for lead, kind in zip(self.names, kinds, strict=True)
+        )
+
+    def without_triggers(self, data: AnyArray) -> AnyArray:
+        if self.trigger is None:
+            return data
+        # They are nearly always the last row: then the leads are a view, not a copy.
+        is_last = self.trigger == data.shape[0] - 1
+        return data[:-1] if is_last else np.delete(data, self.trigger, axis=0)
+
+
+def scaled_rows(rows: AnyArray, scales: Sequence[float]) -> ArraySignal:
+    """Rows as a signal, each times its own scale; without a copy where all have the same."""
+    if len(set(scales)) == 1:
+        return ArraySignal(rows, scales[0])
+    return ArraySignal(rows * np.array(scales, dtype=np.float64)[:, None])
+
+
+def find_rows(
+    name: str,
+    data: AnyArray,
+    names: tuple[str, ...],
+    track: str | None,
+    options: SourceOptions,
+    notes: list[str],
+) -> ArrayRows:
+    """What the rows of data are; names: of the leads, as far as the file or the user says."""
+    rows = data.shape[0]
+    if not names and track:
+        names = _document_names(track, rows, options, notes)
+    if not names:
+        trigger = rows > 1 and (options.triggers == "last" or looks_like_triggers(data[-1]))
+        trigger = trigger and options.triggers != "none"
+        if trigger and options.triggers != "last":
+            notes.append("the last row holds whole numbers, mostly 0: taken as the triggers")
+        count = rows - 1 if trigger else rows
+        notes.append(f"the file names no leads: they are called ch1 to ch{count}")
+        return ArrayRows(
+            tuple(f"ch{k}" for k in range(1, count + 1)), rows - 1 if trigger else None
+        )
+    if len(names) == rows - 1:
+        return ArrayRows(names, rows - 1)
+    if len(names) != rows:
+        raise SourceError(
+            f"{name} names {len(names)} leads for {rows} rows; there must be as many, or one "
+            "fewer where the last row holds the triggers"
+        )
+    trigger_row = _named_row(names, options)
+    return ArrayRows(tuple(n for i, n in enumerate(names) if i != trigger_row), trigger_row)
+
+
+def _named_row(names: tuple[str, ...], options: SourceOptions) -> int | None:
+    if options.triggers == "last":
+        return len(names) - 1
+    if options.triggers in names:
+        return names.index(options.triggers)
+    found = [i for i, name in enumerate(names) if name.lower() in TRIGGER_NAMES]
+    return found[-1] if found else None
+
+
+def check_choice(
+    name: str, has_events: bool, names: tuple[str, ...], row: int | None, options: SourceOptions
+) -> None:
+    """Refuse triggers that the options name and the file has not."""
+    wanted, held = options.triggers, []
+    if row is not None:
+        held = ["stim", "last", names[row] if row < len(names) else "TRIGGER"]
+    if has_events:
+        held.append("events")
+    if wanted not in (None, "none", *held):
+        raise SourceError(
+            f"{name} has no {wanted!r} for triggers; it has {', '.join(held) or 'none'}. Say "
+            "?events_file=FILE where they stand in a file of their own, or ?triggers=none"
+        )
+
+
+def _document_names(
+    track: str, rows: int, options: SourceOptions, notes: list[str]
+) -> tuple[str, ...]:
+    names = leads_of_rows(track, options.batch)
+    if rows not in (len(names), len(names) + 1):
+        return ()
+    order = f"batch {options.batch}" if options.batch else "the document's order"
+    hint = "; for the first batch say ?batch=1" if track == "emotion" and not options.batch else ""
+    notes.append(f"the file names no leads: taken as {track}'s, in {order}{hint}")
+    return names
+
+
+Arrays = Mapping[str, AnyArray]
+
+DATA_KEYS = ("data", "eeg", "EEG", "signal", "signals", "X", "x")
+RATE_KEYS = ("rate", "fs", "Fs", "srate", "sfreq", "sampling_rate", "sample_rate")
+LEAD_KEYS = ("leads", "ch_names", "channels", "channel_names", "labels", "names")
+LAYOUT_KEYS = (*DATA_KEYS, *RATE_KEYS, *LEAD_KEYS, "kinds", "events", "block_starts", "track",
+               "subject", "angles", "set")  # fmt: skip
+MICROVOLTS = {"uV": 1.0, "mV": 1e3, "V": 1e6}
+SUBJECT_ID = re.compile(r"(?!\.)[\w.-]{1,64}")
+MASKED = "masked"
+"""The set that `prepare` shows: played without its track, since it holds no truth."""
+
+
+def content_of_arrays(name: str, form: str, arrays: Arrays, options: SourceOptions) -> Content:
+    """What arrays of that layout hold."""
+    notes: list[str] = []
+    masked = text_in(arrays, "set") == MASKED
+    names = lead_names(arrays, options)
+    data = _data(name, arrays, options, len(names), notes)
+    track = options.track or text_in(arrays, "track")
+    rate = rate_in(name, arrays, options, track, notes)
+    rows = find_rows(name, data, names, track, options, notes)
+    check_choice(name, "events" in arrays, names, rows.trigger, options)
+    leads = rows.leads(name, arrays.get("kinds"))
+    events, said = events_of_arrays(name, arrays, data, rows.trigger, rate, options)
+    return Content(
+        name=name,
+        form=form,
+        rate=rate,
+        leads=leads,
+        signal=scaled_rows(rows.without_triggers(data), [_scale(lead, options) for lead in leads]),
+        events=events,
+        block_starts=_block_starts(name, arrays, data.shape[1]),
+        angles=_angles(name, arrays),
+        subject=_subject(name, arrays),
+        track=None if masked else text_in(arrays, "track"),
+        notes=(*notes, *said),
+        masked=masked,
+    )
+
+
+def _scale(lead: Lead, options: SourceOptions) -> float:
+    return MICROVOLTS[options.unit or "uV"] if lead.kind in VOLTAGES else 1.0
+
+
+def text_in(arrays: Arrays, key: str) -> str | None:
+    """The text of a 0-d (or one-element) array, if it is there."""
+    if key not in arrays or np.size(arrays[key]) != 1:
+        return None
+    return str(np.asarray(arrays[key]).reshape(-1)[0]).strip() or None
+
+
+def _subject(name: str, arrays: Arrays) -> str | None:
+    """Its id goes into the names of files: a file must not choose where those stand."""
+    subject = text_in(arrays, "subject")
+    if subject and not SUBJECT_ID.fullmatch(subject):
+        raise SourceError(
+            f"{name}: its subject is {subject[:80]!r}; an id has 1 to 64 letters, digits and . _ -, "
+            "and begins with no dot"
+        )
+    return subject
+
+
+def _data(
+    name: str, arrays: Arrays, options: SourceOptions, n_names: int, notes: list[str]
+) -> AnyArray:
+    key = options.variable or data_key(name, arrays)
+    if key not in arrays:
+        raise SourceError(f"{name} has no variable {key!r}; it has {_described(arrays)}")
+    data = arrays[key]
+    if data.ndim != 2 or data.dtype.kind not in "fiub" or not data.size:
+        raise SourceError(
+            f"{name}: variable {key!r} is {_shape(data)}; a recording is a matrix of real "
+            "numbers, a row a lead"
+        )
+    if _lies_by_samples(data.shape[0], data.shape[1], n_names):
+        notes.append(f"{key} is {_shape(data)}: taken as samples x leads, and turned")
+        return data.T
+    return data
+
+
+def _lies_by_samples(rows: int, columns: int, n_names: int) -> bool:
+    """Names say how many leads there are, with or without triggers; else the longer side is time."""
+    for n_leads in (n_names, n_names + 1) if n_names else ():
+        if n_leads in (rows, columns):
+            return rows != n_leads
+    return rows > columns
+
+
+def data_key(name: str, arrays: Arrays) -> str:
+    """Which of the variables is the recording."""
+    known = [key for key in DATA_KEYS if key in arrays]
+    matrices = [
+        k for k, a in arrays.items() if a.ndim == 2 and a.dtype.kind in "fiu" and a.size > 64
+    ]
+    if known:
+        return known[0]
+    if len(matrices) == 1:
+        return matrices[0]
+    raise SourceError(
+        f"{name} has no variable `data`; it has {_described(arrays)}. Name the right one with "
+        "?variable=NAME"
+    )
+
+
+def _described(arrays: Arrays) -> str:
+    shown = [f"{key} ({_shape(array)})" for key, array in list(arrays.items())[:12]]
+    return ", ".join(shown) or "none at all"
+
+
+def _shape(array: AnyArray) -> str:
+    return f"{' x '.join(map(str, array.shape)) or 'a single'} {array.dtype}"
+
+
+def rate_in(
+    name: str, arrays: Arrays, options: SourceOptions, track: str | None, notes: list[str]
+) -> float:
+    if options.rate:
+        return options.rate
+    for key in RATE_KEYS:
+        if key in arrays and np.size(arrays[key]) == 1 and arrays[key].dtype.kind in "fiu":
+            rate = float(arrays[key].reshape(-1)[0])
+            if not 0 < rate <= 1e6:
+                raise SourceError(f"{name}: {key} is {rate:g}; a rate is more than 0 Hz")
+            return rate
+    if track:
+        rate = float(track_named(track).rate)
+        notes.append(f"the file says no rate: the track's {rate:g} Hz are taken")
+        return rate
+    raise SourceError(f"{name} says no rate: add ?rate=HERTZ, or name the track")
+
+
+def lead_names(arrays: Arrays, options: SourceOptions) -> tuple[str, ...]:
+    if options.leads:
+        return options.leads
+    for key in LEAD_KEYS:
+        if key in arrays and arrays[key].dtype.kind in "US":
+            return tuple(str(n).strip() for n in arrays[key].reshape(-1).astype(str))
+    return ()
+
+
+def _block_starts(name: str, arrays: Arrays, n_samples: int) -> tuple[int, ...] | None:
+    if "block_starts" not in arrays or not arrays["block_starts"].size:
+        return None
+    starts = tuple(int(start) for start in arrays["block_starts"].reshape(-1))
+    rising = all(a < b for a, b in pairwise(starts))
+    if not rising or starts[0] < 0 or starts[-1] >= n_samples:
+        raise SourceError(
+            f"{name}: block_starts must rise from 0 and stay below {n_samples}, got {starts[:8]}"
+        )
+    return starts if starts[0] == 0 else (0, *starts)
+
+
+def _angles(name: str, arrays: Arrays) -> NDArray[np.float64] | None:
+    if "angles" not in arrays or not arrays["angles"].size:
+        return None
+    angles = arrays["angles"]
+    if angles.ndim != 2 or 8 not in angles.shape or angles.dtype.kind not in "fiu":
+        raise SourceError(f"{name}: angles is {_shape(angles)}; it must be rows x 8 joints")
+    return np.asarray(angles if angles.shape[1] == 8 else angles.T, dtype=np.float64)

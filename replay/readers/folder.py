@@ -1,0 +1,141 @@
+"""A folder of recordings, and whose each of its files is.
+
+- a Neuracle folder is one recording;
+- files with BIDS names belong to the subject (and session, and task) that they name, wherever below
+  the folder they stand;
+- a subfolder is a subject, and its files are that subject's blocks; so is a folder that is called
+  `subject01` or `sub-1`;
+- any other file is a subject by itself. `?files=blocks` and `?files=subjects` overrule this.
+
+Numbers in names count as numbers: run-2 comes before run-10.
+"""
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from itertools import groupby, zip_longest
+from pathlib import Path
+
+from bci_stream.errors import SourceError
+from replay.model.options import SourceOptions
+from replay.readers.bids import is_run, series_of, subject_of
+from replay.readers.formats import FORMATS
+from replay.readers.neuracle_folder import is_neuracle_folder
+
+_NAMES_A_SUBJECT = re.compile(r"(?:sub|subject|subj)[-_ ]?\d+", re.IGNORECASE)
+# Also what macOS puts beside each file on a foreign disk (`._run1.edf`).
+_NO_RECORDING = re.compile(r".*[-_]eve\.fif|evt\.bdf|\..*", re.IGNORECASE)
+_CONTINUES = re.compile(r"(.*)-\d+(\.fif)", re.IGNORECASE)
+_CONTINUES_IN_BIDS = re.compile(r"(.*_split-)(\d+)(_.*\.fif)", re.IGNORECASE)
+# What was made of a BIDS folder's runs, or what they were made of: the same signals once more.
+_NO_RUNS_OF_BIDS = {"derivatives", "sourcedata"}
+
+_Numbered = tuple[list[tuple[str, int]], str]
+
+
+@dataclass(frozen=True)
+class Group:
+    """One subject and the files of its blocks, in order."""
+
+    subject: str
+    paths: tuple[Path, ...]
+
+
+def groups_in(path: Path, options: SourceOptions) -> list[Group]:
+    """The subjects of a file or folder."""
+    if path.is_file():
+        return [Group(subject_of(path.stem) or path.stem, (path,))]
+    if not path.is_dir():
+        raise SourceError(
+            f"{path} is neither a file nor a folder: save what it gives as a file, and play that"
+        )
+    if path.name in ("", ".."):  # `.` has no name to call a subject by
+        path = path.resolve()
+    if is_neuracle_folder(path):
+        return [Group(path.name, (path,))]
+    found = _groups_of_folder(path, options)
+    if not found:
+        raise SourceError(
+            f"{path} holds no recording; readable are {', '.join(FORMATS)}, and Neuracle and "
+            "BIDS folders"
+        )
+    return found
+
+
+def _groups_of_folder(folder: Path, options: SourceOptions) -> list[Group]:
+    runs = [
+        path
+        for path in _recordings(folder, "**/*")
+        if is_run(path) and _NO_RUNS_OF_BIDS.isdisjoint(path.relative_to(folder).parts)
+    ]
+    if runs and options.files is None:
+        return _by_subject(runs)
+    files = _recordings(folder, "*")
+    if files and (options.files == "blocks" or _is_one_subjects(folder, options)):
+        return [Group(_plain(folder.name), tuple(files))]
+    return [Group(path.stem, (path,)) for path in files] + _subfolders(folder, options)
+
+
+def _is_one_subjects(folder: Path, options: SourceOptions) -> bool:
+    return options.files is None and bool(_NAMES_A_SUBJECT.fullmatch(folder.name))
+
+
+def _subfolders(folder: Path, options: SourceOptions) -> list[Group]:
+    found = []
+    for below in sorted(filter(Path.is_dir, folder.iterdir()), key=_order):
+        files = _recordings(below, "*")
+        if is_neuracle_folder(below):
+            found.append(Group(below.name, (below,)))
+        elif files and options.files == "subjects":
+            found += [Group(f"{below.name}-{path.stem}", (path,)) for path in files]
+        elif files:
+            found.append(Group(_plain(below.name), tuple(files)))
+    return found
+
+
+def _by_subject(runs: list[Path]) -> list[Group]:
+    """Runs of one subject, session and task are blocks; a second task is a session of its own."""
+    ordered = sorted(runs, key=lambda path: (*map(_numbered, series_of(path)), _order(path)))
+    series = [(key, tuple(paths)) for key, paths in groupby(ordered, key=series_of)]
+    alone = Counter(key[0] for key, _ in series)
+    return [
+        Group(key[0] if alone[key[0]] == 1 else "-".join(filter(None, key)), paths)
+        for key, paths in series
+    ]
+
+
+def _recordings(folder: Path, pattern: str) -> list[Path]:
+    found = (
+        path
+        for path in folder.glob(pattern)
+        if path.is_file()
+        and path.suffix.lower() in FORMATS
+        and not _NO_RECORDING.fullmatch(path.name)
+        and not _is_continuation(path)
+    )
+    return sorted(found, key=_order)
+
+
+def _is_continuation(path: Path) -> bool:
+    """MNE splits a long file into X.fif, X-1.fif, ... or X_split-01_eeg.fif, ..., and reads them as one."""
+    if found := _CONTINUES_IN_BIDS.fullmatch(path.name):
+        begin, number, end = found.groups()
+        first = f"{begin}{1:0{len(number)}}{end}"
+        return path.name != first and path.with_name(first).is_file()
+    found = _CONTINUES.fullmatch(path.name)
+    return found is not None and path.with_name(found[1] + found[2]).is_file()
+
+
+def _order(path: Path) -> tuple[_Numbered, _Numbered]:
+    # First without the suffix, so that run.edf comes before run-1.edf, and data.bdf before data.1.bdf.
+    return _numbered(str(path.with_suffix(""))), _numbered(str(path))
+
+
+def _numbered(text: str) -> _Numbered:
+    """Sorts by the numbers in a text; by its letters where these are the same (1 and 01)."""
+    parts = re.split(r"(\d+)", text)
+    return [(word, int(number or 0)) for word, number in zip_longest(parts[::2], parts[1::2])], text
+
+
+def _plain(name: str) -> str:
+    return name.removeprefix("sub-")

@@ -1,0 +1,1 @@
+"""Files that MNE-Python opens, read lazily."""

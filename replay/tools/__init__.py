@@ -1,0 +1,1 @@
+"""The tools of `bci-replay` beside playing: inspect, prepare, record."""

@@ -1,0 +1,223 @@
+"""The recordings' part of `bci-replay`: record, prepare."""
+
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+import click
+
+from bci_stream.cli import (
+    TRACK_NAMES,
+    SecondsType,
+    open_contest,
+    say,
+    stop_on_signals,
+    stopping,
+    wire_options,
+)
+from replay.devices.emulator.amplifier import FAULTS
+
+
+@click.command("record")
+@click.argument("out", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--name", "names", multiple=True, help="A stream of this name; repeatable.")
+@click.option("--type", "kinds", multiple=True, help="All streams of this type; repeatable.")
+@click.option(
+    "--seconds",
+    "duration_s",
+    type=SecondsType(min=0, min_open=True),
+    help="How long (default: until Ctrl-C).",
+)
+@click.option("--overwrite", is_flag=True, help="OUT may be there already.")
+@wire_options
+def record_command(
+    out: Path,
+    names: tuple[str, ...],
+    kinds: tuple[str, ...],
+    duration_s: float | None,
+    overwrite: bool,
+    scope: str,
+    lsl_session: str,
+    **_: object,
+) -> None:
+    """Write streams on the wire to OUT, an XDF file; all of them, if none is named.
+
+    What is there at the start is recorded: streams that come later are not.
+    """
+    from bci_stream.wire.lsl import config
+    from replay.tools.record.record import query, record
+
+    queries = [query(name=name) for name in names] + [query(kind=kind) for kind in kinds]
+    done = record(
+        out,
+        queries,
+        stop=stop_on_signals(),
+        duration_s=duration_s,
+        lsl_config=config(scope, lsl_session),  # type: ignore[arg-type]
+        overwrite=overwrite,
+        on_start=lambda: say("recording; Ctrl-C ends it"),
+        say=say,
+    )
+    listed = ", ".join(f"{name} ({kind})" for name, kind in done.streams)
+    click.echo(f"{done.path}: {done.n_bytes} bytes, {len(done.streams)} streams: {listed}")
+
+
+@click.command("prepare")
+@click.argument("recordings", nargs=-1, required=True)
+@click.option("--track", type=click.Choice(TRACK_NAMES), required=True)
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True)
+@click.option("--events", default=None, help="Names to codes: T1=11,T2=21.")
+@click.option("--train-blocks", type=int, default=0, help="Each subject's first blocks train.")
+@click.option("--train-persons", type=int, default=0, help="So many persons train, by the key.")
+@click.option("--overwrite", is_flag=True, help="Sets that stand in OUT are removed.")
+@wire_options
+def prepare_command(
+    recordings: tuple[str, ...],
+    track: str,
+    out: Path,
+    events: str | None,
+    train_blocks: int,
+    train_persons: int,
+    overwrite: bool,
+    contest_path: Path | None,
+    room: str,
+    **_: object,
+) -> None:
+    """Make a contest's sets (train, test, organiser) from labelled RECORDINGS, under its key."""
+    from replay.model.options import SourceOptions
+    from replay.tools.prepare.prepare import prepare
+    from replay.tools.prepare.set_writer import Split
+
+    if train_blocks and train_persons:
+        raise click.UsageError("split by blocks or by persons: give one of the two")
+    split = Split("block", train_blocks) if train_blocks else Split()
+    split = Split("person", train_persons) if train_persons else split
+    contest = open_contest(contest_path, room)
+    with _clearing_away_on_signals():
+        made = prepare(
+            track,
+            recordings,
+            out,
+            contest.keys.contest_key(),
+            rules=contest.rules(track),
+            split=split,
+            options=SourceOptions().with_params({"events": events} if events else {}),
+            overwrite=overwrite,
+            say=say,
+        )
+    for path in made:
+        click.echo(str(path))
+
+
+class _StoppedError(SystemExit):
+    """A signal came; the exit code is the shell's for it."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(128 + number)
+        self.name = signal.Signals(number).name
+
+
+@contextmanager
+def _clearing_away_on_signals() -> Iterator[None]:
+    """Ctrl-C and SIGTERM end what runs inside as an error would, so that its draft is removed."""
+    before = {number: signal.signal(number, _leave) for number in stopping()}
+    try:
+        yield
+    except _StoppedError as stopped:
+        say(f"stopped by {stopped.name}: the unfinished sets were removed")
+        raise
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _leave(number: int, _: FrameType | None) -> None:
+    for (
+        each
+    ) in stopping():  # a second one must not stop the clearing away: labels would stay behind
+        signal.signal(each, signal.SIG_IGN)
+    raise _StoppedError(number)
+
+
+PROTOCOL_NAMES = ("raw", "raw-uint", "heeg", "jellyfish", "jellyfish-modules")
+
+
+@click.command("devices")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of a table.")
+def devices_command(as_json: bool) -> None:
+    """List the devices that can be put on the wire, with what each one needs."""
+    from replay.devices.registry import print_devices
+
+    print_devices(as_json)
+
+
+def _fault_help() -> str:
+    return "Make a fault: KIND, KIND@SECONDS or KIND@SECONDS:VALUE; repeatable. " + " ".join(
+        f"{name}: {kind.about}{f' ({kind.value}, default {kind.default:g})' if kind.value else ''}."
+        for name, kind in FAULTS.items()
+    )
+
+
+@click.command("emulate")
+@click.argument("device", type=click.Choice(["neuracle"]), expose_value=False)
+@click.argument("source")
+@click.option("--protocol", type=click.Choice(PROTOCOL_NAMES), default="raw", show_default=True)
+@click.option("--host", default="127.0.0.1", show_default=True, help="0.0.0.0: for other machines.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8712, show_default=True)
+@click.option("--subject", help="Which subject of SOURCE to play; the first one by default.")
+@click.option(
+    "--lead-in",
+    default="0",
+    show_default=True,
+    help="Seconds of quiet before the recording begins; `ask`: until you press Enter.",
+)
+@click.option(
+    "--tail",
+    "tail_s",
+    type=SecondsType(min=0),
+    default=5.0,
+    show_default=True,
+    help="SecondsType of quiet after it.",
+)
+@click.option("--fault", "faults", multiple=True, metavar="FAULT", help=_fault_help())
+def emulate_command(
+    source: str,
+    protocol: str,
+    host: str,
+    port: int,
+    subject: str | None,
+    lead_in: str,
+    tail_s: float,
+    faults: tuple[str, ...],
+) -> None:
+    """Serve SOURCE (any recording) over TCP as an amplifier would, to rehearse without hardware."""
+    from replay.devices.emulator.emulate import EmulationSettings, emulate
+
+    plan = EmulationSettings(source, protocol, host, port, subject, lead_in, tail_s, faults)
+    emulate(plan, click.echo, sys.stdin)
+
+
+@click.command("mark")
+@click.argument("code", type=click.IntRange(1, 0xFFFF))
+@click.option("--to", metavar="NAME", help="Which running device; needed where there are several.")
+@click.option(
+    "--trigger-box", metavar="PORT", help="Send it through a TriggerBox on this serial port."
+)
+def mark_command(code: int, to: str | None, trigger_box: str | None) -> None:
+    """Set a mark on a running device: it lands as a trigger on the next sample."""
+    if trigger_box is not None:
+        from replay.devices.manual_triggers import TriggerBox, open_port
+
+        box = TriggerBox(open_port(trigger_box))
+        try:
+            box.emit(code)
+        finally:
+            box.close()
+        click.echo(f"{code} sent to the TriggerBox at {trigger_box}")
+        return
+    from replay.devices.manual_triggers import send_trigger
+
+    click.echo(f"{code} set on {send_trigger(code, to)}")

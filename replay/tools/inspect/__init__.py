@@ -1,0 +1,1 @@
+"""`bci-replay inspect`: what a recording is and which track it fits."""

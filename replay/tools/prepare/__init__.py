@@ -1,0 +1,1 @@
+"""`bci-replay prepare`: contest sets from labelled recordings."""

@@ -1,0 +1,146 @@
+"""Preparing a contest: test sets as the documents describe them, and labelled training sets.
+
+    OUT/train/       labelled recordings, for the contestants
+    OUT/test/        what a decoder is shown: masked, without any label
+    OUT/organiser/   the same test recordings with their labels, to be played by bci-replay (which
+                     masks them), and the truth of each; for the organiser's eyes only (mode 0600)
+    OUT/manifest.json, OUT/organiser/manifest.json   what belongs to the sets, with its SHA-256
+
+Everything follows from the recordings and the contest's key: the same ones give the same files.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from bci_stream.errors import BciError, SourceError
+from replay.model.options import SourceOptions, track_named
+from replay.model.recording import ArrayBlock, Recording
+from replay.model.source import Session
+from replay.sources import open_source
+from replay.tools.prepare.set_folder import drafted
+from replay.tools.prepare.set_writer import SetWriter, Split, digest
+from tracks.rules import Rules
+
+ANGLES_RATE = 200
+Say = Callable[[str], None]
+
+
+def prepare(
+    track: str,
+    uris: Sequence[str],
+    out: Path,
+    key: bytes,
+    *,
+    rules: Rules | None = None,
+    split: Split | None = None,
+    options: SourceOptions | None = None,
+    overwrite: bool = False,
+    say: Say = lambda _: None,
+) -> list[Path]:
+    """Make a contest's sets from labelled recordings; returns the files, in order.
+
+    rules: what the contest changes of the track's. overwrite: sets that stand in `out` are removed.
+    """
+    judged, split = track_named(track).under(rules or {}), split or Split()
+    if not key:
+        raise SourceError("a contest's key may not be empty: make one with `bci-judge init`")
+    source_options = dataclasses.replace(options or SourceOptions(), track=track)
+    with drafted(out, uris, overwrite=overwrite) as draft:
+        trained = _training_persons(uris, source_options, key, split)
+        writer = SetWriter(judged, draft, key)
+        for uri, session in _sessions(uris, source_options):
+            for note in getattr(session, "notes", ()):
+                say(note)
+            first = _write_sets(writer, uri, session, split, session.subject in trained)
+            n_blocks = len(session.block_triggers() or ())
+            say(f"{session.subject}: {first} blocks to train, {n_blocks - first} to test")
+        made = writer.finish(split)
+    return [out / file.relative_to(draft) for file in made]
+
+
+def _write_sets(writer: SetWriter, uri: str, session: Session, split: Split, trains: bool) -> int:
+    """Write one subject's recordings; returns how many of its blocks train."""
+    recording = in_memory(session)
+    first = _first_test_block(recording, split, trains)
+    try:
+        if first:
+            writer.train(blocks_of(recording, 0, first))
+        if first < len(recording.blocks):
+            writer.test(blocks_of(recording, first, len(recording.blocks)))
+    except BciError as error:
+        raise SourceError(f"{uri}, subject {session.subject}: {error}") from error
+    return first
+
+
+def _sessions(uris: Sequence[str], options: SourceOptions) -> Iterator[tuple[str, Session]]:
+    """Every recording, with the URI that it came from."""
+    seen: set[str] = set()
+    for uri in uris:
+        source = open_source(uri, options)
+        if source.live:
+            raise SourceError(f"{uri} is live: a contest is prepared from recordings")
+        for session in source.sessions():
+            if session.subject in seen:
+                raise SourceError(
+                    f"{uri}: there is a recording of subject {session.subject!r} already; name "
+                    "them apart, e.g. FILE?subject=S01b"
+                )
+            seen.add(session.subject)
+            yield uri, session
+        source.close()
+    if not seen:
+        raise SourceError("no recording was given to prepare a contest from")
+
+
+def _training_persons(
+    uris: Sequence[str], options: SourceOptions, key: bytes, split: Split
+) -> set[str]:
+    if split.by != "person":
+        return set()
+    persons = [session.subject for _, session in _sessions(uris, options)]
+    if not 0 <= split.train < len(persons):
+        raise SourceError(
+            f"{split.train} of {len(persons)} persons can't train: some must be tested"
+        )
+    return set(sorted(persons, key=lambda person: digest(key, "person", person))[: split.train])
+
+
+def _first_test_block(recording: Recording, split: Split, trains: bool) -> int:
+    if split.by == "person":
+        return len(recording.blocks) if trains else 0
+    if split.by == "block":
+        if not 0 <= split.train < len(recording.blocks):
+            raise SourceError(
+                f"{recording.subject} has {len(recording.blocks)} blocks: {split.train} can't "
+                "train, since some must be tested"
+            )
+        return split.train
+    return 0
+
+
+def in_memory(session: Session) -> Recording:
+    """A session with all its blocks in memory."""
+    by_block: dict[int, list[np.ndarray]] = {}
+    for packet in session.packets(1 << 14):
+        by_block.setdefault(packet.block, []).append(packet.samples)
+    listed = session.block_triggers() or []
+    blocks = [
+        ArrayBlock(np.concatenate(by_block[number]), triggers)
+        for number, (_, triggers) in enumerate(listed)
+    ]
+    return Recording(session.subject, session.rate, session.leads, blocks, session.angles)
+
+
+def blocks_of(recording: Recording, first: int, stop: int) -> Recording:
+    """Some blocks of a recording, with the rows of angles that belong to their samples."""
+    lengths = [block.n_samples for block in recording.blocks]
+    angles = recording.angles
+    if angles is not None:
+        bounds = (sum(lengths[:first]), sum(lengths[:stop]))
+        rows = [int(bound * ANGLES_RATE // recording.rate) for bound in bounds]
+        angles = angles[rows[0] : rows[1] if stop < len(lengths) else len(angles)]
+    blocks = list(recording.blocks[first:stop])
+    return Recording(recording.subject, recording.rate, recording.leads, blocks, angles)

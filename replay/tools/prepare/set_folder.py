@@ -1,0 +1,114 @@
+"""A set folder: where `prepare` puts a contest's sets. It holds one making of them, whole, or none.
+
+A new set is drafted beside it and moved in at the end. Nothing of an older one may stay: a person who
+trained then may be tested now, and their labels would be public.
+"""
+
+import json
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from bci_stream.errors import SourceError
+from bci_stream.files import with_filename
+from tracks.registry import TRACKS
+
+TRAIN, TEST, ORGANISER = FOLDERS = ("train", "test", "organiser")
+MANIFEST = "manifest.json"
+MANIFEST_KEYS = {"track", "split", "key", "files"}
+_OURS = re.compile(rf"(?:{'|'.join(TRACKS)})_(?:train|test)_.+\.(?:npz|truth\.json)(?:\.part)?")
+
+
+@contextmanager
+def drafted(out: Path, sources: Sequence[str], *, overwrite: bool) -> Iterator[Path]:
+    """A folder to write the new sets to; it becomes `out` when all went well, else it is gone."""
+    refuse_used(out, sources, overwrite=overwrite)
+    home = out.resolve()
+    with with_filename(out):
+        home.parent.mkdir(parents=True, exist_ok=True)
+        work = Path(tempfile.mkdtemp(prefix=f".{home.name}-", dir=home.parent))
+    try:
+        new, old = work / "new", work / "old"
+        new.mkdir()
+        yield new
+        refuse_used(out, sources, overwrite=overwrite)  # again: it may have taken an hour
+        with with_filename(out):
+            _move([*_pairs(own_files(home), home, old), *_pairs(_files(new), new, home)])
+        for folder in FOLDERS:
+            with suppress(OSError):  # an older set's, that has nothing in it any more
+                (home / folder).rmdir()
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def own_files(out: Path) -> list[Path]:
+    """What `prepare` made here: by name, so that what an unfinished one left is found too."""
+    inside = [file for folder in FOLDERS for file in sorted((out / folder).glob("*"))]
+    manifests = [out / MANIFEST, out / ORGANISER / MANIFEST]
+    return [file for file in inside if _OURS.fullmatch(file.name)] + [
+        file for file in manifests if _is_manifest(file)
+    ]
+
+
+def refuse_used(out: Path, sources: Sequence[str], *, overwrite: bool) -> None:
+    """Refuse a folder where old and new, or the recordings and what is made of them, would mix."""
+    made = own_files(out)
+    if made and not overwrite:
+        raise SourceError(
+            f"{out} holds sets already ({made[0].relative_to(out)}, {len(made)} files in all): name "
+            "another folder, or say --overwrite, which removes them"
+        )
+    for manifest in (out / MANIFEST, out / ORGANISER / MANIFEST):
+        if manifest.exists() and manifest not in made:
+            raise SourceError(f"{manifest} is none of ours and would be lost: name another folder")
+    for source in sources:
+        if _stands_in(source, out.resolve()):
+            raise SourceError(
+                f"the recording {source} stands where its sets are written to: name another folder "
+                f"than {out}"
+            )
+
+
+def _stands_in(source: str, out: Path) -> bool:
+    for name in (source, source.partition("?")[0].removeprefix("file:")):
+        with suppress(OSError, ValueError):  # a URI may be longer than a file's name can be
+            path = Path(name).resolve(strict=True)
+            return path == out or any(path.is_relative_to(out / each) for each in FOLDERS)
+    return False
+
+
+def _is_manifest(path: Path) -> bool:
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return False
+    return isinstance(content, dict) and content.keys() >= MANIFEST_KEYS
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(file for file in folder.rglob("*") if file.is_file())
+
+
+def _pairs(files: Sequence[Path], here: Path, there: Path) -> list[tuple[Path, Path]]:
+    return [(file, there / file.relative_to(here)) for file in files]
+
+
+def _move(pairs: Sequence[tuple[Path, Path]]) -> None:
+    """Move all of them; where one can't be moved, those before it go back."""
+    moved: list[tuple[Path, Path]] = []
+    try:
+        for old, new in pairs:
+            mode = old.parent.stat().st_mode & 0o777
+            new.parent.mkdir(parents=True, exist_ok=True, mode=mode)
+            moved.append((old, new))  # before it is: a signal may come in between
+            shutil.move(old, new)  # also to another file system, where the folder is a mount
+    except BaseException:
+        for old, new in reversed(moved):
+            if old.exists():
+                new.unlink(missing_ok=True)  # a part of it, at most
+            else:
+                shutil.move(new, old)
+        raise

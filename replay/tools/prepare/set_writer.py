@@ -1,0 +1,182 @@
+"""Writing a contest's sets: the files of each subject, and the manifests that list them all."""
+
+import hashlib
+import hmac
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from bci_stream.errors import SourceError
+from bci_stream.files import atomic_write
+from replay.model.recording import ArrayBlock, Block, Recording
+from replay.readers.arrays import MASKED, SUBJECT_ID
+from replay.tools.prepare.clip_shuffle import shuffled_clips
+from replay.tools.prepare.set_folder import MANIFEST, ORGANISER, TEST, TRAIN
+from tracks.common.masks import Mask, Triggers
+from tracks.common.truth import Angles, TruthEvent, read_truth
+from tracks.errors import RuleError
+from tracks.track import Track
+
+
+def write_npz(recording: Recording, path: Path, track: str, kind: str, *, secret: bool) -> None:
+    """Write a recording with the triggers that it has; secret: for the owner's eyes only."""
+    if not SUBJECT_ID.fullmatch(recording.subject):
+        raise SourceError(
+            f"a subject's id has 1 to 64 letters, digits and . _ -, got {recording.subject!r}; "
+            "name it otherwise, e.g. FILE?subject=S01"
+        )
+    lengths = [block.n_samples for block in recording.blocks]
+    starts = np.cumsum([0, *lengths])
+    triggers = [
+        (int(start) + sample, code)
+        for start, block in zip(starts, recording.blocks, strict=False)
+        for sample, code in block.triggers
+    ]
+    arrays: dict[str, Any] = {
+        "data": _data(recording, int(starts[-1]), tuple(triggers)),
+        "rate": np.float64(recording.rate),
+        "leads": np.array([lead.name for lead in recording.leads]),
+        "kinds": np.array([lead.kind for lead in recording.leads]),
+        # The row can hold one code a sample; here stand all of them, each on its own sample.
+        "events": np.array(triggers, dtype=np.int64).reshape(-1, 2),
+        "block_starts": starts[:-1],
+        "track": np.array(track),
+        "subject": np.array(recording.subject),
+        "set": np.array(kind),
+    }
+    if recording.angles is not None:
+        arrays["angles"] = recording.angles
+    atomic_write(path, lambda file: np.savez(file, **arrays), secret=secret)
+
+
+def _data(recording: Recording, n_samples: int, triggers: Triggers) -> np.ndarray[Any, Any]:
+    data = np.zeros((len(recording.leads) + 1, n_samples), dtype=np.float32)
+    start = 0
+    for block in recording.blocks:
+        stop = start + block.n_samples
+        data[:-1, start:stop] = block.read(0, block.n_samples).T
+        start = stop
+    for sample, code in triggers:
+        free = sample if not data[-1, sample] else min(sample + 1, n_samples - 1)
+        data[-1, free] = code
+    return data
+
+
+@dataclass(frozen=True)
+class Split:
+    """What becomes training data: nothing, each subject's first blocks, or some of the persons."""
+
+    by: Literal["none", "block", "person"] = "none"
+    train: int = 0
+
+
+class SetWriter:
+    """Writes the files of a contest's sets and remembers them for the manifest."""
+
+    def __init__(self, track: Track, out: Path, key: bytes) -> None:
+        self._track, self._out, self._key = track, out, key
+        self._files: list[Path] = []
+        self._trained: dict[str, tuple[list[tuple[int, Triggers]], Angles]] = {}
+
+    def train(self, recording: Recording) -> None:
+        """Write the blocks that train: a subject's first ones, or all."""
+        self._truth(recording, "its training blocks")
+        self._trained[recording.subject] = list(recording.block_triggers()), recording.angles
+        self._npz(_labelled(recording, self._track), TRAIN, "train", secret=False)
+
+    def test(self, recording: Recording) -> None:
+        """Write the blocks that are tested: those that follow the training ones, or all."""
+        self._check_source(recording)
+        if self._track.name == "emotion":
+            seed = int.from_bytes(digest(self._key, "clips", recording.subject)[:16], "big")
+            recording = shuffled_clips(recording, np.random.default_rng(seed))
+        truth = self._truth(recording, "its test blocks")
+        path = self._npz(recording, ORGANISER, "test", secret=True)
+        line = json.dumps({**truth, "subject": recording.subject}).encode() + b"\n"
+        truth_path = path.with_suffix(".truth.json")
+        atomic_write(truth_path, lambda file: file.write(line), secret=True)
+        self._files.append(truth_path)
+        self._npz(masked(recording, self._track), TEST, "test", secret=False)
+
+    def _check_source(self, tested: Recording) -> None:
+        """Refuse a subject whose labels break the rules, as `inspect` does.
+
+        All its blocks are read, in the order of the recording: so an error names the place there.
+        """
+        trained, angles = self._trained.pop(tested.subject, ([], None))
+        blocks = [*trained, *tested.block_triggers()]
+        read_truth(self._track, tested.rate, blocks, _joined(angles, tested.angles))
+
+    def _truth(self, recording: Recording, part: str) -> TruthEvent:
+        blocks = recording.block_triggers()
+        try:
+            return read_truth(self._track, recording.rate, blocks, recording.angles)
+        except RuleError as error:
+            raise SourceError(f"{part}: {error}") from error
+
+    def _npz(self, recording: Recording, folder: str, kind: str, *, secret: bool) -> Path:
+        directory = self._out / folder
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700 if secret else 0o755)
+        path = directory / f"{self._track.name}_{kind}_{recording.subject}.npz"
+        shown = MASKED if folder == TEST else kind
+        write_npz(recording, path, self._track.name, shown, secret=secret)
+        self._files.append(path)
+        return path
+
+    def finish(self, split: Split) -> list[Path]:
+        # A hash of labels can be guessed label by label: the public manifest names no secret file.
+        secret = [file for file in self._files if file.parent.name == ORGANISER]
+        public = [file for file in self._files if file not in secret]
+        manifests = [self._manifest(self._out / MANIFEST, split, public, secret=False)]
+        if secret:
+            path = self._out / ORGANISER / MANIFEST
+            manifests.append(self._manifest(path, split, secret, secret=True))
+        return [*self._files, *manifests]
+
+    def _manifest(self, path: Path, split: Split, files: list[Path], *, secret: bool) -> Path:
+        manifest = {
+            "track": self._track.name,
+            "split": {"by": split.by, "train": split.train},
+            "key": digest(self._key, "fingerprint").hex()[:16],
+            "files": {str(file.relative_to(self._out)): _sha256(file) for file in files},
+        }
+        text = json.dumps(manifest, indent=2).encode() + b"\n"
+        atomic_write(path, lambda file: file.write(text), secret=secret)
+        return path
+
+
+def masked(recording: Recording, track: Track) -> Recording:
+    """What a decoder is shown of a recording; no angles, no label."""
+    blocks = [_masked_block(block, track.mask(recording.rate)) for block in recording.blocks]
+    return Recording(recording.subject, recording.rate, recording.leads, blocks)
+
+
+def _labelled(recording: Recording, track: Track) -> Recording:
+    """The samples that a decoder would be shown, with all labels: mi's cue and rest are zero here, too."""
+    blocks = [
+        replace(_masked_block(block, track.mask(recording.rate)), triggers=block.triggers)
+        for block in recording.blocks
+    ]
+    return replace(recording, blocks=blocks)
+
+
+def _masked_block(block: Block, fresh: Mask) -> ArrayBlock:
+    """fresh: a mask of its own, so that imagery which a block's end cuts off opens nothing of the next."""
+    return ArrayBlock(*fresh.step(block.read(0, block.n_samples), block.triggers))
+
+
+def _joined(first: Angles, rest: Angles) -> Angles:
+    return rest if first is None or rest is None else np.concatenate([first, rest])
+
+
+def digest(key: bytes, *words: str) -> bytes:
+    """What a key says to some words; nobody without the key can tell."""
+    return hmac.new(key, "\0".join(words).encode(), hashlib.sha256).digest()
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

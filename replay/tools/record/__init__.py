@@ -1,0 +1,1 @@
+"""`bci-replay record`: LSL streams to an XDF file."""

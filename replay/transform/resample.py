@@ -1,0 +1,114 @@
+"""Resampling without looking ahead: a sample depends on what came at or before its time alone.
+
+A zero-phase filter (as offline tools use) would carry a trace of the future into the past, and with
+it of a label. Ours has minimum phase: its delay is small, and said aloud.
+"""
+
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import signal as dsp
+
+from bci_stream.errors import SourceError
+from bci_stream.packet import FloatArray, Triggers
+from replay.model.events import Events
+from replay.model.signal import Signal
+
+HALF_LENGTH = 10
+KAISER_BETA = 6.0
+PASS_BAND = 0.8
+MAX_FACTOR = 4096
+
+
+def ratio(name: str, rate: float, target: float) -> Fraction:
+    """target / rate as the fraction that a polyphase filter needs."""
+    found = Fraction(target).limit_denominator(10_000) / Fraction(rate).limit_denominator(10_000)
+    if max(found.numerator, found.denominator) > MAX_FACTOR:
+        raise SourceError(
+            f"{name}: {rate:g} Hz can't be resampled to {target:g} Hz: their ratio {found} has no "
+            f"terms up to {MAX_FACTOR}; choose another rate"
+        )
+    return found
+
+
+def minimum_phase_filter(up: int, down: int) -> NDArray[np.float64]:
+    """The low-pass of a polyphase resampler, at `up` times the old rate, with minimum phase."""
+    widest = max(up, down)
+    window = ("kaiser", KAISER_BETA)
+    linear = dsp.firwin(2 * HALF_LENGTH * widest + 1, PASS_BAND / widest, window=window)
+    taps = np.asarray(dsp.minimum_phase(linear, method="homomorphic", half=False))
+    return np.asarray(taps * (up / taps.sum()), dtype=np.float64)
+
+
+def describe_resampling(rate: float, target: float, whose: str, delay_s: float) -> str:
+    """What a listener should know of a resampled signal; whose: who wanted it."""
+    return (
+        f"resampled from {rate:g} to {target:g} Hz ({whose}) by a causal filter: "
+        f"signals come {1000 * delay_s:.1f} ms later, triggers on the next sample"
+    )
+
+
+class ResampledSignal:
+    """Another signal at up / down times its rate, readable at any place."""
+
+    def __init__(self, signal: Signal, up: int, down: int) -> None:
+        self._signal, self._up, self._down = signal, up, down
+        self._taps = minimum_phase_filter(up, down)
+
+    @property
+    def n_samples(self) -> int:
+        """The last output sample lies at or before the last input sample."""
+        return (self._signal.n_samples - 1) * self._up // self._down + 1
+
+    def delay_s(self, rate: float, frequency_hz: float = 10.0) -> float:
+        """How much later a wave of that frequency comes out (its phase delay), in seconds."""
+        _, response = dsp.freqz(self._taps, worN=[frequency_hz], fs=rate * self._up)
+        return -float(np.angle(response[0])) / (2 * np.pi * frequency_hz)
+
+    def oldest_for(self, sample: int) -> int:
+        """The first sample of the other signal that this one's depends on, or one before it."""
+        oldest = (sample * self._down - len(self._taps)) // self._up
+        # upfirdn counts its outputs from an input sample where both rates meet: a multiple of down.
+        return oldest // self._down * self._down
+
+    def read(self, start: int, stop: int) -> FloatArray:
+        first = self.oldest_for(start)
+        held = self._held(first, (stop - 1) * self._down // self._up + 1)
+        outputs = dsp.upfirdn(self._taps, held, self._up, self._down, axis=0)
+        skipped = start - first // self._down * self._up
+        wanted = outputs[skipped : skipped + stop - start]
+        with np.errstate(over="ignore"):
+            return np.ascontiguousarray(wanted, dtype=np.float32)
+
+    def _held(self, first: int, stop: int) -> NDArray[np.float64]:
+        """Input samples; before the recording its first one is held, so that no step rings."""
+        samples = self._signal.read(max(first, 0), stop).astype(np.float64)
+        if first >= 0:
+            return samples
+        opening = samples if first == 0 else self._signal.read(0, 1).astype(np.float64)
+        return np.concatenate([np.repeat(opening[:1], -first, axis=0), samples])
+
+
+class ResampledEvents:
+    """Triggers at the new rate: on the first sample at or after their time, never before it."""
+
+    def __init__(self, events: Events, up: int, down: int, n_samples: int) -> None:
+        self._events, self._up, self._down, self._n_samples = events, up, down, n_samples
+
+    def between(self, start: int, stop: int) -> Triggers:
+        # The old samples whose place, rounded up, lies within; the last new sample takes the rest.
+        first = (start - 1) * self._down // self._up + 1 if start > 0 else 0
+        last = (stop - 1) * self._down // self._up + 1
+        if stop >= self._n_samples:
+            last += self._down
+        return self._moved(self._events.between(first, last))
+
+    def all(self) -> Triggers:
+        return self._moved(self._events.all())
+
+    def _moved(self, triggers: Triggers) -> Triggers:
+        return tuple(
+            (min(-(-sample * self._up // self._down), self._n_samples - 1), code)
+            for sample, code in triggers
+        )

@@ -1,0 +1,222 @@
+"""References of turing, emotion and ecog: what is usually tried first, as decoders.
+
+They are here to be beaten in the benchmark, on the same causal data; none is registered.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import qr
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.linear_model import LinearRegression, RidgeCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+from bci_stream.packet import Packet, SignalInfo
+from decoders.dsp.buffers import Ring
+from decoders.dsp.filters import Array, CausalFilter, bandpass
+from decoders.dsp.leads import OCCIPITAL, leads_over
+from decoders.ecog.features import FEATURES_A_LEAD, POWERS, EcogFeatures, slow_features
+from decoders.emotion.features import BANDS_HZ, AffectFeatures, SecondCounter
+from decoders.emotion.training import EmotionPerson
+from replay.model.source import Session
+from tracks.common.angles import ANGLE_RATE, JOINTS
+from tracks.emotion import CLASSES
+
+HARMONICS = 3
+TOP_HZ = 90.0
+
+
+class CanonicalCorrelation:
+    """turing: CCA (one band) or filter-bank CCA; the most correlated frequency, at fixed times.
+
+    It reports at the last of `windows_s`; what it would have said at each is kept in `answers`.
+    It has no way to tell a rest.
+    """
+
+    def __init__(
+        self, frequencies_hz: Mapping[int, float], windows_s: Sequence[float], bands: int = 1
+    ) -> None:
+        self._frequencies = dict(frequencies_hz)
+        self._windows_s = tuple(windows_s)
+        self._weights = np.arange(1, bands + 1) ** -1.25 + 0.25
+        self.answers: dict[float, list[int]] = {window: [] for window in windows_s}
+        self.strengths: dict[float, list[float]] = {window: [] for window in windows_s}
+
+    def start(self, info: SignalInfo) -> None:
+        self._rate = info.rate
+        self._leads = leads_over(OCCIPITAL, info.leads)
+        half = 0.5 * min(self._frequencies.values())
+        lows = [half * (k + 1) for k in range(len(self._weights))]
+        sections = [bandpass(low, min(TOP_HZ, 0.45 * info.rate), info.rate) for low in lows]
+        self._filters = [CausalFilter(sos, len(self._leads)) for sos in sections]
+        packet = info.packet_samples
+        whole = {window: int(window * info.rate) // packet * packet for window in self._windows_s}
+        self._moments = {samples: window for window, samples in whole.items()}
+        self._rings = [Ring(max(self._moments), len(self._leads)) for _ in lows]
+        self._used: int | None = None
+
+    def step(self, packet: Packet) -> list[int]:
+        picked = packet.signal[:, self._leads]
+        for one, ring in zip(self._filters, self._rings, strict=True):
+            ring.push(one.step(picked))
+        if any(8 <= code < 80 for _, code in packet.triggers):
+            self._used = 0
+            return []
+        if self._used is None:
+            return []
+        self._used += packet.n
+        window = self._moments.get(self._used)
+        if window is None:
+            return []
+        task, strength = self._judge(self._used)
+        self.answers[window].append(task)
+        self.strengths[window].append(strength)
+        if self._used < max(self._moments):
+            return []
+        self._used = None
+        return self.answers[window][-1:]
+
+    def _judge(self, samples: int) -> tuple[int, float]:
+        scores = {task: self._score(hz, samples) for task, hz in self._frequencies.items()}
+        best = max(scores, key=lambda task: scores[task])
+        return best, scores[best]
+
+    def _score(self, hz: float, samples: int) -> float:
+        waves = _waves(hz, samples, self._rate)
+        found = [_correlation(ring.last(samples), waves) ** 2 for ring in self._rings]
+        return float(self._weights @ np.array(found))
+
+
+class Recited:
+    """turing: answers that are known beforehand, reported when so much data is used."""
+
+    def __init__(self, answers: Sequence[int], window_s: float) -> None:
+        self._answers = list(answers)
+        self._window_s = window_s
+
+    def start(self, info: SignalInfo) -> None:
+        self._samples = int(self._window_s * info.rate) // info.packet_samples * info.packet_samples
+        self._next = 0
+        self._used: int | None = None
+
+    def step(self, packet: Packet) -> list[int]:
+        if any(8 <= code < 80 for _, code in packet.triggers):
+            self._used = 0
+            return []
+        if self._used is None:
+            return []
+        self._used += packet.n
+        if self._used < self._samples or self._next >= len(self._answers):
+            return []
+        self._used = None
+        self._next += 1
+        return [self._answers[self._next - 1]]
+
+
+def _waves(hz: float, samples: int, rate: float) -> Array:
+    angle = 2 * np.pi * hz * np.arange(samples)[:, None] / rate * np.arange(1, HARMONICS + 1)
+    return np.concatenate([np.sin(angle), np.cos(angle)], axis=1)
+
+
+def _correlation(x: Array, y: Array) -> float:
+    """The first canonical correlation, by QR."""
+    first = qr(x - x.mean(axis=0), mode="economic")[0]
+    second = qr(y - y.mean(axis=0), mode="economic")[0]
+    return float(np.linalg.svd(first.T @ second, compute_uv=False)[0])
+
+
+class EntropyClassifier:
+    """emotion: differential entropy of each second and an LDA or SVM; no smoothing.
+
+    normalised: in units of the training people; else as it is.
+    """
+
+    def __init__(self, people: Sequence[EmotionPerson], leads: int, kind: str) -> None:
+        size = len(BANDS_HZ) * leads
+        x = np.concatenate([p.x[:, :size] * p.sd[:size] + p.mean[:size] for p in people])
+        y = np.concatenate([p.y for p in people])
+        last = LinearDiscriminantAnalysis("lsqr", "auto") if kind == "lda" else SVC(kernel="linear")
+        self._size = size
+        self._classifier = make_pipeline(StandardScaler(), last).fit(x, y)
+
+    def start(self, info: SignalInfo) -> None:
+        self._seconds = SecondCounter(info.packet_samples)
+        self._features = AffectFeatures(info.rate, len(info.leads))
+
+    def step(self, packet: Packet) -> list[int]:
+        said: list[int] = []
+        for stretch in self._seconds.stretches(packet):
+            self._features.push(packet.signal[stretch.begin : stretch.end])
+            if stretch.completes:
+                row = self._features.take()[: self._size]
+                said.append(int(self._classifier.predict(row[None])[0]))
+        return said
+
+
+class UsualClass:
+    """emotion: the same class each second."""
+
+    def __init__(self, number: int = min(CLASSES)) -> None:
+        self._number = number
+
+    def start(self, info: SignalInfo) -> None:
+        self._seconds = SecondCounter(info.packet_samples)
+
+    def step(self, packet: Packet) -> list[int]:
+        stretches = self._seconds.stretches(packet)
+        return [self._number for stretch in stretches if stretch.completes]
+
+
+class BandPowerRegression:
+    """ecog: regression from the present band powers, or from the slow potential; no smoothing."""
+
+    def __init__(self, training: Sequence[Session], slow: bool) -> None:
+        self._slow = slow
+        pairs = [self._rows_of(session) for session in training]
+        x = np.concatenate([x for x, _ in pairs])
+        y = np.concatenate([y for _, y in pairs])
+        last = LinearRegression() if slow else RidgeCV(alphas=(1.0, 10.0, 100.0, 1000.0))
+        self._regression = make_pipeline(StandardScaler(), last).fit(x[::8], y[::8])
+
+    def start(self, info: SignalInfo) -> None:
+        self._features = EcogFeatures(info.rate, len(info.leads))
+
+    def step(self, packet: Packet) -> list[list[list[float]]]:
+        rows = self._features.step(packet.signal)
+        if not len(rows):
+            return []
+        return [self._regression.predict(self._present(rows)).tolist()]
+
+    def _rows_of(self, session: Session) -> tuple[Array, Array]:
+        features = EcogFeatures(session.rate, len(session.leads))
+        rows = [features.step(p.samples) for p in session.packets(round(session.rate))]
+        angles = np.asarray(session.angles)
+        x = self._present(np.concatenate(rows)[: len(angles)])
+        return x, angles[: len(x)]
+
+    def _present(self, rows: Array) -> Array:
+        """Of each lead the slow potential with its lags, or the powers without."""
+        powers: NDArray[np.bool_] = np.arange(FEATURES_A_LEAD) < POWERS
+        wanted = slow_features() if self._slow else powers
+        return rows[:, np.tile(wanted, rows.shape[1] // FEATURES_A_LEAD)]
+
+
+class ConstantAngles:
+    """ecog: the mean angles of the training recordings."""
+
+    def __init__(self, training: Sequence[Session]) -> None:
+        angles = np.concatenate([np.asarray(session.angles) for session in training])
+        self._row = angles.mean(axis=0).tolist() if len(angles) else [0.0] * len(JOINTS)
+
+    def start(self, info: SignalInfo) -> None:
+        self._rate = info.rate
+        self._samples = 0
+
+    def step(self, packet: Packet) -> list[list[list[float]]]:
+        before = int(self._samples * ANGLE_RATE / self._rate)
+        self._samples += packet.n
+        rows = int(self._samples * ANGLE_RATE / self._rate) - before
+        return [[self._row] * rows] if rows else []

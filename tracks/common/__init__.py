@@ -1,0 +1,1 @@
+"""What the rules of several tracks share: trials, seconds, angles, masks, truth, verdicts."""

@@ -1,0 +1,256 @@
+"""A trial is begun by a trigger, takes reports, and is judged against its label (mi, turing, erp).
+
+This is what the three tracks share (section "Common" of the rules): which trial a report belongs
+to, how much data it used, and which label is a trial's. The rest stands in each track's own file.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import ClassVar
+
+from tracks.common.codes import TRIAL_END, BlockCounter
+from tracks.common.events import Event, count, items, triggers
+from tracks.common.events import field as event_field
+from tracks.common.verdicts import Answer, OpenTrial, Refusals, Verdict, brief
+from tracks.errors import RuleError
+from tracks.rules import Rules
+
+MOST_REPORTS = 100
+"""So many reports of a trial are kept to be shown; three at most ever count."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialReport:
+    """A report, and what its team had received when it was made.
+
+    used: samples of the packets after the trial's trigger packet. after_end: packets since the one
+    that carries the trial's 241 (0 on that packet itself); None before it. sequences: erp.
+    """
+
+    result: object
+    used: int
+    after_end: int | None
+    sequences: int
+
+
+@dataclass(slots=True)
+class Trial:
+    """A trial that a trigger has begun.
+
+    origin: samples received when its trigger packet was complete. end_packet: number of the packet
+    that carries its 241. flashes: of the running sequence, sequences: those that count (erp).
+    """
+
+    block: int
+    number: int
+    origin: int
+    end_packet: int | None = None
+    flashes: int = 0
+    sequences: int = 0
+    over: bool = False
+    reports: list[TrialReport] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """What a trial asked for; `number` is None where it names no class (nothing is right then)."""
+
+    number: int | None
+    text: str
+
+
+class TrialReferee(ABC):
+    """Events of a session in, verdicts out; a track says what begins a trial and how it counts."""
+
+    classes: Mapping[int, str]
+    answers_wanted: ClassVar[int] = 1
+    next_trigger_ends_trial: ClassVar[bool] = False
+    asks = False
+
+    def __init__(self, subject: str, rate: Fraction, rules: Rules) -> None:
+        self.subject = subject
+        self.rate = rate
+        self.refusals = Refusals(subject)
+        self._blocks = BlockCounter(rules.get("block_codes", True))
+        self._end_closes = bool(rules.get("end_closes_trial", False))
+        self._trials: dict[int, list[Trial]] = {}
+        self._labels: dict[int, list[Label]] = {}
+        self._given: set[tuple[int, int]] = set()
+        self._active: Trial | None = None
+        self._begun: Trial | None = None
+        self._received = 0
+        self._packets = 0
+
+    @abstractmethod
+    def read(self, result: object) -> int | None:
+        """The class that a result or a label names; None where it names none."""
+
+    @abstractmethod
+    def begins(self, code: int) -> bool:
+        """Whether a trigger begins a trial."""
+
+    @abstractmethod
+    def judge(self, trial: Trial, label: Label, reason: str) -> Verdict:
+        """How a labelled trial counts. A missing one comes without reports, and with a reason."""
+
+    def act(self, trial: Trial, code: int) -> None:
+        """What any other trigger does to the trial that was begun last."""
+        if code == TRIAL_END and trial.end_packet is None:
+            trial.end_packet = self._packets
+
+    def truth(self, event: Event) -> list[Verdict]:
+        given: list[Verdict] = []
+        for block, value in labels_in(event):
+            labels = self._labels.setdefault(block, [])
+            labels.append(self._label(value))
+            trials = self._trials.get(block, [])
+            if len(labels) <= len(trials):
+                given += self._settle(trials[len(labels) - 1])
+        return given
+
+    def packet(self, event: Event) -> list[Verdict]:
+        self._received += count(event, "n")
+        self._packets += 1
+        given: list[Verdict] = []
+        if self._begun is not None:  # this is its first packet beyond the trigger packet
+            given += self._retire(self._active)
+            self._active, self._begun = self._begun, None
+        for _, code in triggers(event):
+            given += self._trigger(code)
+        return given
+
+    def report(self, event: Event) -> list[Verdict]:
+        result = event.get("result")
+        trial = self._active
+        if trial is None:
+            return self._refuse(result, "before a trial's first packet")
+        if self._begun is not None and self.next_trigger_ends_trial:
+            return self._refuse(result, "on the packet that carries the next trial's trigger")
+        if len(trial.reports) == MOST_REPORTS:
+            return self._refuse(result, "far too many reports in one trial")
+        after = None if trial.end_packet is None else self._packets - trial.end_packet
+        if after and self._end_closes:
+            return self._refuse(result, "after the packet that carries the trial's end (241)")
+        used = self._received - trial.origin
+        trial.reports.append(TrialReport(result, used, after, trial.sequences))
+        return self._retire(trial) if self._complete(trial) else []
+
+    def verdicts(self) -> list[Verdict]:
+        """Of every trial and every label, as if the session ended here."""
+        found = []
+        for block in sorted(self._trials.keys() | self._labels.keys()):
+            trials, labels = self._trials.get(block, []), self._labels.get(block, [])
+            for number in range(max(len(trials), len(labels))):
+                trial = trials[number] if number < len(trials) else None
+                label = labels[number] if number < len(labels) else None
+                found.append(self._judged(trial, label, block, number))
+        return found
+
+    def provisional(self) -> list[Verdict]:
+        return []
+
+    def open_trial(self) -> OpenTrial | None:
+        trial = self._active
+        if trial is None or trial.over:
+            return None
+        used_s = float((self._received - trial.origin) / self.rate)
+        return OpenTrial(trial.block, trial.number, used_s, len(trial.reports))
+
+    def seconds(self, samples: int) -> float:
+        return float(samples / self.rate)
+
+    def answer(self, report: TrialReport, right: bool | None, reason: str) -> Answer:
+        said = self.read(report.result)
+        name = None if said is None else self.classes[said]
+        return Answer(report.result, name, self.seconds(report.used), "s", right, reason)
+
+    def no_answer(self, reason: str) -> Answer:
+        return Answer(None, None, None, "s", False, reason)
+
+    def one_answer(self, trial: Trial, label: Label, first: Answer, charged_s: float) -> Verdict:
+        """The verdict of a track where a trial's first report counts, and no other."""
+        extra = (self.answer(r, None, "only the first report counts") for r in trial.reports[1:])
+        return Verdict(
+            self.subject,
+            trial.block,
+            trial.number,
+            label.text,
+            (first, *extra),
+            scored=True,
+            right=(bool(first.right),),
+            charged_s=charged_s,
+            reason=first.reason,
+        )
+
+    def wrong_because(self, report: TrialReport, label: Label) -> str:
+        """Why an answer that came in time is wrong; empty where it is right."""
+        said = self.read(report.result)
+        if said is None:
+            return f"{brief(report.result)} names no class"
+        return "" if said == label.number else f"{self.classes[said]} instead of {label.text}"
+
+    def _trigger(self, code: int) -> list[Verdict]:
+        self._blocks.see(code)
+        if self.begins(code):
+            return self._begin()
+        trial = self._begun or self._active
+        if trial is None:
+            return []
+        self.act(trial, code)
+        return self._retire(trial) if code == TRIAL_END and self._complete(trial) else []
+
+    def _begin(self) -> list[Verdict]:
+        skipped = self._begun  # one packet begins two trials: the first has no packet of its own
+        trials = self._trials.setdefault(self._blocks.current, [])
+        self._begun = Trial(self._blocks.current, len(trials), self._received)
+        trials.append(self._begun)
+        return self._retire(skipped)
+
+    def _complete(self, trial: Trial) -> bool:
+        """Its end was seen and it has all its answers: nothing that comes can change it."""
+        return trial.end_packet is not None and len(trial.reports) >= self.answers_wanted
+
+    def _retire(self, trial: Trial | None) -> list[Verdict]:
+        if trial is None:
+            return []
+        trial.over = True
+        return self._settle(trial)
+
+    def _settle(self, trial: Trial) -> list[Verdict]:
+        labels = self._labels.get(trial.block, [])
+        key = trial.block, trial.number
+        if not trial.over or trial.number >= len(labels) or key in self._given:
+            return []
+        self._given.add(key)
+        return [self._judged(trial, labels[trial.number], *key)]
+
+    def _judged(self, trial: Trial | None, label: Label | None, block: int, number: int) -> Verdict:
+        if label is None:
+            assert trial is not None
+            answers = tuple(self.answer(r, None, "the trial has no label") for r in trial.reports)
+            reason = "no label: not scored"
+            return Verdict(self.subject, block, number, None, answers, scored=False, reason=reason)
+        if trial is None:
+            return self.judge(Trial(block, number, 0), label, "missing: its trigger never came")
+        return self.judge(trial, label, "")
+
+    def _label(self, value: object) -> Label:
+        number = self.read(value)
+        return Label(number, brief(value) if number is None else self.classes[number])
+
+    def _refuse(self, result: object, reason: str) -> list[Verdict]:
+        self.refusals.add(self._packets, result, reason)
+        return []
+
+
+def labels_in(event: Event) -> Iterator[tuple[int, object]]:
+    """(block, label) of a truth line: `blocks` [[label, ...], ...], or `block` and `label`."""
+    if "blocks" in event:
+        for block, labels in enumerate(items(event, "blocks")):
+            if not isinstance(labels, list | tuple):
+                raise RuleError(f"`blocks` must be a list of lists of labels; got {labels!r}")
+            yield from ((block, label) for label in labels)
+    if "label" in event:
+        yield count(event, "block"), event_field(event, "label")

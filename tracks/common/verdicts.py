@@ -1,0 +1,137 @@
+"""A verdict says how one trial ended: what was reported, when, what counted, and why not where not.
+
+It is given once its trial is over and its label is known, so all that stands in it may be shown.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One report, as the referee took it.
+
+    result: as it was reported. said: the class that it names, None where it names none.
+    when: the data used, in the unit of its track ("s", "sequences", "second"); None for a report
+        that never came. right: True or False; None where it did not enter the score.
+    reason: in words why it did not count; empty where it is right.
+    """
+
+    result: object
+    said: str | None
+    when: float | None
+    unit: str
+    right: bool | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How one trial ended. Blocks and trials are counted from 0.
+
+    label: the class that was asked for; None where there is none (then it is not scored).
+    right: how the trial counts, one entry for each answer that its rules ask for.
+    charged_s: the time that it is charged with (turing, erp).
+    share: how much of it was right (emotion: 0 to 1) or its score (ecog: at most 100).
+    """
+
+    subject: str
+    block: int
+    trial: int
+    label: str | None
+    answers: tuple[Answer, ...]
+    scored: bool
+    right: tuple[bool, ...] = ()
+    charged_s: float | None = None
+    share: float | None = None
+    reason: str = ""
+
+    @property
+    def key(self) -> tuple[int, int]:
+        return self.block, self.trial
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A report that belongs to no trial, or is malformed: refused, and it uses up nothing.
+
+    after_packet: how many packets of the session had been received.
+    """
+
+    subject: str
+    after_packet: int
+    result: object
+    reason: str
+
+
+class Refusals:
+    """The reports that were refused: all are counted, the last ones kept (a team may flood)."""
+
+    KEPT = 1000
+
+    def __init__(self, subject: str) -> None:
+        self.subject = subject
+        self.total = 0
+        self._kept: deque[Refusal] = deque(maxlen=self.KEPT)
+
+    def add(self, after_packet: int, result: object, reason: str) -> None:
+        self.total += 1
+        self._kept.append(Refusal(self.subject, after_packet, result, reason))
+
+    def __iter__(self) -> Iterator[Refusal]:
+        return iter(self._kept)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTrial:
+    """The trial that runs now. It shows no label, and not whether an answer was right."""
+
+    block: int
+    trial: int
+    used_s: float
+    reports: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunStanding:
+    """How a run stands, for a live display. Only trials that are over enter it."""
+
+    subject: str
+    score: float
+    unit: str
+    trials: int
+    right: int
+    answers: int
+    mean_used: float | None
+    used_unit: str
+    open: OpenTrial | None
+    last: tuple[Verdict, ...]
+
+    @property
+    def accuracy(self) -> float | None:
+        return self.right / self.answers if self.answers else None
+
+
+def brief(result: object) -> str:
+    """A result as it was reported, short enough for a line."""
+    text = repr(result)
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def scored(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """Those that enter the score, block by block, in the order of their trials."""
+    return sorted((v for v in verdicts if v.scored), key=lambda v: v.key)
+
+
+def by_block(verdicts: Sequence[Verdict]) -> list[list[Verdict]]:
+    """The scored verdicts of each block, blocks in order."""
+    blocks: dict[int, list[Verdict]] = {}
+    for verdict in scored(verdicts):
+        blocks.setdefault(verdict.block, []).append(verdict)
+    return list(blocks.values())
+
+
+def mean(values: Sequence[float]) -> float:
+    """The mean; 0 where there is nothing to average."""
+    return sum(values) / len(values) if values else 0.0
