@@ -1,10 +1,12 @@
-"""What the three command lines share: errors in one line, options of the wire, a clean stop."""
+"""What the three command lines share: logging, one-line errors, LSL options, a clean stop."""
 
 import contextlib
 import errno
+import logging
 import math
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -34,6 +36,21 @@ class Commands(click.Group):
     nobody else has put into words.
     """
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.invoke_without_command:
+            self.params.extend(_verbosity_options())
+
+    def add_command(self, cmd: click.Command, name: str | None = None) -> None:
+        """Add a command, with -v and -q."""
+        cmd.params.extend(_verbosity_options())
+        super().add_command(cmd, name)
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        """Log at the usual level until an option of the command sets another one."""
+        configure_logging()
+        return super().make_context(*args, **kwargs)
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
@@ -50,6 +67,61 @@ class Commands(click.Group):
             if isinstance(error, BciError):
                 raise click.ClickException(str(error)) from error
             raise
+
+
+PACKAGES = ("tracks", "bci_stream", "replay", "decoders")
+DAEMON_LOG = "BCI_DAEMON_LOG"
+"""Set in the environment of a process whose standard error is a log file."""
+
+
+def configure_logging(level: int = logging.INFO) -> None:
+    """Send what our packages log to standard error.
+
+    On a terminal rich formats the messages; in a pipe they are plain lines; a daemon's log has the
+    time and the level in front of each. Other packages' loggers are not touched.
+    """
+    for package in PACKAGES:
+        logger = logging.getLogger(package)
+        logger.handlers = [_StderrHandler()]
+        logger.setLevel(level)
+        logger.propagate = False
+
+
+class _StderrHandler(logging.Handler):
+    """Writes to the present `sys.stderr`; a closed terminal or pipe stops no process."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with contextlib.suppress(OSError):
+            if os.environ.get(DAEMON_LOG):
+                click.echo(_DAEMON_FORMAT.format(record), err=True)
+            elif sys.stderr is not None and sys.stderr.isatty():
+                _print_on_terminal(record)
+            else:
+                prefix = "" if record.levelno == logging.INFO else f"{record.levelname.lower()}: "
+                click.echo(prefix + self.format(record), err=True)
+
+
+_DAEMON_FORMAT = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
+_STYLES = {logging.DEBUG: "dim", logging.WARNING: "yellow", logging.ERROR: "bold red"}
+
+
+def _print_on_terminal(record: logging.LogRecord) -> None:
+    from rich.console import Console
+
+    style = _STYLES.get(record.levelno)
+    Console(stderr=True).print(record.getMessage(), style=style, markup=False, highlight=False)
+
+
+def _verbosity_options() -> list[click.Option]:
+    def set_level(level: int) -> Callable[..., None]:
+        return lambda _context, _option, given: configure_logging(level) if given else None
+
+    return [
+        click.Option(["-v", "--verbose"], is_flag=True, expose_value=False,
+                     callback=set_level(logging.DEBUG), help="Also log details."),
+        click.Option(["-q", "--quiet"], is_flag=True, expose_value=False,
+                     callback=set_level(logging.WARNING), help="Log warnings and errors only."),
+    ]  # fmt: skip
 
 
 _NO_FOLDER = "a part of this path is a file, not a folder"
