@@ -1,20 +1,14 @@
 """The benchmark takes what stands in the folder, names what it skips, and claims no more than it saw."""
 
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-SCRIPTS = Path(__file__).parents[2] / "scripts"
-sys.path.insert(0, str(SCRIPTS))
-
-import _bench_erp as bench_erp  # noqa: E402 - scripts are no package
-import _bench_files as bench_files  # noqa: E402
-import _bench_row as bench_row  # noqa: E402
-import _bench_spellers as bench_spellers  # noqa: E402
-import _bench_stats as bench_stats  # noqa: E402
-import _bench_verdict as bench_verdict  # noqa: E402
+from scripts.bench import table
+from scripts.bench.recordings import erp as bench_erp
+from scripts.bench.recordings import files as bench_files
+from scripts.bench.recordings import spellers as bench_spellers
 
 ROWS_AND_COLUMNS = (
     *("ABCDEF", "GHIJKL", "MNOPQR", "STUVWX", "YZ1234", "56789_"),
@@ -22,10 +16,10 @@ ROWS_AND_COLUMNS = (
 )
 
 
-def row(method: str, units: list[float], ours: bool = False) -> bench_row.Row:
-    return bench_row.row_of(
+def row(method: str, units: list[float], ours: bool = False) -> table.Row:
+    return table.row_of(
         units,
-        bench_row.mean,
+        table.mean,
         "people",
         track="erp",
         data="D",
@@ -43,7 +37,7 @@ def test_ahead_is_said_only_where_the_paired_interval_leaves_out_0() -> None:
         row("same", (hard + np.tile([0.5, -0.5], 15)).tolist(), ours=True),
         row("reference", hard.tolist()),
     ]
-    found = list(bench_verdict.verdicts(rows))
+    found = list(table.verdicts(rows))
     assert [verdict.word for verdict in found] == ["ahead of", "BEHIND", "level with"]
     assert found[0].difference == pytest.approx(1)
     assert "over 30 pairs" in str(found[0])
@@ -52,13 +46,13 @@ def test_ahead_is_said_only_where_the_paired_interval_leaves_out_0() -> None:
 
 def test_with_two_units_nothing_is_claimed() -> None:
     rows = [row("ours", [1.0, 1.0], ours=True), row("reference", [0.0, 0.0])]
-    (verdict,) = bench_verdict.verdicts(rows)
+    (verdict,) = table.verdicts(rows)
     assert verdict.word == "too little to be compared with"
     assert "no interval, 2 pairs" in str(verdict)
 
 
 def test_a_draw_without_a_score_is_left_out() -> None:
-    low, high = bench_stats.bootstrap([1.0, float("nan")], lambda units: float(np.mean(units)))
+    low, high = table.bootstrap([1.0, float("nan")], lambda units: float(np.mean(units)))
     assert (low, high) == (1.0, 1.0)
 
 

@@ -1,22 +1,18 @@
 """The benchmark takes other people's recordings: what it can't use is skipped in words, the rest goes on."""
 
-import sys
 from pathlib import Path
 
 import mne
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
-
-import _bench_ecog as bench_ecog
-import _bench_emotion as bench_emotion
-import _bench_files as bench_files
-import _bench_mi as bench_mi
-import _bench_row as bench_row
-import _bench_turing as bench_turing
-
 from bci_stream.errors import TruthError
+from scripts.bench import table as bench_row
+from scripts.bench.recordings import ecog as bench_ecog
+from scripts.bench.recordings import emotion as bench_emotion
+from scripts.bench.recordings import files as bench_files
+from scripts.bench.recordings import mi as bench_mi
+from scripts.bench.recordings import turing as bench_turing
 
 NotThisLayout = bench_files.NotThisLayoutError
 

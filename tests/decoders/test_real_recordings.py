@@ -1,17 +1,15 @@
 """On real people the decoders work too; skipped where these recordings are not at hand."""
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
 
+from scripts.bench.recordings.erp import flash_auc
+from scripts.bench.recordings.spellers import read_speller
+
 ROOT = Path(__file__).parents[2]
 DATA = Path(os.environ.get("BCI_DATA", ROOT.parent / "shared" / "data"))
-sys.path.insert(0, str(ROOT / "scripts"))
-
-from _bench_erp import flash_auc  # noqa: E402 - scripts are no package
-from _bench_spellers import read_speller  # noqa: E402
 
 
 @pytest.mark.parametrize("name", ["bci2000_6x6_run1.npz", "bi2012_s1.npz"])

@@ -1,6 +1,6 @@
 """How soon the first packet of a long recording leaves, beside MNE's preload of the same file.
 
-    python scripts/bench_first_packet.py [--hours 1.5] [--leads 32] [--rounds 9] [--folder DIR]
+    python scripts/bench/first_packet.py [--hours 1.5] [--leads 32] [--rounds 9] [--folder DIR]
 
 Makes an EDF, an EDF+, a BDF and a FIF (32 leads and TRIGGER, 1 kHz, labelled mi trials) in a folder, then
 opens each in fresh processes, by turns: with MNE and preload=True; as `bci-replay start FILE` does,

@@ -1,12 +1,17 @@
-"""A row of the decoders' benchmark: one method on one person's (or group's) recordings."""
+"""Rows of the decoders' benchmark, their confidence intervals, and paired comparisons between rows.
 
-from collections.abc import Callable, Sequence
+Two methods are "ahead" or "behind" only where the 95 % interval of their paired difference excludes 0.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
-from _bench_stats import bootstrap
+from numpy.typing import NDArray
 
+Item = TypeVar("Item")
+DRAWS = 500
 ScoreOf = Callable[[Sequence[Any]], float]
 FEWEST_POOLED = 3
 HIDDEN = ("units", "score_of")
@@ -119,3 +124,108 @@ def _pooled(rows: Sequence[Row]) -> Row:
         note=f"worst {min(scores):.3f}, best {max(scores):.3f}",
     )
     return replace(whole, mean_ms=mean([row.mean_ms for row in rows]), worst_ms=max(worst))
+
+
+def bootstrap(
+    items: Sequence[Item], score: Callable[[Sequence[Item]], float], seed: int = 0
+) -> tuple[float, float]:
+    """The 95 % interval of the score over draws of the items."""
+    return _interval([score([items[i] for i in pick]) for pick in _picks(len(items), seed)])
+
+
+def paired_bootstrap(
+    ours: Sequence[Item],
+    theirs: Sequence[Item],
+    score: Callable[[Sequence[Item]], float],
+    seed: int = 0,
+) -> tuple[float, float]:
+    """The 95 % interval of score(ours) - score(theirs): the same units are drawn for both, so what
+    makes a unit hard for everybody cancels."""
+    return _interval(
+        [
+            score([ours[i] for i in pick]) - score([theirs[i] for i in pick])
+            for pick in _picks(len(ours), seed)
+        ]
+    )
+
+
+def _picks(n: int, seed: int) -> Iterator[NDArray[np.int64]]:
+    rng = np.random.default_rng(seed)
+    yield from rng.integers(n, size=(DRAWS, n))
+
+
+def _interval(scores: Sequence[float]) -> tuple[float, float]:
+    finite = np.array([score for score in scores if np.isfinite(score)])
+    if not len(finite):
+        return float("nan"), float("nan")
+    low, high = np.percentile(finite, (2.5, 97.5))
+    return float(low), float(high)
+
+
+FEWEST_PAIRS = 3
+"""With less there is nothing to draw from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """difference: our score less theirs; low, high: its interval (nan where there is none)."""
+
+    track: str
+    data: str
+    measure: str
+    ours: str
+    theirs: str
+    difference: float
+    low: float
+    high: float
+    how: str
+
+    @property
+    def word(self) -> str:
+        if self.low != self.low:
+            return "too little to be compared with"
+        if self.low > 0:
+            return "ahead of"
+        return "BEHIND" if self.high < 0 else "level with"
+
+    def __str__(self) -> str:
+        between = f"95 % {self.low:+.3f} to {self.high:+.3f}" if self.low == self.low else "no"
+        return (
+            f"{self.data}, {self.measure}: {self.ours} is {self.word} {self.theirs}: "
+            f"{self.difference:+.3f} ({between}{self.how})"
+        )
+
+
+def verdicts(rows: Sequence[Row]) -> Iterator[Verdict]:
+    """For each of our rows and each reference on the same data and measure."""
+    for ours in (row for row in rows if row.ours):
+        for theirs in rows:
+            if not theirs.ours and (theirs.data, theirs.measure) == (ours.data, ours.measure):
+                yield compare(ours, theirs)
+
+
+def compare(ours: Row, theirs: Row) -> Verdict:
+    """Pair by pair where both rows say what they are made of, else by whether their own intervals
+    leave each other out."""
+    low, high, how = _interval(ours, theirs)
+    return Verdict(
+        track=ours.track,
+        data=ours.data,
+        measure=ours.measure,
+        ours=ours.method,
+        theirs=theirs.method,
+        difference=ours.score - theirs.score,
+        low=low,
+        high=high,
+        how=how,
+    )
+
+
+def _interval(ours: Row, theirs: Row) -> tuple[float, float, str]:
+    n = len(ours.units)
+    if ours.score_of is None or n != len(theirs.units) or n == 0:
+        return ours.low - theirs.high, ours.high - theirs.low, ", not paired"
+    if n < FEWEST_PAIRS:
+        return float("nan"), float("nan"), f" interval, {n} pairs"
+    low, high = paired_bootstrap(ours.units, theirs.units, ours.score_of)
+    return low, high, f" over {n} pairs"

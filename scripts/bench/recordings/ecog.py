@@ -11,8 +11,6 @@ from pathlib import Path
 
 import mne
 import numpy as np
-from _bench_files import NotThisLayoutError, read_each, rows_of_each
-from _bench_row import Row, mean, row_of
 from numpy.typing import NDArray
 
 from bci_stream.packet import Lead
@@ -22,7 +20,9 @@ from decoders.ecog.model import unpack
 from decoders.ecog.training import fit
 from decoders.offline import run_offline
 from replay.model.recording import ArrayBlock, Recording
-from scripts.bench_references import BandPowerRegression, ConstantAngles
+from scripts.bench.recordings.files import NotThisLayoutError, read_each, rows_of_each
+from scripts.bench.recordings.references import BandPowerRegression, ConstantAngles
+from scripts.bench.table import Row, mean, row_of
 from tracks.common.angles import ANGLE_RATE, JOINTS
 
 OURS = "ecog-ridge"

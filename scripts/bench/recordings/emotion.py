@@ -10,8 +10,6 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
-from _bench_files import NotThisLayoutError, read_each
-from _bench_row import Row, mean, row_of
 from numpy.typing import NDArray
 from scipy.signal import resample_poly
 
@@ -22,7 +20,9 @@ from decoders.emotion.model import pack
 from decoders.emotion.training import EmotionPerson, person_of, train
 from decoders.offline import OfflineRun, run_offline
 from replay.model.recording import ArrayBlock, Recording
-from scripts.bench_references import EntropyClassifier, UsualClass
+from scripts.bench.recordings.files import NotThisLayoutError, read_each
+from scripts.bench.recordings.references import EntropyClassifier, UsualClass
+from scripts.bench.table import Row, mean, row_of
 from tracks.emotion import CLASSES, CLIPS
 
 LEADS = ("AF3", "F7", "F3", "FC5", "T7", "P7", "O1", "O2", "P8", "T8", "FC6", "F4", "F8", "AF4")

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from _bench_files import NotThisLayoutError
 
 from bci_stream.packet import Lead
 from decoders.dsp.covariance import Array
@@ -17,6 +16,7 @@ from decoders.erp.flashes import FlashFeatures
 from decoders.erp.stopping import SpellerLayout
 from decoders.erp.training import labelled_flashes
 from replay.model.recording import ArrayBlock, Recording
+from scripts.bench.recordings.files import NotThisLayoutError
 from tracks.erp import SEQUENCE_END, TARGETS
 
 FEWEST_FLASHES = 48

@@ -3,7 +3,7 @@
 Three processes, as in a lab: the emulated amplifier, `bci-replay start`, and a consumer (this one).
 Lead 1 of the recording counts its samples, so that each sample's moment of sending is known.
 
-    python scripts/bench_devices.py --seconds 600
+    python scripts/bench/devices.py --seconds 600
 """
 
 import multiprocessing

@@ -1,6 +1,6 @@
 """Decoders on real recordings, streamed causally, beside the usual references in the same run.
 
-    python scripts/bench_decoders.py [--track T]... [--json FILE]
+    python scripts/bench/decoders.py [--track T]... [--json FILE]
 
 Takes whatever recordings of the known layouts stand in $BCI_DATA (default ../shared/data); what is not
 there, or can't be read, is named and skipped. Each track prints as it ends. Every figure of
@@ -17,23 +17,24 @@ from pathlib import Path
 
 for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
+# Before this folder, where `decoders.py` would hide the package of that name.
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import click  # noqa: E402 - BLAS reads its variables when numpy is first imported
-from _bench_row import HIDDEN, Row, over_all  # noqa: E402
-from _bench_verdict import Verdict, verdicts  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
+from scripts.bench.table import HIDDEN, Row, Verdict, over_all, verdicts  # noqa: E402
+
 BENCHES = {
-    "erp": ("_bench_erp", "p300"),
-    "mi": ("_bench_mi", "mi"),
-    "turing": ("_bench_turing", "ssvep"),
-    "emotion": ("_bench_emotion", "emotion"),
-    "ecog": ("_bench_ecog", "ecog"),
+    "erp": ("scripts.bench.recordings.erp", "p300"),
+    "mi": ("scripts.bench.recordings.mi", "mi"),
+    "turing": ("scripts.bench.recordings.turing", "ssvep"),
+    "emotion": ("scripts.bench.recordings.emotion", "emotion"),
+    "ecog": ("scripts.bench.recordings.ecog", "ecog"),
 }
 """Track: the module that runs it, and the folder that its recordings stand in."""
-DEFAULT_DATA = Path(__file__).parent.parent.parent / "shared" / "data"
+DEFAULT_DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 
 
 @click.command()

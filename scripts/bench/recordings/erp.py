@@ -11,16 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _bench_files import read_each, rows_of_each
-from _bench_row import Row, mean, row_of
-from _bench_spellers import (
-    Speller,
-    flashes_of,
-    letters_only,
-    most_sequences,
-    n_letters,
-    read_speller,
-)
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
@@ -31,6 +21,16 @@ from decoders.erp.stopping import SpellerLayout
 from decoders.erp.training import features_of, fit, mean_difference, pack
 from decoders.model import Model
 from decoders.offline import OfflineRun, run_offline
+from scripts.bench.recordings.files import read_each, rows_of_each
+from scripts.bench.recordings.spellers import (
+    Speller,
+    flashes_of,
+    letters_only,
+    most_sequences,
+    n_letters,
+    read_speller,
+)
+from scripts.bench.table import Row, mean, row_of
 from tracks.common.verdicts import Verdict
 from tracks.erp import SEQUENCE_END, SEQUENCES, TARGETS, score
 

@@ -1,6 +1,6 @@
 """What the host's pipe costs: a packet of 65 x 40 float32 into a submission's process and back.
 
-    python scripts/bench_host.py [--packets 5000] [--repeats 5] [--strength auto|bubblewrap|limits]
+    python scripts/bench/host.py [--packets 5000] [--repeats 5] [--strength auto|bubblewrap|limits]
 
 Two submissions are fed the same packets: one only asks for the next, one also reports after each.
 The figure is the time from step() to its return, less that of a decoder that does nothing here. Each
@@ -22,7 +22,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+# Before this folder, where `decoders.py` would hide the package of that name.
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from bci_stream.packet import Lead, Packet, SignalInfo
 from decoders.decoder import Decoder

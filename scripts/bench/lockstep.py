@@ -1,6 +1,6 @@
 """Lockstep over LSL against a bare LSL request/packet round trip, in one run.
 
-    python scripts/bench_lockstep.py [--slices 60]
+    python scripts/bench/lockstep.py [--slices 60]
 
 Both move 65 channels x 40 samples between two processes, one packet a request. The bare one does
 nothing else; ours signs, checks, cuts packets, and a judge in a third process logs every one of them.
@@ -18,6 +18,9 @@ import time
 from pathlib import Path
 
 import numpy as np
+
+# Before this folder, where `decoders.py` would hide the package of that name.
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from bci_stream.clock import RealClock
 from bci_stream.contest.contest import Contest

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _bench_files import NotThisLayoutError, read_each, rows_of_each
-from _bench_row import Row, row_of
 
 from bci_stream.packet import Lead
 from decoders.mi import training
@@ -19,6 +17,8 @@ from decoders.mi.references import CspLda, Mdm, TangentSpaceLr
 from decoders.model import Model
 from decoders.offline import OfflineRun, run_offline
 from replay.model.recording import ArrayBlock, Recording
+from scripts.bench.recordings.files import NotThisLayoutError, read_each, rows_of_each
+from scripts.bench.table import Row, row_of
 from tracks.common.verdicts import Verdict
 from tracks.mi import IMAGERY_S, score
 

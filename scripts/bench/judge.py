@@ -1,6 +1,6 @@
 """A hundred teams at once in real time: is any report lost or misjudged, and what does judging cost?
 
-    python scripts/bench_judge.py [--teams 100] [--seconds 20]
+    python scripts/bench/judge.py [--teams 100] [--seconds 20]
 
 One process plays an erp recording in real time, one simulates the teams (each has its own results stream
 and reports once a second), one judges. A second pass puts a bare reader of the same streams in the

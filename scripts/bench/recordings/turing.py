@@ -13,8 +13,6 @@ from typing import Any
 
 import mne
 import numpy as np
-from _bench_files import NotThisLayoutError, read_each
-from _bench_row import Row, mean, row_of
 from numpy.typing import NDArray
 
 from bci_stream.packet import Lead
@@ -22,7 +20,9 @@ from decoders.decoder import Decoder
 from decoders.offline import OfflineRun, run_offline, track_of
 from decoders.turing.decoder import TuringDecoder
 from replay.model.recording import ArrayBlock, Recording
-from scripts.bench_references import CanonicalCorrelation, Recited
+from scripts.bench.recordings.files import NotThisLayoutError, read_each
+from scripts.bench.recordings.references import CanonicalCorrelation, Recited
+from scripts.bench.table import Row, mean, row_of
 from tracks.turing import TASK_S
 
 FREQUENCIES_HZ = {3: 13.0, 4: 21.0, 5: 17.0}

@@ -1,6 +1,6 @@
 """How fast a thousand open pages hear of an update, against a bare aiohttp server in the same run.
 
-    python scripts/bench_page.py --pages 1000 --updates 50
+    python scripts/bench/page.py --pages 1000 --updates 50
 
 Each server runs in a process of its own. The board's is fed by another thread, as by the judge: a
 hundred teams in real time, whose trials all end at once. An update carries the moment at which it

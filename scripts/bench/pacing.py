@@ -1,7 +1,7 @@
 """How exactly packets leave, and at what cost: our player against MNE-LSL's PlayerLSL, in one run.
 
-    python scripts/bench_pacing.py [--seconds 15] [--turns 4] [--most 16] [--only ours]
-    python scripts/bench_pacing.py --minutes 10 --turns 1 --most 1   # for the drift
+    python scripts/bench/pacing.py [--seconds 15] [--turns 4] [--most 16] [--only ours]
+    python scripts/bench/pacing.py --minutes 10 --turns 1 --most 1   # for the drift
 
 Both play the same 65 channels at 1 kHz in packets of 40 samples to one consumer in another process, in
 turns; the errors of all turns count together. A virtual machine's host may give its cores to others for
