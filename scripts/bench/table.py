@@ -130,7 +130,7 @@ def bootstrap(
     items: Sequence[Item], score: Callable[[Sequence[Item]], float], seed: int = 0
 ) -> tuple[float, float]:
     """The 95 % interval of the score over draws of the items."""
-    return _interval([score([items[i] for i in pick]) for pick in _picks(len(items), seed)])
+    return _percentiles([score([items[i] for i in pick]) for pick in _picks(len(items), seed)])
 
 
 def paired_bootstrap(
@@ -141,7 +141,7 @@ def paired_bootstrap(
 ) -> tuple[float, float]:
     """The 95 % interval of score(ours) - score(theirs): the same units are drawn for both, so what
     makes a unit hard for everybody cancels."""
-    return _interval(
+    return _percentiles(
         [
             score([ours[i] for i in pick]) - score([theirs[i] for i in pick])
             for pick in _picks(len(ours), seed)
@@ -154,7 +154,7 @@ def _picks(n: int, seed: int) -> Iterator[NDArray[np.int64]]:
     yield from rng.integers(n, size=(DRAWS, n))
 
 
-def _interval(scores: Sequence[float]) -> tuple[float, float]:
+def _percentiles(scores: Sequence[float]) -> tuple[float, float]:
     finite = np.array([score for score in scores if np.isfinite(score)])
     if not len(finite):
         return float("nan"), float("nan")
