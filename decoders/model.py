@@ -5,10 +5,8 @@ The file is an npz: every member is a plain array, and the member `header` is JS
 
 import io
 import json
-import os
 import platform
 import struct
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -20,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bci_stream.errors import BciError
+from bci_stream.files import atomic_write
 
 FORMAT = "bci-stream model"
 VERSION = 1
@@ -129,7 +128,7 @@ def save_model(model: Model, path: Path) -> None:
         header=np.frombuffer(text, dtype=np.uint8),
     )
     try:
-        _write_whole(path, buffer.getvalue())
+        atomic_write(path, lambda file: file.write(buffer.getvalue()))
     except OSError as error:
         raise ModelError(f"{path}: the model can't be written: {error.strerror}") from error
 
@@ -187,14 +186,3 @@ def _model_of(header: object, members: dict[str, NDArray[np.generic]], path: Pat
         settings=dict(header["settings"]),
         provenance=dict(header["provenance"]),
     )
-
-
-def _write_whole(path: Path, content: bytes) -> None:
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.replace(name, path)
-    except OSError:
-        os.unlink(name)
-        raise

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bci_stream.errors import SourceError
-from bci_stream.files import home
+from bci_stream.files import atomic_write, state_dir
 from bci_stream.wire.names import checked_name
 
 
@@ -39,7 +39,7 @@ class DaemonState:
 
 
 def folder() -> Path:
-    path = home() / "replays"
+    path = state_dir() / "replays"
     path.mkdir(exist_ok=True, mode=0o700)  # what a device says may quote a label
     return path
 
@@ -86,9 +86,8 @@ def _born_elsewhere(pid: int) -> str:
 
 def write_state(state: DaemonState) -> None:
     path = state_path(state.name)
-    draft = path.with_suffix(f".{os.getpid()}.tmp")
-    draft.write_text(json.dumps(asdict(state)))
-    draft.replace(path)
+    text = json.dumps(asdict(state)).encode()
+    atomic_write(path, lambda file: file.write(text))
 
 
 def read_state(name: str) -> DaemonState | None:

@@ -10,7 +10,7 @@ import msgspec
 
 from bci_stream.contest.keys import Keys
 from bci_stream.errors import ContestError, RuleError
-from bci_stream.files import home
+from bci_stream.files import state_dir
 from bci_stream.wire.names import checked_name
 from tracks.registry import TRACKS
 
@@ -107,7 +107,7 @@ class Contest:
 def load_contest(path: Path | None, name: str = "default") -> Contest:
     """The contest of a file; without one, an open contest of that name in the user's state folder."""
     if path is None:
-        return Contest(checked_name(name, "contest"), home() / "contests" / name)
+        return Contest(checked_name(name, "contest"), state_dir() / "contests" / name)
     path = path / "contest.toml" if path.is_dir() else path
     try:
         raw = tomllib.loads(path.read_text())

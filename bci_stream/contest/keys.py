@@ -5,12 +5,12 @@ made from it, so the organiser stores one secret, and a team that knows its toke
 """
 
 import hmac
-import os
 import secrets
 from hashlib import sha256
 from pathlib import Path
 
 from bci_stream.errors import ContestError
+from bci_stream.files import atomic_write
 
 KEY_BYTES = 32
 
@@ -32,7 +32,7 @@ class Keys:
         path = self._folder / "contest.key"
         if not path.exists():
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            _write_once(path, secrets.token_bytes(KEY_BYTES))
+            _write_key(path, secrets.token_bytes(KEY_BYTES))
         return read_key(path)
 
     def token(self, team: str) -> bytes:
@@ -42,7 +42,7 @@ class Keys:
         """The file to hand to a team, and to nobody else."""
         path = self._folder / f"{team}.token"
         if not path.exists():
-            _write_once(path, self.token(team))
+            _write_key(path, self.token(team))
         return path
 
 
@@ -63,15 +63,7 @@ def read_key(path: Path) -> bytes:
     return key
 
 
-def _write_once(path: Path, key: bytes) -> None:
-    """Write a key unless somebody else was faster; never show half a file, never to others."""
-    draft = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(key.hex() + "\n")
-    try:
-        os.link(draft, path)
-    except FileExistsError:
-        pass
-    finally:
-        draft.unlink()
+def _write_key(path: Path, key: bytes) -> None:
+    """Write a key file; one that another process has written meanwhile is kept."""
+    text = f"{key.hex()}\n".encode()
+    atomic_write(path, lambda file: file.write(text), secret=True, overwrite=False)

@@ -1,6 +1,5 @@
 """`bci-judge live`: judge what is on the wire, and show it in the terminal and on a page."""
 
-import fcntl
 import os
 import sys
 import threading
@@ -8,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Protocol
 
+from filelock import FileLock, Timeout
 from rich.console import Console
 
 from bci_stream.contest.contest import Contest
@@ -87,22 +87,20 @@ class SignalView:
 
 @contextmanager
 def only_judge(contest: Contest) -> Iterator[None]:
-    """Hold the contest for as long as the context lasts; a second judge is refused."""
+    """Lock the contest; raises ContestError, with the owner's pid, if another judge holds it."""
     contest.folder.mkdir(parents=True, exist_ok=True)
     path = contest.folder / f"judge-{contest.name}.lock"
-    with path.open("a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            file.seek(0)
-            owner = file.read().strip() or "unknown"
-            raise ContestError(
-                f"contest {contest.name!r} has a judge already (pid {owner}): two would write two logs "
-                "of one run; stop that one first, or choose another --contest or --room"
-            ) from error
-        file.truncate(0)
-        file.write(f"{os.getpid()}\n")
-        file.flush()
+    pid_file = path.with_suffix(".pid")
+    try:
+        lock = FileLock(path).acquire(timeout=0)
+    except Timeout as error:
+        owner = pid_file.read_text().strip() if pid_file.exists() else "unknown"
+        raise ContestError(
+            f"contest {contest.name!r} has a judge already (pid {owner}): two would write two logs "
+            "of one run; stop that one first, or choose another --contest or --room"
+        ) from error
+    with lock:
+        pid_file.write_text(f"{os.getpid()}\n")
         yield
 
 

@@ -1,11 +1,11 @@
 """`bci-judge report RUN...`: one self-contained HTML page on the runs whose logs are given."""
 
-import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from bci_stream.errors import BciError, LogError
+from bci_stream.files import atomic_write
 from bci_stream.leaderboard.fold import fold
 from bci_stream.leaderboard.report.page import recording_parts, render_page
 
@@ -26,14 +26,10 @@ def write_report(
     parts = [part for source in recordings for part in recording_parts(str(source), track)]
     made_at = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     text = render_page(runs, parts, title, made_at)
-    # Written beside it and moved: a full disk leaves the old report whole.
-    part = out.with_name(f"{out.name}.part")
     try:
-        part.write_text(text, encoding="utf-8")
-        os.replace(part, out)
+        atomic_write(out, lambda file: file.write(text.encode()))
     except OSError as error:
-        part.unlink(missing_ok=True)
-        raise BciError(f"the report {out} can't be written: {error}") from error
+        raise BciError(f"the report {out} can't be written: {error.strerror}") from error
 
 
 def find_logs(paths: Sequence[Path]) -> list[Path]:

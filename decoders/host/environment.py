@@ -6,7 +6,6 @@ kept, since its pickled models need the numpy, mne or scikit-learn they were wri
 wheels are installed: an sdist would run a stranger's code here.
 """
 
-import fcntl
 import hashlib
 import json
 import os
@@ -19,8 +18,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from filelock import FileLock
 from packaging.requirements import InvalidRequirement, Requirement
 
+from bci_stream.files import cache_dir
 from decoders.host.errors import EnvironmentFailed, PackageError
 from decoders.host.package import read_small
 
@@ -171,8 +172,7 @@ def environment_for(wishes: RequestedEnvironment, cache: Path | None = None) -> 
 
 
 def default_cache() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "bci-stream" / "environments"
+    return cache_dir() / "environments"
 
 
 # --- interpreters ----------------------------------------------------------------------------
@@ -247,8 +247,7 @@ def _made(interpreter: Path, requirements: Sequence[str], cache: Path) -> Path:
     wanted = "\n".join([str(interpreter.resolve()), *sorted(requirements)])
     folder = cache / hashlib.sha256(wanted.encode()).hexdigest()[:16]
     cache.mkdir(parents=True, exist_ok=True)
-    with folder.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with FileLock(folder.with_suffix(".lock")):
         whole = folder / "requirements.txt"
         if not whole.is_file():
             shutil.rmtree(folder, ignore_errors=True)

@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal, Protocol
 
-from bci_stream.files import home
+from bci_stream.files import state_dir
 from decoders.host.errors import EnvironmentFailed
 from decoders.host.limits import SubmissionLimits
 from decoders.host.prepared import Prepared
@@ -214,7 +214,7 @@ class Bubblewrap:
         for folder in environment.folders:
             command += [*_open_parents(folder), "--ro-bind", str(folder), str(folder)]
         command += ["--ro-bind", str(root), "/package", "--ro-bind", str(shim), "/host/shim.py"]
-        command += _hide(home(), [Path(place) for place in _SYSTEM] + list(environment.folders))
+        command += _hide(state_dir(), [Path(place) for place in _SYSTEM] + list(environment.folders))
         command += ["--remount-ro", "/dev", "--remount-ro", "/"]
         command += [str(environment.python), "-S", "-u", "/host/shim.py"]
         return SandboxCommand(

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from bci_stream.contest.contest import Limits as ContestLimits
-from bci_stream.files import home
+from bci_stream.files import state_dir
 from bci_stream.packet import Packet, SignalInfo
 from decoders.host.child import GRACE_S, SubmissionProcess
 from decoders.host.errors import (
@@ -289,6 +289,6 @@ def open_submission(
 
 def own_log(package: Path) -> Path:
     """A new file a run, in the service's own folder."""
-    folder = home() / "submissions"
+    folder = state_dir() / "submissions"
     folder.mkdir(exist_ok=True)
     return folder / f"{package.stem}-{os.getpid()}.log"

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from bci_stream.files import home
+from bci_stream.files import state_dir
 from decoders.decoder import ChannelChooser
 from decoders.host.errors import SubmissionStopped
 from decoders.host.submission import open_submission
@@ -36,7 +36,7 @@ def test_it_says_what_it_opens_how_strongly_it_is_contained_and_where_the_log_is
         assert "G3 (2023)" in said[0]
         assert "contained by" in said[0]
         assert said[1] == f"its output goes to {decoder.log}"
-        assert decoder.log.is_relative_to(home())
+        assert decoder.log.is_relative_to(state_dir())
         decoder.start(info())
     finally:
         decoder.close()

@@ -1,4 +1,4 @@
-"""A file is there whole or not at all, and an error says which file it is about."""
+"""Atomic writes, their errors, and the state folder."""
 
 import os
 import stat
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bci_stream.files import atomic_write
+from bci_stream.files import atomic_write, state_dir
 
 FULL = Path("/dev/full")
 
@@ -25,11 +25,10 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_part(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_secret_is_for_its_owner_alone_whatever_was_left_there(tmp_path):
+def test_a_secret_file_is_readable_by_its_owner_only(tmp_path):
     path = tmp_path / "x.npz"
-    left = tmp_path / "x.npz.part"
-    left.write_bytes(b"")
-    left.chmod(0o666)
+    path.write_bytes(b"")
+    path.chmod(0o666)
     atomic_write(path, lambda file: file.write(b"truth"), secret=True)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
@@ -55,3 +54,20 @@ def test_a_device_is_written_to_and_never_replaced(tmp_path):
 def test_a_folder_that_is_not_there_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"nowhere/x\.png'"):
         atomic_write(tmp_path / "nowhere" / "x.png", lambda file: None)
+
+
+def test_without_overwrite_the_first_of_two_writers_wins(tmp_path):
+    for content in (b"first", b"second"):
+        atomic_write(tmp_path / "key", lambda file: file.write(content), overwrite=False)  # noqa: B023
+    assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("key", b"first")]
+
+
+def test_the_state_folder_is_where_it_has_always_been(tmp_path, monkeypatch):
+    monkeypatch.delenv("BCI_HOME")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert state_dir() == tmp_path / "bci-stream"
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert state_dir() == tmp_path / ".local" / "state" / "bci-stream"
+    monkeypatch.setenv("BCI_HOME", str(tmp_path / "own"))
+    assert state_dir() == tmp_path / "own"
