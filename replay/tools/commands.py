@@ -18,7 +18,6 @@ from bci_stream.cli import (
     stopping,
     wire_options,
 )
-from replay.devices.emulator.amplifier import FAULTS
 
 
 @click.command("record")
@@ -154,11 +153,21 @@ def devices_command(as_json: bool) -> None:
     print_devices(as_json)
 
 
-def _fault_help() -> str:
-    return "Make a fault: KIND, KIND@SECONDS or KIND@SECONDS:VALUE; repeatable. " + " ".join(
-        f"{name}: {kind.about}{f' ({kind.value}, default {kind.default:g})' if kind.value else ''}."
-        for name, kind in FAULTS.items()
-    )
+class FaultOption(click.Option):
+    """An option whose help lists the faults; loaded when the help is shown, because it needs numpy."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        from replay.devices.emulator.amplifier import FAULTS
+
+        self.help = (
+            "Make a fault: KIND, KIND@SECONDS or KIND@SECONDS:VALUE; repeatable. "
+            + " ".join(
+                f"{name}: {kind.about}"
+                f"{f' ({kind.value}, default {kind.default:g})' if kind.value else ''}."
+                for name, kind in FAULTS.items()
+            )
+        )
+        return super().get_help_record(ctx)
 
 
 @click.command("emulate")
@@ -180,9 +189,9 @@ def _fault_help() -> str:
     type=SecondsType(min=0),
     default=5.0,
     show_default=True,
-    help="SecondsType of quiet after it.",
+    help="Seconds of quiet after it.",
 )
-@click.option("--fault", "faults", multiple=True, metavar="FAULT", help=_fault_help())
+@click.option("--fault", "faults", multiple=True, metavar="FAULT", cls=FaultOption)
 def emulate_command(
     source: str,
     protocol: str,

@@ -19,7 +19,9 @@ from tracks.registry import TRACKS
 TRAIN, TEST, ORGANISER = FOLDERS = ("train", "test", "organiser")
 MANIFEST = "manifest.json"
 MANIFEST_KEYS = {"track", "split", "key", "files"}
-_OURS = re.compile(rf"(?:{'|'.join(TRACKS)})_(?:train|test)_.+\.(?:npz|truth\.json)(?:(?:\.\w+)?\.part)?")
+_OURS = re.compile(
+    rf"(?:{'|'.join(TRACKS)})_(?:train|test)_.+\.(?:npz|truth\.json)(?:(?:\.\w+)?\.part)?"
+)
 
 
 @contextmanager
