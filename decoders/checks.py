@@ -25,9 +25,10 @@ from rich.markup import escape
 
 from bci_stream.packet import Packet, SignalInfo
 from decoders.decoder import Decoder, format_exception, reports_of
-from decoders.offline import introduce, track_of, wire_packets
+from decoders.offline import introduce, track_of
 from decoders.registry import default_of, load
 from replay.model.source import Session
+from replay.transform.masking import masked_packets
 
 DEAD_SHARE = 0.15
 SAMPLES_A_ROW = 5
@@ -53,7 +54,7 @@ def stream_of(track_name: str, decoder: Decoder, session: Session) -> DecoderStr
     """A session as the wire carries it, with the leads that the decoder chooses."""
     track = track_of(track_name)
     info, places = introduce(track, decoder, session)
-    return DecoderStream(info, list(wire_packets(track, session, places)))
+    return DecoderStream(info, list(masked_packets(track, session, places)))
 
 
 def feed(decoder: Decoder, stream: DecoderStream) -> TimedReports:

@@ -41,6 +41,14 @@ class SessionPart:
         return sum(n for n, _ in self.block_triggers())
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        return self.whole.notes
+
+    @property
+    def masked(self) -> bool:
+        return self.whole.masked
+
+    @property
     def angles(self) -> NDArray[np.float64] | None:
         if self.whole.angles is None:
             return None

@@ -4,15 +4,16 @@ What the decoder gets is what the wire would carry: packets of the track's lengt
 """
 
 import gc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import thread_time
 from typing import Any
 
 from bci_stream.errors import RuleError
-from bci_stream.packet import Packet, SignalInfo, with_trigger
+from bci_stream.packet import Packet, SignalInfo
 from decoders.decoder import ChannelChooser, Decoder, reports_of
 from replay.model.source import Session
+from replay.transform.masking import masked_packets
 from tracks.common.truth import read_truth
 from tracks.registry import TRACKS
 from tracks.run import Run
@@ -63,7 +64,7 @@ def run_offline(
         outcome.note(truth_line(track, session))
         decoder.start(info)
         last = number == len(sessions) - 1
-        for packet in wire_packets(track, session, places, last_session=last):
+        for packet in masked_packets(track, session, places, last=last):
             _one_packet(outcome, decoder, packet)
             if on_packet is not None:
                 on_packet(packet)
@@ -110,25 +111,6 @@ def chosen_places(decoder: Decoder, info: SignalInfo, count: int) -> list[int]:
             f"got {numbers}"
         )
     return [number - 1 for number in numbers]
-
-
-def wire_packets(
-    track: Track, session: Session, places: list[int] | None = None, last_session: bool = True
-) -> Iterator[Packet]:
-    """A session as the wire carries it."""
-    mask = track.mask(session.rate)
-    total, sent = session.n_samples, 0
-    for raw in session.packets(track.packet_samples_at(session.rate)):
-        samples, triggers = mask.step(raw.samples, raw.triggers)
-        sent += len(samples)
-        yield Packet(
-            samples=with_trigger(samples if places is None else samples[:, places], triggers),
-            triggers=triggers,
-            start=raw.start,
-            block=raw.block,
-            subject=session.subject,
-            finish=last_session and sent == total,
-        )
 
 
 def truth_line(track: Track, session: Session) -> LogEvent:

@@ -16,10 +16,8 @@ from bci_stream.contest.contest import Contest
 from bci_stream.errors import SourceError
 from bci_stream.wire.transport import Transport
 from replay.daemon import OVER, DaemonState, born, write_state
-from replay.devices.fitted import FittedDevice
-from replay.devices.status import DeviceStatus
 from replay.model.options import SourceOptions
-from replay.model.source import Source
+from replay.model.source import LiveDevice, Source, SourceStatus
 from replay.player.handshake import StartOn
 from replay.player.journal import PlaybackProgress
 from replay.player.plan import PlaybackPlan, make_plan
@@ -109,7 +107,7 @@ class Service:
         self._loop = loop
         self._stop = stop
         self._say = say
-        self._device: FittedDevice | None = None
+        self._device: LiveDevice | None = None
         self.player: Player | None = None
         pid = os.getpid()
         self.state = DaemonState(
@@ -133,8 +131,8 @@ class Service:
         self._write("stopped" if self._stop.is_set() else "finished")
 
     def _play(self, source: Source) -> None:
-        if isinstance(source, FittedDevice):
-            self._watch(source)
+        if source.device is not None:
+            self._watch(source.device)
         track = self._track or source.track
         try:
             program = make_plan(source, track, self._contest.rules(track or ""))
@@ -143,7 +141,7 @@ class Service:
                 return  # a search that was interrupted is a stop, and no error
             raise
         for session in program.sessions:
-            for note in getattr(session, "notes", ()):
+            for note in session.notes:
                 self._say(f"{session.subject}: {note}")
         self.state.track, self.state.rate = program.track_name, program.rate
         while not self._stop.is_set():
@@ -151,7 +149,7 @@ class Service:
             if not self._loop:
                 break
 
-    def _watch(self, device: FittedDevice) -> None:
+    def _watch(self, device: LiveDevice) -> None:
         """Before it is looked for, since that can take long: its word is heard, and a stop is heeded."""
         check_live_pace(device.uri, self._pace)
         self._device = device
@@ -159,16 +157,16 @@ class Service:
         device.listen(self._take_status)
         threading.Thread(target=self._close_on_stop, args=(device,), daemon=True).start()
 
-    def _take_status(self, status: DeviceStatus) -> None:
+    def _take_status(self, status: SourceStatus) -> None:
         """All that a device tells goes to the terminal; its numbers alone go to everyone on the wire."""
         self._say(str(status))
         self._announce(status)
 
-    def _announce(self, status: DeviceStatus) -> None:
+    def _announce(self, status: SourceStatus) -> None:
         if self.player is not None:
             self.player.announce(status.state, status.public)
 
-    def _close_on_stop(self, device: FittedDevice) -> None:
+    def _close_on_stop(self, device: LiveDevice) -> None:
         self._stop.wait()
         device.close()
 

@@ -132,6 +132,7 @@ class ConcatenatedSource:
         self._sources = sources
         self.uri = " ".join(source.uri for source in sources)
         self.live = False
+        self.device = None
 
     @property
     def track(self) -> str | None:

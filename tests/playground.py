@@ -29,6 +29,7 @@ class CounterSource:
     """Recordings whose first lead counts its samples, so that any packet proves its place."""
 
     live = False
+    device = None
 
     def __init__(self, track: str, sessions: Sequence[Session]) -> None:
         self.track = track

@@ -11,9 +11,10 @@ from bci_stream.packet import Packet
 from decoders.host.errors import SubmissionError, escape_text
 from decoders.host.sandbox import Strength
 from decoders.host.submission import SubmissionDecoder, open_submission
-from decoders.offline import introduce, track_of, truth_line, wire_packets
+from decoders.offline import introduce, track_of, truth_line
 from replay.model.source import Session
 from replay.synthetic.registry import open_synthetic
+from replay.transform.masking import masked_packets
 from tracks.common.verdicts import Answer
 from tracks.run import Run
 
@@ -121,7 +122,7 @@ def _play(dry: DryRun, decoder: SubmissionDecoder, session: Session, track_name:
     dry.run.feed(truth_line(track, session))
     info, places = introduce(track, decoder, session)
     decoder.start(info)
-    for packet in wire_packets(track, session, places):
+    for packet in masked_packets(track, session, places):
         _note_packet(dry, packet)
         _note_reports(dry, decoder.step(packet))
 

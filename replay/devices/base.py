@@ -51,6 +51,8 @@ class LiveSession:
 
     n_samples = None
     angles = None
+    notes = ()
+    masked = False
 
     def __init__(
         self,
@@ -146,6 +148,10 @@ class LiveSource:
         self._keeper = StatusKeeper(uri)
         self.marks = ManualTriggers(now)
         self._feed = make_feed(self._keeper, self.marks)
+
+    @property
+    def device(self) -> "LiveSource":
+        return self
 
     @property
     def status(self) -> DeviceStatus:

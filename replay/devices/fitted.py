@@ -115,6 +115,7 @@ class FittedSession:
 
     n_samples = None
     angles = None
+    masked = False
 
     def __init__(self, session: Session, plan: LeadPlan, rate: float) -> None:
         self.subject, self.rate = session.subject, rate
@@ -152,23 +153,23 @@ class FittedDevice:
 
     def __init__(self, device: LiveSource, options: SourceOptions) -> None:
         self.uri = device.uri
-        self._device = device
+        self.device = device
         self._options = options
 
     @property
     def status(self) -> DeviceStatus:
-        return self._device.status
+        return self.device.status
 
     def listen(self, listener: Listener) -> None:
-        self._device.listen(listener)
+        self.device.listen(listener)
 
     def close(self) -> None:
-        self._device.close()
+        self.device.close()
 
     def sessions(self) -> Iterator[Session]:
         options = self._options
         track = track_named(options.track) if options.track and not options.as_is else None
-        for session in self._device.sessions():
+        for session in self.device.sessions():
             if track is None and not options.asked:
                 yield session
             else:

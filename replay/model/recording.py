@@ -51,6 +51,8 @@ class Recording:
     leads: tuple[Lead, ...]
     blocks: Sequence[Block]
     angles: NDArray[np.float64] | None = None
+    notes: tuple[str, ...] = ()
+    masked: bool = False
 
     @property
     def n_samples(self) -> int:

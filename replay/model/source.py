@@ -1,12 +1,12 @@
-"""A source is anything that yields packets: sessions, one a subject, each with its own leads.
+"""What every source of packets provides: sessions, one a subject, each with its own leads.
 
-The packets that a source yields are RAW: labelled triggers, nothing masked, TRIGGER not yet in the samples'
-last column. The player masks them and lays TRIGGER beside the leads; only then do they go on the wire.
+Packets of a source are raw: their triggers are labelled, nothing is masked, and the samples have no TRIGGER
+column yet. `replay.transform.masking.masked_packets` turns them into what a decoder may see.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from bci_stream.packet import FloatArray, Lead, Triggers
 
 @dataclass(frozen=True, slots=True)
 class RawPacket:
-    """A piece of a source: unmasked.
+    """A piece of a source, unmasked.
 
     samples: (n, leads) float32, microvolts, C-contiguous.
     stamp: LSL time of the last sample, from a live device; None where the player sets the pace.
@@ -41,11 +41,19 @@ class Session(Protocol):
     def leads(self) -> tuple[Lead, ...]: ...
     @property
     def n_samples(self) -> int | None:
-        """How long it is over all blocks; None for a live device."""
+        """Samples of all blocks together; None for a live device."""
 
     @property
     def angles(self) -> NDArray[np.float64] | None:
         """ecog: the joint angles (rows at 200 Hz, 8) of the whole session, where they are known."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was decided while reading and fitting, one line each; the commands log them."""
+
+    @property
+    def masked(self) -> bool:
+        """True where the labels were removed from the recording, so that it has no truth."""
 
     def block_triggers(self) -> Sequence[tuple[int, Triggers]] | None:
         """(samples, triggers) of each block, known beforehand; None for a live device."""
@@ -54,14 +62,45 @@ class Session(Protocol):
         """The session cut into packets; the last one of a block may be shorter, none is empty."""
 
 
+class SourceStatus(Protocol):
+    """State of a live device at one moment; `str()` gives it as one line for the log."""
+
+    @property
+    def state(self) -> str: ...
+    @property
+    def public(self) -> str:
+        """Details that may be sent to everyone: numbers, never the device's own text."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The status as JSON values, for the daemon's state file."""
+
+
+class LiveDevice(Protocol):
+    """A device that measures now."""
+
+    @property
+    def uri(self) -> str: ...
+    @property
+    def status(self) -> SourceStatus: ...
+    def listen(self, listener: Callable[[SourceStatus], None]) -> None:
+        """Call `listener` at each change of the status, on the thread that reads the device."""
+
+    def close(self) -> None:
+        """End every wait, from any thread."""
+
+
 class Source(Protocol):
-    """What a URI names: `replay.sources.open_source` gives one."""
+    """What a URI names; `replay.sources.open_source` opens it."""
 
     @property
     def uri(self) -> str: ...
     @property
     def track(self) -> str | None:
-        """The track that the source itself says it is for; None where it does not say."""
+        """The track that the source itself names; None where it names none."""
+
+    @property
+    def device(self) -> LiveDevice | None:
+        """The device that is read; None for recordings."""
 
     @property
     def live(self) -> bool: ...

@@ -95,7 +95,7 @@ class RunJournal:
 
     def tell_truth(self, shown: MaskedPacket) -> None:
         """What became known with this packet, before the packet itself."""
-        for trouble in shown.trouble:
+        for trouble in shown.truth_errors:
             said = "a labelled trigger did not fit (a gap?): its trial is not scored"
             self._stage.say(Status("truth", said))
             self._say(trouble)
@@ -108,10 +108,10 @@ class RunJournal:
     # --- packets ------------------------------------------------------------------------------
 
     def note(self, shown: MaskedPacket) -> PacketNote:
-        it = shown.packet
+        it = shown
         triggers = list(it.triggers)
         return PacketNote(
-            self.next_packet, shown.session, it.block, it.start, it.n, triggers, it.finish
+            self.next_packet, it.session, it.block, it.start, it.n, triggers, it.finish
         )
 
     def show(

@@ -16,7 +16,7 @@ from replay.player.handshake import HandshakeServer
 from replay.player.journal import RunJournal
 from replay.player.outlets import ReplayOutlets
 from replay.player.plan import PlaybackPlan
-from replay.transform.masking import MaskedPacket, masked_packets
+from replay.transform.masking import MaskedPacket
 
 LOT = 100
 """How many packets are announced at once: four seconds of the future's bounds, and nothing of its signal."""
@@ -56,14 +56,14 @@ class Lockstep:
         self._telling.begin_session(0)
         stamp = self._clock.now()
         coming: deque[MaskedPacket] = deque()
-        for shown in _with_coming(masked_packets(self._program), coming):
+        for shown in _with_coming(self._program.packets(), coming):
             note = self._telling.note(shown)  # all that can be done before it is asked for is
-            stamp += shown.packet.n / self._program.rate
+            stamp += shown.n / self._program.rate
             if not self._asked():
                 break
             self._telling.begin_session(shown.session)
             self._telling.tell_truth(shown)
-            self._telling.show(note, shown.packet, stamp, noted=self._announced == 0)
+            self._telling.show(note, shown, stamp, noted=self._announced == 0)
             self._announced = max(0, self._announced - 1)
             self._by_ask = self._announced > 0
             self._announce(shown, coming)
@@ -83,13 +83,12 @@ class Lockstep:
             self._stage.say(UnannouncedPackets(self._telling.next_packet, self._announced))
 
     def _is_plain(self, before: MaskedPacket, shown: MaskedPacket) -> bool:
-        then, now = before.packet, shown.packet
         return (
-            (shown.session, now.block, now.start)
-            == (before.session, then.block, then.start + then.n)
-            and now.n == self._packet_samples
-            and not now.finish
-            and (not now.triggers or now.triggers == column_triggers(now.samples))
+            (shown.session, shown.block, shown.start)
+            == (before.session, before.block, before.start + before.n)
+            and shown.n == self._packet_samples
+            and not shown.finish
+            and (not shown.triggers or shown.triggers == column_triggers(shown.samples))
         )
 
     def _tell_judge(self) -> None:

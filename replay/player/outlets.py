@@ -1,7 +1,7 @@
 """The stage: all streams that one replay shows, and what it says on them."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -23,9 +23,12 @@ from bci_stream.wire.messages import (
     encode,
 )
 from bci_stream.wire.transport import SampleOutlet, Transport
-from replay.player.plan import PlaybackPlan, truth_pieces
+from replay.player.plan import PlaybackPlan
 
 EVENTS_AT_ONCE = 500
+
+ANGLE_ROWS = 6000
+"""Truth of ecog is sent in pieces of this many rows, because LSL limits the length of a text."""
 
 ALIVE_EVERY_S = 1.0
 
@@ -221,3 +224,13 @@ def _chosen(packet: Packet, leads: dict[str, list[int]]) -> FloatArray:
         return packet.samples
     columns = [number - 1 for number in leads[packet.subject]]
     return np.ascontiguousarray(packet.samples[:, [*columns, -1]])
+
+
+def truth_pieces(truth: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """A session's truth in events of limited size; the judge joins them again."""
+    rest = {key: value for key, value in truth.items() if key not in ("kind", "angles")}
+    if rest or "angles" not in truth:
+        yield rest
+    rows = truth.get("angles", ())
+    for start in range(0, len(rows), ANGLE_ROWS):
+        yield {"angles": rows[start : start + ANGLE_ROWS]}

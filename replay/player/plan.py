@@ -1,25 +1,21 @@
-"""A program is what is going to be played: sessions that were checked against their track, and their truth.
+"""The plan of a replay: sessions that were checked against their track, and their truth.
 
-All checks happen here, before anything is on the wire.
+All checks of a source happen here, before any stream is opened.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from bci_stream.errors import RuleError, SourceError
 from bci_stream.packet import Lead
 from replay.model.source import Session, Source
+from replay.transform.masking import MaskedPacket, masked_packets, packet_samples_of
 from tracks.common.truth import read_truth
 from tracks.registry import TRACKS
 from tracks.rules import Rules
 from tracks.track import Track
-
-PACKET_S = 0.04
-"""How long a packet is where no track says so."""
-
-ANGLE_ROWS = 6000
-"""Truth of ecog is sent in pieces of this many rows: one text may not be endless."""
 
 
 @dataclass(frozen=True)
@@ -44,21 +40,41 @@ class PlaybackPlan:
         return self.sessions[0].leads
 
     @property
+    def leads_sent(self) -> int:
+        """Leads of one signal stream: those that a team chooses, or all."""
+        return (self.track.choose_leads if self.track else None) or len(self.leads)
+
+    @property
     def packet_samples(self) -> int:
-        if self.track is not None:
-            return self.track.packet_samples_at(self.rate)
-        return max(1, round(PACKET_S * self.rate))
+        return packet_samples_of(self.track, self.rate)
 
     @property
     def n_samples(self) -> int | None:
         lengths = [session.n_samples for session in self.sessions]
         return None if None in lengths else sum(n for n in lengths if n is not None)
 
+    def packets(self, *, endless: bool = False) -> Iterator[MaskedPacket]:
+        """All sessions, packet by packet; `finish` is set on the last one.
+
+        endless: start over after the last session, without end; then no packet has `finish`.
+        """
+        final = len(self.sessions) - 1
+        for round_number in count() if endless else (0,):
+            for number, session in enumerate(self.sessions):
+                yield from masked_packets(
+                    self.track,
+                    session,
+                    number=number,
+                    round_number=round_number,
+                    last=number == final and not endless,
+                )
+
 
 def make_plan(source: Source, track_name: str | None, rules: Rules | None = None) -> PlaybackPlan:
-    """Read a source against a track; a SourceError or TruthError says what does not fit.
+    """Check a source against a track and read its truth.
 
-    rules: what the contest changes of the track's.
+    rules: changes that the contest makes to the track's rules.
+    Raises SourceError where sessions do not fit together or labels break the track's rules.
     """
     track = TRACKS[track_name].under(rules or {}) if track_name else None
     sessions = tuple(source.sessions())
@@ -68,16 +84,6 @@ def make_plan(source: Source, track_name: str | None, rules: Rules | None = None
         _check_alike(session, sessions[0], source.uri)
     truths = tuple(_truth(session, track, source.uri) for session in sessions)
     return PlaybackPlan(track, sessions, truths, source.live)
-
-
-def truth_pieces(truth: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """A session's truth in events of bearable size; they accumulate (session-log.md)."""
-    rest = {key: value for key, value in truth.items() if key not in ("kind", "angles")}
-    if rest or "angles" not in truth:
-        yield rest
-    rows = truth.get("angles", ())
-    for start in range(0, len(rows), ANGLE_ROWS):
-        yield {"angles": rows[start : start + ANGLE_ROWS]}
 
 
 def _truth(session: Session, track: Track | None, uri: str) -> dict[str, Any] | None:

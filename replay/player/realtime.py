@@ -14,7 +14,6 @@ from replay.player.journal import RunJournal
 from replay.player.outlets import ReplayOutlets, Wait, no_wait
 from replay.player.plan import PlaybackPlan
 from replay.player.prefetch import ahead
-from replay.transform.masking import looped_packets, masked_packets
 
 LATE_S = 0.25
 """A packet that leaves later than this is in a stall."""
@@ -103,7 +102,7 @@ class Realtime:
         sent = 0
         lead_s = FIRST_LEAD_S
         self._telling.begin_session(0)
-        packets = (looped_packets if self._endless else masked_packets)(self._program)
+        packets = self._program.packets(endless=self._endless)
         if not self._program.live:
             packets = ahead(packets, self._stop)
         for shown in packets:
@@ -111,13 +110,13 @@ class Realtime:
                 origin = self._clock.now() + self._lead_in_s()
             origin += self._held_back()
             self._telling.begin_session(shown.session, shown.round)
-            sent += shown.packet.n
+            sent += shown.n
             deadline = shown.stamp if shown.stamp is not None else origin + sent / self._rate
             self._telling.tell_truth(shown)
             wait: Wait = no_wait
             if shown.stamp is None:
                 wait = partial(self._clock.wait_until, deadline - lead_s, self._stop)
-            left_at = self._telling.show(self._telling.note(shown), shown.packet, deadline, wait)
+            left_at = self._telling.show(self._telling.note(shown), shown, deadline, wait)
             if left_at is None:
                 break
             lead_s = adjusted_lead(lead_s, left_at - deadline)

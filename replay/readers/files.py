@@ -158,9 +158,8 @@ class ContentSource:
         self._first: FileSession | None = self._open(0)
         self.track = options.track or self._first.contents[0].track
 
-    @property
-    def live(self) -> bool:
-        return False
+    live = False
+    device = None
 
     def sessions(self) -> Iterator[FileSession | LazySession]:
         for number in range(len(self._subjects)):

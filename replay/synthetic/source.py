@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 from bci_stream.packet import FloatArray, Lead, Triggers
 from replay.model.recording import Recording
@@ -60,9 +61,8 @@ class SyntheticSource:
     people: tuple[Subject, ...]
     record: Callable[[Subject], Recording]
 
-    @property
-    def live(self) -> bool:
-        return False
+    live: ClassVar[bool] = False
+    device: ClassVar[None] = None
 
     def sessions(self) -> Iterator[Recording]:
         return map(self.record, self.people)

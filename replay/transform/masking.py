@@ -1,127 +1,132 @@
-"""Raw packets in, what may be shown out: masked by the track, TRIGGER laid beside the leads."""
+"""Masking: turns a labelled session into the packets that a decoder may see.
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from itertools import count
-from typing import Any
+`masked_packets` is the only place where that happens. The player, `prepare`, offline runs, cross-validation
+and the checks of decoders all call it, so that they all see the same packets.
+"""
 
-from bci_stream.errors import BciError, TruthError
-from bci_stream.packet import Packet, Triggers, with_trigger
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+
+from bci_stream.errors import TruthError
+from bci_stream.packet import Packet, with_trigger
+from replay.model.recording import ArrayBlock, Recording
 from replay.model.source import RawPacket, Session
-from replay.player.plan import PlaybackPlan
 from tracks.common.truth import TruthEvent
 from tracks.track import Track
 
+PACKET_S = 0.04
+"""Length of a packet where no track sets it."""
+
+
+@dataclass(frozen=True, slots=True)
+class MaskedPacket(Packet):
+    """A packet that a decoder may see, with what the player needs to publish it.
+
+    session, round: number of its session, and how often all sessions were played before.
+    stamp: LSL time of the last sample, from a live device; None where the player sets the pace.
+    truth: labels that became known with this packet. Of recordings they are known beforehand, so it is empty.
+    truth_errors: labelled triggers of a live device that break the track's rules, one line each.
+    """
+
+    session: int = 0
+    round: int = 0
+    stamp: float | None = None
+    truth: tuple[TruthEvent, ...] = ()
+    truth_errors: tuple[str, ...] = ()
+
+
+def packet_samples_of(track: Track | None, rate: float) -> int:
+    """Samples in a whole packet at this rate."""
+    if track is not None:
+        return track.packet_samples_at(rate)
+    return max(1, round(PACKET_S * rate))
+
+
+def masked_packets(
+    track: Track | None,
+    session: Session,
+    leads: Sequence[int] | None = None,
+    *,
+    number: int = 0,
+    round_number: int = 0,
+    last: bool = True,
+) -> Iterator[MaskedPacket]:
+    """The packets of a session, masked by its track, with TRIGGER as the last column.
+
+    track: None masks nothing. leads: columns of the chosen leads, counted from 0; None for all.
+    number, round_number: which session this is, and in which round of the replay.
+    last: whether the run ends with this session; then its last packet has `finish`.
+    """
+    total, sent = session.n_samples, 0
+    mask, masked_block = None, None
+    reader = LiveTruth(track, session.rate) if track and total is None else None
+    for raw in session.packets(packet_samples_of(track, session.rate)):
+        sent += len(raw.samples)
+        truth, errors = reader.step(raw) if reader is not None else ((), ())
+        samples, triggers = raw.samples, raw.triggers
+        if track and raw.block != masked_block:  # a mask ends with its block
+            mask, masked_block = track.mask(session.rate), raw.block
+        if mask is not None:
+            samples, triggers = mask.step(samples, triggers)
+        if leads is not None:
+            samples = samples[:, leads]
+        yield MaskedPacket(
+            samples=with_trigger(samples, triggers),
+            triggers=triggers,
+            start=raw.start,
+            block=raw.block,
+            subject=session.subject,
+            finish=last and (raw.last_of_block if total is None else sent == total),
+            session=number,
+            round=round_number,
+            stamp=raw.stamp,
+            truth=truth,
+            truth_errors=errors,
+        )
+
+
+def masked_recording(track: Track, session: Session) -> Recording:
+    """The same packets joined into blocks in memory; without labels and angles."""
+    blocks = []
+    for _, packets in groupby(masked_packets(track, session), lambda packet: packet.block):
+        block = list(packets)
+        triggers = tuple((p.start + offset, code) for p in block for offset, code in p.triggers)
+        blocks.append(ArrayBlock(np.concatenate([p.signal for p in block]), triggers))
+    return Recording(session.subject, session.rate, session.leads, blocks, masked=True)
+
 
 class LiveTruth:
-    """Feeds a track's reader trigger by trigger; where one does not fit, begins anew with it."""
+    """Reads the labels of a live device trigger by trigger; starts over after one that breaks the rules."""
 
     def __init__(self, track: Track, rate: float) -> None:
         self._track = track
         self._rate = rate
         self._reader = track.truth(rate)
 
-    def step(
-        self, block: int, start: int, n: int, triggers: Triggers
-    ) -> tuple[list[TruthEvent], list[str]]:
-        """Truth lines, and what did not fit, in words."""
+    def step(self, raw: RawPacket) -> tuple[tuple[TruthEvent, ...], tuple[str, ...]]:
+        """Truth that became known with this packet, and which of its triggers break the rules."""
         events: list[TruthEvent] = []
-        troubles: list[str] = []
-        for trigger in triggers:
+        errors: list[str] = []
+        for trigger in raw.triggers:
             try:
-                events += self._reader.step(block, start, n, (trigger,))
+                events += self._read(raw, trigger)
             except TruthError as error:
-                troubles.append(str(error))
-                events += self._after_gap(block, start, n, trigger)
-        return events, troubles
+                errors.append(str(error))
+                events += self._restart(raw, trigger)
+        return tuple(events), tuple(errors)
 
-    def _after_gap(
-        self, block: int, start: int, n: int, trigger: tuple[int, int]
-    ) -> list[TruthEvent]:
-        """What was open is forgotten; the trigger itself may begin something new."""
+    def _read(self, raw: RawPacket, trigger: tuple[int, int]) -> list[TruthEvent]:
+        return self._reader.step(raw.block, raw.start, len(raw.samples), (trigger,))
+
+    def _restart(self, raw: RawPacket, trigger: tuple[int, int]) -> list[TruthEvent]:
+        """Drop the open trial (a gap lost one of its triggers); this trigger may begin the next one."""
         before = self._reader
         self._reader = self._track.truth(self._rate)
         self._reader.continue_from(before)
         try:
-            return self._reader.step(block, start, n, (trigger,))
+            return self._read(raw, trigger)
         except TruthError:
             return []
-
-
-@dataclass(frozen=True)
-class MaskedPacket:
-    """A packet as a decoder may see it; truth that became known with it; a live device's stamp.
-
-    trouble: labelled triggers of a live device that did not fit together, in words.
-    round: how often the program was played before.
-    """
-
-    session: int
-    packet: Packet
-    truth: tuple[dict[str, Any], ...]
-    stamp: float | None
-    trouble: tuple[str, ...] = ()
-    round: int = 0
-
-
-def masked_packets(program: PlaybackPlan) -> Iterator[MaskedPacket]:
-    """The whole program, packet by packet; `finish` is set on the very last one."""
-    for number, session in enumerate(program.sessions):
-        last_session = number == len(program.sessions) - 1
-        yield from _session_packets(program, number, session, last_session)
-
-
-def looped_packets(program: PlaybackPlan) -> Iterator[MaskedPacket]:
-    """Round after round, for as long as anybody asks; so none says `finish`."""
-    for number in count():
-        for shown in masked_packets(program):
-            yield replace(shown, packet=replace(shown.packet, finish=False), round=number)
-
-
-def _session_packets(
-    program: PlaybackPlan, number: int, session: Session, last_session: bool
-) -> Iterator[MaskedPacket]:
-    track = program.track
-    mask, masked_block = None, None
-    live_truth = (
-        LiveTruth(track, session.rate) if track and program.truths[number] is None else None
-    )
-    for raw, is_last in _with_last(session.packets(program.packet_samples)):
-        truth, trouble = _truth(live_truth, raw)
-        leads, triggers = raw.samples, raw.triggers
-        if track and raw.block != masked_block:  # what one block began is not shown in the next
-            mask, masked_block = track.mask(session.rate), raw.block
-        if mask is not None:
-            leads, triggers = mask.step(leads, triggers)
-        samples = with_trigger(leads, triggers)  # where several share a sample, the note has all
-        finish = is_last and last_session
-        packet = Packet(samples, triggers, raw.start, raw.block, session.subject, finish)
-        yield MaskedPacket(number, packet, tuple(truth), raw.stamp, tuple(trouble))
-
-
-def _truth(reader: LiveTruth | None, raw: RawPacket) -> tuple[list[dict[str, Any]], list[str]]:
-    if reader is None:
-        return [], []
-    return reader.step(raw.block, raw.start, len(raw.samples), raw.triggers)
-
-
-def _with_last(packets: Iterator[RawPacket]) -> Iterator[tuple[RawPacket, bool]]:
-    """Each packet, and whether it is the last: known only by looking one ahead.
-
-    A live device's packets are handed on at once; it marks the last one itself, where it knows it.
-    """
-    previous: RawPacket | None = None
-    try:
-        for packet in packets:
-            if packet.stamp is not None:
-                yield packet, packet.last_of_block
-                continue
-            if previous is not None:
-                yield previous, False
-            previous = packet
-    except BciError:  # a packet that can't be read takes none with it that can
-        if previous is not None:
-            yield previous, False
-        raise
-    if previous is not None:
-        yield previous, True

@@ -6,7 +6,8 @@ import pytest
 from bci_stream.errors import RuleError
 from bci_stream.packet import Lead, SignalInfo, with_trigger
 from decoders.chance import EcogConstant, MiChance
-from decoders.offline import chosen_places, run_offline, track_of, wire_packets
+from decoders.offline import chosen_places, run_offline, track_of
+from replay.transform.masking import masked_packets
 from tracks.registry import TRACKS
 from tracks.run import Run
 
@@ -18,14 +19,14 @@ def test_no_label_reaches_a_decoder(mi_session, erp_session) -> None:
             ("mi", mi_session(blocks=1, trials=3)),
             ("erp", erp_session(text="XY")),
         )
-        for packet in wire_packets(TRACKS[track], session)
+        for packet in masked_packets(TRACKS[track], session)
         for _, code in packet.triggers
     }
     assert shown == {242, 200, 202, 203, 241, 101, *range(1, 13)}
 
 
 def test_rest_and_cue_are_zeroed_as_on_the_wire(mi_session) -> None:
-    packets = list(wire_packets(TRACKS["mi"], mi_session(blocks=1, trials=1)))
+    packets = list(masked_packets(TRACKS["mi"], mi_session(blocks=1, trials=1)))
     silent = [not packet.signal.any() for packet in packets]
     assert silent[0]
     assert silent[-1]
@@ -33,7 +34,7 @@ def test_rest_and_cue_are_zeroed_as_on_the_wire(mi_session) -> None:
 
 
 def test_trigger_stands_last_and_finish_on_the_very_last_packet(mi_session) -> None:
-    packets = list(wire_packets(TRACKS["mi"], mi_session(blocks=2, trials=1)))
+    packets = list(masked_packets(TRACKS["mi"], mi_session(blocks=2, trials=1)))
     assert [packet.finish for packet in packets] == [False] * (len(packets) - 1) + [True]
     for packet in packets:
         column = {(i, int(code)) for i, code in enumerate(packet.samples[:, -1]) if code}

@@ -178,6 +178,7 @@ class LiveSession:
         self._session = session
         self.subject, self.rate, self.leads = session.subject, session.rate, session.leads
         self.n_samples = self.angles = None
+        self.notes, self.masked = (), False
 
     def block_triggers(self) -> None:
         return None

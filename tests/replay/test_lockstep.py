@@ -13,7 +13,6 @@ from bci_stream.wire.memory import MemoryTransport
 from bci_stream.wire.messages import PacketNote, UnannouncedPackets, read_control
 from replay.player.lockstep import LOT
 from replay.player.plan import PlaybackPlan
-from replay.transform.masking import masked_packets
 
 SHARED = ((0, 242), (9, 101), (40, 1), (40, 2), (90, 3), (120, 200), (130, 241), (140, 243))
 """Two flashes on sample 40: the TRIGGER channel can hold one of them only."""
@@ -29,7 +28,7 @@ def seen(transport, contest, what: PlaybackPlan) -> Recorder:
 
 
 def assert_same(decoder: Recorder, what: PlaybackPlan) -> None:
-    shown = [shown.packet for shown in masked_packets(what)]
+    shown = list(what.packets())
     assert len(decoder.packets) == len(shown)
     for got, sent in zip(decoder.packets, shown, strict=True):
         assert np.array_equal(got.samples, sent.samples)
@@ -69,7 +68,7 @@ def test_a_plain_packet_comes_without_a_note_and_the_rest_with_one(contest) -> N
     noted = {message.i for message in messages if isinstance(message, PacketNote)}
     plain = [message for message in messages if isinstance(message, UnannouncedPackets)]
     announced = {i for lot in plain for i in range(lot.i, lot.i + lot.count)}
-    packets = len(list(masked_packets(what)))
+    packets = len(list(what.packets()))
     assert not noted & announced
     assert noted | announced == set(range(packets))
     assert noted == {0, packets - 1}

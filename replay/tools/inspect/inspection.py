@@ -117,7 +117,7 @@ def _facts(session: Session, tracks: Sequence[Track], keeps_nan: bool) -> Sessio
         ),
         bad={n: int(count) for n, count in zip(names, scan.bad, strict=True) if count},
         ranges=scan.ranges([lead.unit for lead in session.leads]),
-        notes=tuple(getattr(session, "notes", ())),
+        notes=session.notes,
         fits=tuple(_fit(session, blocks, track, refused) for track in tracks),
     )
 
@@ -172,7 +172,7 @@ def _fit(
     if session.rate != track.rate:
         adapted.append(f"{session.rate:g} Hz would be resampled to {track.rate} Hz")
     breaks += _no_numbers(session, track, bad)
-    if getattr(session, "masked", False):
+    if session.masked:
         breaks.append("its labels are masked: there is no truth in it")
         return TrackFit(track.name, tuple(breaks), tuple(adapted))
     try:

@@ -52,7 +52,7 @@ def prepare(
         trained = _training_persons(uris, source_options, key, split)
         writer = SetWriter(judged, draft, key)
         for uri, session in _sessions(uris, source_options):
-            for note in getattr(session, "notes", ()):
+            for note in session.notes:
                 say(note)
             first = _write_sets(writer, uri, session, split, session.subject in trained)
             n_blocks = len(session.block_triggers() or ())

@@ -11,11 +11,12 @@ import numpy as np
 
 from bci_stream.errors import SourceError
 from bci_stream.files import atomic_write
-from replay.model.recording import ArrayBlock, Block, Recording
+from replay.model.recording import ArrayBlock, Recording
 from replay.readers.arrays import MASKED, SUBJECT_ID
 from replay.tools.prepare.clip_shuffle import shuffled_clips
 from replay.tools.prepare.set_folder import MANIFEST, ORGANISER, TEST, TRAIN
-from tracks.common.masks import Mask, Triggers
+from replay.transform.masking import masked_recording
+from tracks.common.masks import Triggers
 from tracks.common.truth import Angles, TruthEvent, read_truth
 from tracks.errors import RuleError
 from tracks.track import Track
@@ -99,7 +100,7 @@ class SetWriter:
         truth_path = path.with_suffix(".truth.json")
         atomic_write(truth_path, lambda file: file.write(line), secret=True)
         self._files.append(truth_path)
-        self._npz(masked(recording, self._track), TEST, "test", secret=False)
+        self._npz(masked_recording(self._track, recording), TEST, "test", secret=False)
 
     def _check_source(self, tested: Recording) -> None:
         """Refuse a subject whose labels break the rules, as `inspect` does.
@@ -148,24 +149,14 @@ class SetWriter:
         return path
 
 
-def masked(recording: Recording, track: Track) -> Recording:
-    """What a decoder is shown of a recording; no angles, no label."""
-    blocks = [_masked_block(block, track.mask(recording.rate)) for block in recording.blocks]
-    return Recording(recording.subject, recording.rate, recording.leads, blocks)
-
-
 def _labelled(recording: Recording, track: Track) -> Recording:
-    """The samples that a decoder would be shown, with all labels: mi's cue and rest are zero here, too."""
+    """The masked samples with all labels: mi's cue and rest are zero here, too."""
+    masked = masked_recording(track, recording)
     blocks = [
-        replace(_masked_block(block, track.mask(recording.rate)), triggers=block.triggers)
-        for block in recording.blocks
+        ArrayBlock(block.read(0, block.n_samples), labelled.triggers)
+        for block, labelled in zip(masked.blocks, recording.blocks, strict=True)
     ]
     return replace(recording, blocks=blocks)
-
-
-def _masked_block(block: Block, fresh: Mask) -> ArrayBlock:
-    """fresh: a mask of its own, so that imagery which a block's end cuts off opens nothing of the next."""
-    return ArrayBlock(*fresh.step(block.read(0, block.n_samples), block.triggers))
 
 
 def _joined(first: Angles, rest: Angles) -> Angles:
