@@ -87,7 +87,8 @@ def _work(
 ) -> None:
     from bci_stream.contest.keys import read_key
     from bci_stream.wire.client import TeamClient
-    from decoders.registry import default_of, notice_of
+    from decoders.decoder import Closeable, HasNotice
+    from decoders.registry import default_of
     from decoders.worker import Worker
 
     stop = stop_on_signals()
@@ -100,13 +101,13 @@ def _work(
     seat = TeamClient(open_wire(scope, lsl_session), contest.name, name, key, stop=stop, say=say)
     worker = Worker(seat, made, track=track, join_s=wait_s, stop=stop)
     say(f"team {name}: waiting for a replay of track {track}")
-    if notice := notice_of(made):
-        say(f"team {name}: {notice}")
+    if isinstance(made, HasNotice) and made.notice:
+        say(f"team {name}: {made.notice}")
     try:
         worker.run()
     finally:
-        if callable(close := getattr(made, "close", None)):
-            close()
+        if isinstance(made, Closeable):
+            made.close()
     say(f"team {name}: the run is over, {worker.reports} reports sent")
 
 
@@ -141,12 +142,12 @@ def _refuse_without_submission(how: dict[str, Any]) -> None:
 @main.command("list")
 @track_option
 def list_command(track: str | None) -> None:
-    """The decoders that are shipped; the first of a track is its default."""
-    from decoders.registry import DECODERS, DEFAULTS
+    """The decoders, shipped and installed; * marks the default of a track."""
+    from decoders.registry import default_of, entries
 
-    for name, entry in DECODERS.items():
+    for name, entry in entries().items():
         if track in (None, entry.track):
-            mark = "*" if DEFAULTS[entry.track] == name else " "
+            mark = "*" if default_of(entry.track) == name else " "
             click.echo(f"{mark} {name:<16} {entry.track:<8} {entry.about}")
 
 

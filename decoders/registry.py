@@ -1,50 +1,89 @@
-"""The registry names the decoders that are shipped; one is loaded by name or as module:Class."""
+"""The decoders by name: the shipped ones, those of installed packages, and any module:Class.
+
+A shipped decoder is one line in DECODERS. Another package adds its own with the entry point group
+`bci_stream.decoders`: the name of the entry point is the decoder's name, its object a `DecoderEntry`.
+"""
 
 import importlib
 import inspect
+import logging
 import os
 import sys
+from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bci_stream.errors import BciError
-from decoders.decoder import Decoder, format_exception
-from decoders.model import load_model
+from decoders.decoder import Decoder, DecoderError, format_exception
+from decoders.model import Model, load_model
+
+logger = logging.getLogger(__name__)
+
+GROUP = "bci_stream.decoders"
 
 
 class DecoderEntry(NamedTuple):
-    """One shipped decoder: the track it is for, module:Class, and one line about it."""
+    """One decoder of the registry.
+
+    path, trainer: "module:name", imported when used. trainer: a function
+    `fit(recordings, *, seed, progress) -> Model`, or None where there is nothing to train.
+    """
 
     track: str
     path: str
     about: str
+    trainer: str | None = None
 
+
+_ERP, _MI = "decoders.erp", "decoders.mi"
 
 DECODERS: dict[str, DecoderEntry] = {
     "erp-umm": DecoderEntry(
-        "erp", "decoders.erp.decoder:ErpDecoder", "unsupervised, adaptive, Bayes stopping"
+        "erp",
+        f"{_ERP}.decoder:ErpDecoder",
+        "unsupervised, adaptive, Bayes stopping",
+        f"{_ERP}.training:fit",
     ),
     "erp-xdawn": DecoderEntry(
-        "erp", "decoders.erp.references:XdawnLda", "reference: xDAWN + LDA, trained"
+        "erp",
+        f"{_ERP}.references:XdawnLda",
+        "reference: xDAWN + LDA, trained",
+        f"{_ERP}.references:XdawnLda.fit",
     ),
     "erp-chance": DecoderEntry(
         "erp", "decoders.chance:ErpChance", "a random character after one sequence"
     ),
     "mi-riemann": DecoderEntry(
         "mi",
-        "decoders.mi.decoder:MiDecoder",
+        f"{_MI}.decoder:MiDecoder",
         "filter bank, tangent space, re-centred without labels",
+        f"{_MI}.training:fit",
     ),
-    "mi-csp": DecoderEntry("mi", "decoders.mi.references:CspLda", "reference: CSP + LDA, trained"),
+    "mi-csp": DecoderEntry(
+        "mi",
+        f"{_MI}.references:CspLda",
+        "reference: CSP + LDA, trained",
+        f"{_MI}.references:CspLda.fit",
+    ),
     "mi-mdm": DecoderEntry(
-        "mi", "decoders.mi.references:Mdm", "reference: minimum distance to mean, trained"
+        "mi",
+        f"{_MI}.references:Mdm",
+        "reference: minimum distance to mean, trained",
+        f"{_MI}.references:Mdm.fit",
     ),
     "mi-ts": DecoderEntry(
-        "mi", "decoders.mi.references:TangentSpaceLr", "reference: tangent space + LR, trained"
+        "mi",
+        f"{_MI}.references:TangentSpaceLr",
+        "reference: tangent space + LR, trained",
+        f"{_MI}.references:TangentSpaceLr.fit",
     ),
     "mi-chance": DecoderEntry("mi", "decoders.chance:MiChance", "three random classes a trial"),
     "turing-phase": DecoderEntry(
-        "turing", "decoders.turing.decoder:TuringDecoder", "SSVEP by phase, MI, stops early"
+        "turing",
+        "decoders.turing.decoder:TuringDecoder",
+        "SSVEP by phase, MI, stops early",
+        "decoders.turing.decoder:fit",
     ),
     "turing-chance": DecoderEntry(
         "turing", "decoders.chance:TuringChance", "a random task after a second"
@@ -53,6 +92,7 @@ DECODERS: dict[str, DecoderEntry] = {
         "emotion",
         "decoders.emotion.decoder:EmotionDecoder",
         "differential entropy, normalised causally",
+        "decoders.emotion.training:fit",
     ),
     "emotion-chance": DecoderEntry(
         "emotion", "decoders.chance:EmotionChance", "a random class a second"
@@ -61,9 +101,11 @@ DECODERS: dict[str, DecoderEntry] = {
         "ecog",
         "decoders.ecog.decoder:EcogDecoder",
         "band powers and LMP with lags, ridge, smoothed",
+        "decoders.ecog.training:fit",
     ),
     "ecog-chance": DecoderEntry("ecog", "decoders.chance:EcogConstant", "eight constant angles"),
 }
+
 
 DEFAULTS: dict[str, str] = {
     "erp": "erp-umm",
@@ -75,13 +117,49 @@ DEFAULTS: dict[str, str] = {
 """The decoder that a track uses when none is named."""
 
 
-class DecoderError(BciError):
-    """A decoder that can't be found, made or used."""
+def entries() -> dict[str, DecoderEntry]:
+    """All decoders by name, shipped and installed; a broken entry point is logged and left out."""
+    found = dict(DECODERS)
+    for point in metadata.entry_points(group=GROUP):
+        try:
+            found.setdefault(point.name, _load_entry(point))
+        except DecoderError as error:
+            logger.warning("%s", error)
+    return found
+
+
+def entry_of(name: str) -> DecoderEntry | None:
+    """The entry of one name, or None. Raises DecoderError if it is a broken entry point."""
+    if name in DECODERS:
+        return DECODERS[name]
+    installed = metadata.entry_points(group=GROUP, name=name)
+    return next(map(_load_entry, installed), None)
+
+
+def _load_entry(point: metadata.EntryPoint) -> DecoderEntry:
+    problem = f"decoder {point.name}, from the entry point {point.value!r} of the group {GROUP}"
+    try:
+        entry = point.load()
+    except Exception as error:  # another package's code may raise anything
+        raise DecoderError(
+            f"{problem}, can't be imported: {format_exception(error)}. "
+            "Repair or uninstall the package that brings it."
+        ) from error
+    if not isinstance(entry, DecoderEntry):
+        raise DecoderError(f"{problem}, must be a DecoderEntry; got {entry!r:.80}")
+    return entry
 
 
 def names(track: str | None = None) -> list[str]:
-    """The shipped decoders, of one track or of all."""
-    return [name for name, entry in DECODERS.items() if track in (None, entry.track)]
+    """The names of the decoders, of one track or of all."""
+    return [name for name, entry in entries().items() if track in (None, entry.track)]
+
+
+def default_of(track: str) -> str:
+    """The name of the track's default decoder."""
+    if track not in DEFAULTS:
+        raise DecoderError(f"unknown track {track!r}; choose one of {', '.join(DEFAULTS)}")
+    return DEFAULTS[track]
 
 
 def load(
@@ -99,65 +177,65 @@ def load(
         arguments["seed"] = seed
     if model_path is not None:
         if "model" not in accepted:
-            raise DecoderError(f"decoder {name}: it takes no model; leave the model out")
+            raise DecoderError(f"decoder {name} takes no model; leave --model out")
         model = load_model(Path(model_path))
-        arguments["model"] = model.wanted_by(track, name) if name in DECODERS else model
+        arguments["model"] = model if ":" in name else model.wanted_by(track, name)
     return make(decoder_class, name, arguments)
 
 
-def notice_of(decoder: object) -> str:
-    """What a user should know before this decoder runs (it is a fallback, say); mostly nothing."""
-    return str(getattr(decoder, "notice", ""))
-
-
-def default_of(track: str) -> str:
-    """The name of the track's default decoder."""
-    if track not in DEFAULTS:
-        raise DecoderError(f"track {track!r}: there is none; there are {', '.join(DEFAULTS)}")
-    return DEFAULTS[track]
-
-
 def find_class(name: str, track: str | None = None) -> type:
-    """The class that a name or module:Class stands for, checked against the track."""
-    if name in DECODERS:
-        entry = DECODERS[name]
-        if track is not None and entry.track != track:
-            raise DecoderError(
-                f"decoder {name}: it is for track {entry.track}, not {track}. "
-                f"For {track} there are: {', '.join(names(track))}"
-            )
-        return _import(entry.path)
-    if ":" not in name:
+    """The class of a name or module:Class. Raises DecoderError if it is for another track."""
+    if ":" in name:
+        return _import_class(name)
+    entry = entry_of(name)
+    if entry is None:
         raise DecoderError(
-            f"decoder {name!r}: not known. Give module:Class, or one of: {', '.join(names(track))}"
+            f"unknown decoder {name!r}; give module:Class, or one of: {', '.join(names(track))}"
         )
-    return _import(name)
+    if track not in (None, entry.track):
+        raise DecoderError(
+            f"decoder {name} is for track {entry.track}, not {track}; "
+            f"for {track} there are: {', '.join(names(track))}"
+        )
+    return _import_class(entry.path)
+
+
+def find_trainer(name: str) -> Callable[..., Model]:
+    """The function fit(recordings, *, seed, progress) -> Model that trains a decoder."""
+    entry = None if ":" in name else entry_of(name)
+    if entry is None or entry.trainer is None:
+        trainable = [each for each, entry in entries().items() if entry.trainer is not None]
+        raise DecoderError(f"decoder {name} can't be trained; choose one of {', '.join(trainable)}")
+    module_name, _, attributes = entry.trainer.partition(":")
+    found: Any = importlib.import_module(module_name)
+    for attribute in attributes.split("."):
+        found = getattr(found, attribute)
+    fit: Callable[..., Model] = found
+    return fit
 
 
 def make(decoder_class: type, name: str, arguments: dict[str, object]) -> Decoder:
-    """Call the class, and check that a decoder came of it."""
+    """Construct the decoder. Raises DecoderError if that fails or a method is missing."""
     try:
         decoder = decoder_class(**arguments)
     except BciError:
         raise
     except Exception as error:  # a contestant's code may raise anything
-        raise DecoderError(
-            f"decoder {name}: it can't be made: {format_exception(error)}"
-        ) from error
+        raise DecoderError(f"decoder {name} can't be made: {format_exception(error)}") from error
     for method in ("start", "step"):
         if not callable(getattr(decoder, method, None)):
             raise DecoderError(
-                f"decoder {name}: it has no method {method}(); a decoder has start(info) and "
+                f"decoder {name} has no method {method}(); a decoder has start(info) and "
                 "step(packet)"
             )
     made: Decoder = decoder
     return made
 
 
-def _import(path: str) -> type:
+def _import_class(path: str) -> type:
     module_name, _, class_name = path.partition(":")
     if "" not in sys.path:
-        sys.path.insert(0, "")  # a contestant's own module stands in the folder they are in
+        sys.path.insert(0, "")  # a contestant's module lies in the working directory
     try:
         found = getattr(importlib.import_module(module_name), class_name, None)
     except Exception as error:  # a contestant's module may raise anything
@@ -170,10 +248,11 @@ def _import(path: str) -> type:
 
 
 def _keywords(decoder_class: type) -> set[str]:
+    """The keywords that a constructor declares; both of ours where it takes any."""
     try:
         parameters = inspect.signature(decoder_class).parameters.values()
     except ValueError:
         return set()
-    kinds = {p.kind for p in parameters}
-    named = {p.name for p in parameters}
-    return named | {"model", "seed"} if inspect.Parameter.VAR_KEYWORD in kinds else named
+    declared = {parameter.name for parameter in parameters}
+    takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)
+    return declared | {"model", "seed"} if takes_any else declared

@@ -4,12 +4,10 @@ The figure is the track's own score: each block (or person) is left out once, a 
 the rest, and the part left out is streamed through the decoder, packet by packet, and judged.
 """
 
-import importlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.progress import Progress
@@ -18,26 +16,13 @@ from bci_stream.errors import SourceError, TruthError
 from decoders.folds import Fold, judged_together, left_out
 from decoders.model import Model, check_place, provenance, save_model
 from decoders.offline import OfflineRun, run_offline, track_of
-from decoders.registry import DecoderError, default_of, find_class, make
+from decoders.registry import default_of, find_class, find_trainer, make
 from replay.model.options import SourceOptions
 from replay.model.source import Session
 from replay.sources import open_source
 
 ProgressCallback = Callable[[float, str], None]
 """(share done from 0 to 1, what is being done)"""
-
-TRAINERS: dict[str, str] = {
-    "erp-umm": "decoders.erp.training:fit",
-    "erp-xdawn": "decoders.erp.references:XdawnLda.fit",
-    "mi-riemann": "decoders.mi.training:fit",
-    "mi-csp": "decoders.mi.references:CspLda.fit",
-    "mi-mdm": "decoders.mi.references:Mdm.fit",
-    "mi-ts": "decoders.mi.references:TangentSpaceLr.fit",
-    "turing-phase": "decoders.turing.decoder:fit",
-    "emotion-de": "decoders.emotion.training:fit",
-    "ecog-ridge": "decoders.ecog.training:fit",
-}
-"""What trains each decoder: fit(recordings, *, seed, progress) -> Model."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +64,7 @@ def train(
     """Train the decoder on recordings (URIs) and write its model to `out`."""
     name = decoder or default_of(track)
     find_class(name, track)
-    fit = trainer(name)
+    fit = find_trainer(name)
     check_place(Path(out))
     with _opened(track, recordings) as sessions:
         folds, note = left_out(track, sessions) if validate else ([], "not asked for")
@@ -98,20 +83,6 @@ def train(
     save_model(model, Path(out))
     progress(1.0, "done")
     return Trained(model, Path(out), figure)
-
-
-def trainer(name: str) -> Callable[..., Model]:
-    """The function that trains a decoder."""
-    if name not in TRAINERS:
-        raise DecoderError(
-            f"decoder {name}: it can't be trained here; those that can: {', '.join(TRAINERS)}"
-        )
-    module_name, _, path = TRAINERS[name].partition(":")
-    found: Any = importlib.import_module(module_name)
-    for part in path.split("."):
-        found = getattr(found, part)
-    fit: Callable[..., Model] = found
-    return fit
 
 
 def _held_out(

@@ -11,8 +11,7 @@ from bci_stream.errors import BciError, RefusedError
 from bci_stream.packet import Lead, Packet, SignalInfo
 from bci_stream.wire.client import TeamClient
 from bci_stream.wire.messages import Offer
-from decoders.decoder import ChannelChooser, Decoder, reports_of
-from decoders.host.errors import SubmissionError
+from decoders.decoder import ChannelChooser, Decoder, DecoderFailure, reports_of
 
 
 class Worker:
@@ -44,7 +43,7 @@ class Worker:
         except KeyboardInterrupt:
             self._seat.leave("stopped", "interrupted")
             raise
-        except SubmissionError as error:
+        except DecoderFailure as error:
             for result in error.results:  # what it had still reported before it failed counts
                 self._seat.report(plain(result))
             self._seat.leave(error.ending, str(error))

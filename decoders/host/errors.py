@@ -1,6 +1,6 @@
 """How a submission can fail, and as what the run then ends.
 
-    SubmissionError                   (BciError)
+    SubmissionError                   (DecoderFailure, BciError)
     ├── PackageError                  never started: a folder or archive that can't be used
     ├── EnvironmentFailed             never started: no such interpreter, or packages not found
     ├── SubmissionCrashed             `crashed`: an exception of its own, an exit, an early return
@@ -14,24 +14,11 @@ A machine's limit shows inside the submission (a MemoryError, a full disk) or to
 comes first; both are a crash, so that the score does not hang on a race.
 """
 
-from collections.abc import Sequence
-from typing import ClassVar
-
-from bci_stream.errors import BciError
+from decoders.decoder import DecoderFailure
 
 
-class SubmissionError(BciError):
-    """A submission that can't go on.
-
-    ending: the `reason` of the run log's `end` line.
-    results: what it had still reported before; they count, so they are to be sent first.
-    """
-
-    ending: ClassVar[str] = "crashed"
-
-    def __init__(self, message: str, results: Sequence[object] = ()) -> None:
-        super().__init__(message)
-        self.results = list(results)
+class SubmissionError(DecoderFailure):
+    """A submission that can't go on; `ending` and `results` as in DecoderFailure."""
 
 
 class PackageError(SubmissionError):

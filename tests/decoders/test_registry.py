@@ -2,20 +2,23 @@
 
 import importlib
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
+from decoders.decoder import DecoderError, HasNotice
 from decoders.model import Model, ModelError, save_model
 from decoders.registry import (
     DECODERS,
-    DEFAULTS,
-    DecoderError,
+    GROUP,
+    DecoderEntry,
     default_of,
+    entries,
     find_class,
+    find_trainer,
     load,
     names,
-    notice_of,
 )
 from tracks.registry import TRACKS
 
@@ -37,13 +40,15 @@ def test_most_need_no_model(name: str) -> None:
 
 @pytest.mark.parametrize("track", ["mi", "emotion", "ecog"])
 def test_a_decoder_without_its_model_says_that_it_is_a_fallback(track: str) -> None:
-    assert f"bci-decode train --track {track}" in notice_of(load(None, track))
-    assert notice_of(load(f"{track}-chance", track)) == ""
+    decoder = load(None, track)
+    assert isinstance(decoder, HasNotice)
+    assert f"bci-decode train --track {track}" in decoder.notice
+    assert not isinstance(load(f"{track}-chance", track), HasNotice)
 
 
 @pytest.mark.parametrize("track", sorted(TRACKS))
 def test_every_track_has_a_default_and_a_chance_decoder(track: str) -> None:
-    assert default_of(track) == DEFAULTS[track] == names(track)[0]
+    assert default_of(track) == names(track)[0]
     assert f"{track}-chance" in names(track)
 
 
@@ -61,7 +66,7 @@ def test_a_contestants_own_class_is_loaded(tmp_path: Path, monkeypatch: pytest.M
     assert type(load("mine_for_test:Mine", "mi")).__name__ == "Mine"
     with pytest.raises(DecoderError, match=r"no method step\(\)"):
         load("mine_for_test:Half", "mi")
-    with pytest.raises(DecoderError, match="it can't be made"):
+    with pytest.raises(DecoderError, match="can't be made"):
         load("mine_for_test:Greedy", "mi")
     with pytest.raises(DecoderError, match="has no class 'None'"):
         load("mine_for_test:None", "mi")
@@ -95,8 +100,8 @@ def test_what_a_contestants_module_raises_is_told_in_one_line_with_its_place(
 @pytest.mark.parametrize(
     ("name", "track", "message"),
     [
-        ("mi-riemann", "erp", "it is for track mi, not erp"),
-        ("nobody", "mi", "one of: mi-riemann"),
+        ("mi-riemann", "erp", "is for track mi, not erp"),
+        ("unknown", "mi", "one of: mi-riemann"),
         ("no_such_module:X", "mi", "can't be imported"),
         (None, "chess", "track 'chess'"),
     ],
@@ -104,6 +109,45 @@ def test_what_a_contestants_module_raises_is_told_in_one_line_with_its_place(
 def test_a_wrong_name_gets_a_clear_error(name: str | None, track: str, message: str) -> None:
     with pytest.raises(DecoderError, match=message):
         load(name, track)
+
+
+def installed(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
+    """Entry points as if packages had been installed."""
+    points = metadata.EntryPoints(
+        metadata.EntryPoint(name, value, GROUP) for name, value in values.items()
+    )
+    monkeypatch.setattr(metadata, "entry_points", lambda **chosen: points.select(**chosen))
+
+
+ENTRY = DecoderEntry("mi", "decoders.chance:MiChance", "of another package")
+
+
+def test_another_package_adds_a_decoder_by_an_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(monkeypatch, theirs=f"{__name__}:ENTRY")
+    monkeypatch.setitem(sys.modules, __name__, sys.modules[__name__])
+    assert names("mi")[-1] == "theirs"
+    assert type(load("theirs", "mi")).__name__ == "MiChance"
+    with pytest.raises(DecoderError, match="is for track mi, not erp"):
+        load("theirs", "erp")
+    with pytest.raises(DecoderError, match="theirs can't be trained"):
+        find_trainer("theirs")
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("no_such_module:ENTRY", "ModuleNotFoundError"),
+        ("math:pi", "must be a DecoderEntry; got 3.14"),
+    ],
+)
+def test_a_broken_entry_point_is_named_and_harms_no_other_decoder(
+    value: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed(monkeypatch, theirs=value)
+    assert set(entries()) == set(DECODERS)
+    load("mi-chance", "mi")
+    with pytest.raises(DecoderError, match=f"decoder theirs, from the entry point.*{message}"):
+        load("theirs", "mi")
 
 
 def test_a_model_of_another_decoder_is_refused(tmp_path: Path) -> None:

@@ -8,11 +8,12 @@ import pytest
 
 from bci_stream.errors import SourceError
 from decoders.chance import MiChance
+from decoders.decoder import DecoderError
 from decoders.folds import MAX_FOLDS, SessionPart, judged_together, left_out
 from decoders.model import ModelError, load_model
 from decoders.offline import run_offline
-from decoders.registry import DECODERS, DecoderError, load
-from decoders.train import TRAINERS, train, trainer
+from decoders.registry import DECODERS, find_trainer, load
+from decoders.train import train
 from replay.model.options import SourceOptions
 from replay.model.recording import ArrayBlock, Recording
 from tracks.common.itr import itr_bits_per_min as itr
@@ -166,10 +167,10 @@ def test_a_place_that_takes_no_model_is_refused_before_training(place: str, tmp_
         train("mi", ["no such recording either"], tmp_path / place)
 
 
-@pytest.mark.parametrize("name", sorted(TRAINERS))
+@pytest.mark.parametrize("name", sorted(name for name, entry in DECODERS.items() if entry.trainer))
 def test_every_trainer_is_there(name: str) -> None:
     assert name in DECODERS
-    assert callable(trainer(name))
+    assert callable(find_trainer(name))
 
 
 def test_a_part_of_a_session_is_its_blocks_renumbered() -> None:
