@@ -5,16 +5,20 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
+JOBS = 3
+PYTEST = $(BIN)/pytest --dist loadgroup --no-loadscope-reorder
 export OPENBLAS_NUM_THREADS = 1
 export OMP_NUM_THREADS = 1
 
-.PHONY: help demo test check format clean
+.PHONY: help demo test test-fast coverage check format clean
 
 help:
-	@echo "make demo    a contest of all five tracks on synthetic recordings, with a leaderboard"
-	@echo "make test    all checks and tests"
-	@echo "make check   ruff, ruff format, mypy --strict, import-linter"
-	@echo "make format  let ruff put the code in order"
+	@echo "make demo       a contest of all five tracks on synthetic recordings, with a leaderboard"
+	@echo "make test       all checks and tests"
+	@echo "make test-fast  the tests without LSL, browsers and other slow ones"
+	@echo "make coverage   branch coverage of the four packages"
+	@echo "make check      ruff, ruff format, mypy --strict, import-linter"
+	@echo "make format     let ruff put the code in order"
 
 $(STAMP): setup.cfg pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -27,8 +31,19 @@ $(STAMP): setup.cfg pyproject.toml
 demo: $(STAMP)
 	$(BIN)/python scripts/demo.py
 
+# Quick tests come first; those that measure time have the machine to themselves, after the others.
 test: check
-	$(BIN)/pytest
+	$(PYTEST) -n $(JOBS) -m "not serial"
+	$(PYTEST) -m serial
+
+test-fast: $(STAMP)
+	$(PYTEST) -n $(JOBS) -m "not lsl and not browser and not slow and not serial"
+
+coverage: $(STAMP)
+	rm -f .coverage .coverage.*
+	$(PYTEST) -n $(JOBS) -m "not serial" --cov --cov-report=
+	$(PYTEST) -m serial --cov --cov-append --cov-report=
+	$(BIN)/coverage report --skip-covered --sort=cover
 
 check: $(STAMP)
 	$(BIN)/ruff check .
@@ -41,4 +56,4 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) .demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) .demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .coverage .coverage.*

@@ -1,4 +1,8 @@
-"""What all tests share: both transports, a contest of its own, a small labelled recording."""
+"""Shared fixtures (both transports, a contest, child processes) and the order in which tests run.
+
+Each test has its own $BCI_HOME, each worker of pytest-xdist its own LSL session, and whatever process
+a test leaves behind is ended after it, so that tests depend neither on each other nor on their order.
+"""
 
 import os
 import signal
@@ -8,15 +12,48 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from processes import Processes, end_daemons
 
 from bci_stream.contest.contest import Contest
 from bci_stream.wire.memory import MemoryTransport
 from bci_stream.wire.transport import Transport
 
-settings.register_profile("any machine", deadline=None)  # a law does not hang on a busy clock
+# Hypothesis: no deadline, because a loaded machine would break it, and no database in the work tree.
+settings.register_profile("any machine", deadline=None, database=None)
 settings.load_profile("any machine")
 
 LSL_SESSION = f"test-{os.getpid()}"
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+LAST = ("slow", "lsl", "browser", "serial")  # the order in which marked tests follow the others
+
+
+def pytest_configure() -> None:
+    """Let children receive signals, also if the tests run in the background (`nohup`, `trap '' INT`).
+
+    A child inherits ignored and blocked signals, but not a handler: with an empty handler this process
+    goes on ignoring the signal, and its children get the default action.
+    """
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+    for number in SIGNALS:
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Quick tests first. Tests of one file stay on one worker, so that they share its fixtures.
+
+    Tests of whole processes share nothing and take long: these are distributed one by one.
+    """
+    for item in items:
+        if "browser" in getattr(item, "fixturenames", ()):
+            item.add_marker("browser")
+        if not item.get_closest_marker("xdist_group") and "processes" not in item.fixturenames:
+            item.add_marker(pytest.mark.xdist_group(item.path.name))
+    items.sort(key=_rank)
+
+
+def _rank(item: pytest.Item) -> int:
+    return max((LAST.index(m.name) + 1 for m in item.iter_markers() if m.name in LAST), default=0)
 
 
 @pytest.fixture(scope="session")
@@ -49,16 +86,27 @@ def stop() -> Iterator[threading.Event]:
     event.set()
 
 
-@pytest.fixture
-def hangup() -> Iterator[None]:
-    """A closed terminal is heard, also where the tests themselves were started with nohup."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+@pytest.fixture(autouse=True)
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No test touches the user's own state, and none leaves a replay in the background."""
+    monkeypatch.setenv("BCI_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("BCI_LSL_SESSION", LSL_SESSION)
     yield
-    signal.signal(signal.SIGHUP, before)
+    end_daemons(tmp_path / "home")
 
 
 @pytest.fixture(autouse=True)
-def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test touches the user's own state."""
-    monkeypatch.setenv("BCI_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("BCI_LSL_SESSION", LSL_SESSION)
+def own_signals() -> Iterator[None]:
+    """A command that runs in this process sets signal handlers; they are reset after the test."""
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    yield
+    signal.set_wakeup_fd(-1)
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.fixture
+def processes(tmp_path: Path) -> Iterator[Processes]:
+    made = Processes(tmp_path)
+    yield made
+    made.end()

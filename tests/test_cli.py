@@ -30,7 +30,6 @@ def test_the_tracks_are_those_of_the_rulebook() -> None:
     assert tuple(TRACKS) == TRACK_NAMES
 
 
-@pytest.mark.usefixtures("hangup")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("attempt", range(5))
 def test_a_signal_never_waits_for_the_lock_of_the_event_that_it_sets(number, attempt) -> None:
@@ -50,7 +49,6 @@ def test_a_signal_never_waits_for_the_lock_of_the_event_that_it_sets(number, att
     assert (process.returncode, out) == (0, "stopped\n")
 
 
-@pytest.mark.usefixtures("hangup")
 def test_under_nohup_a_closed_terminal_stops_nothing() -> None:
     assert signal.SIGHUP in stopping()
     signal.signal(signal.SIGHUP, signal.SIG_IGN)

@@ -5,14 +5,13 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from processes import ROOT, Processes
 
 from replay.daemon import born
 
-ROOT = Path(__file__).parents[2]
 SOURCE = "synthetic:erp?subjects=1&trials=2"
 MINE = """
 class Mine:
@@ -26,54 +25,11 @@ class Mine:
 pytestmark = [pytest.mark.lsl, pytest.mark.timeout(180)]
 
 
-class Processes:
-    """Starts commands, and leaves none behind."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.env = {
-            **os.environ,
-            "BCI_HOME": str(folder / "home"),
-            "BCI_LSL_SESSION": f"p-{os.getpid()}-{folder.name}",
-            "PYTHONPATH": str(ROOT),
-            "OPENBLAS_NUM_THREADS": "1",
-        }
-        (folder / "mine.py").write_text(MINE)
-        (folder / "listed.toml").write_text('name = "cup"\nteams = ["alice"]\n')
-        self._started: list[subprocess.Popen[str]] = []
-
-    def start(self, *command: str) -> "subprocess.Popen[str]":
-        process = subprocess.Popen(
-            [sys.executable, "-m", *command],
-            env=self.env,
-            cwd=self.folder,
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        self._started.append(process)
-        return process
-
-    def run(self, *command: str, code: int = 0) -> str:
-        process = self.start(*command)
-        out, _ = process.communicate(timeout=120)
-        assert process.returncode == code, out
-        assert "Traceback" not in out
-        return out
-
-    def end(self) -> None:
-        for process in self._started:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-
-
-@pytest.fixture
-def processes(tmp_path: Path) -> Iterator[Processes]:
-    made = Processes(tmp_path)
-    yield made
-    made.end()
+@pytest.fixture(autouse=True)
+def files(processes: Processes) -> None:
+    """A decoder, and a contest that admits one team."""
+    (processes.folder / "mine.py").write_text(MINE)
+    (processes.folder / "listed.toml").write_text('name = "cup"\nteams = ["alice"]\n')
 
 
 REPLAY = ("replay", "start", SOURCE, "--track", "erp", "--foreground", "--wait", "60")
@@ -197,7 +153,6 @@ def test_a_replay_whose_output_is_closed_plays_to_its_end(processes: Processes) 
     assert (state["name"], state["state"]) == ("mute", "finished")
 
 
-@pytest.mark.usefixtures("hangup")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("command", [REPLAY, DECODER, JUDGE], ids=["replay", "decoder", "judge"])
 def test_each_process_stops_cleanly_on_a_signal(processes: Processes, command, number) -> None:

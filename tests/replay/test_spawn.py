@@ -2,9 +2,9 @@
 
 import signal
 import subprocess
-import sys
 
 import pytest
+from processes import Processes
 
 from replay.cli import default_name
 from replay.daemon import read_state
@@ -12,9 +12,11 @@ from replay.daemon import read_state
 
 @pytest.mark.lsl
 @pytest.mark.timeout(120)
-def test_a_search_in_the_background_is_told_and_ended_by_ctrl_c() -> None:
-    command = [sys.executable, "-m", "replay", "start", "lsl:nope?wait_s=60", "--name", "one"]
-    asked = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def test_a_search_in_the_background_is_told_and_ended_by_ctrl_c(
+    processes: Processes,
+) -> None:
+    command = ("replay", "start", "lsl:nope?wait_s=60", "--name", "one")
+    asked = processes.start(*command, stderr=subprocess.PIPE)
     assert asked.stderr is not None
     assert asked.stderr.readline() == "one: connecting\n"
     state = read_state("one")

@@ -102,17 +102,13 @@ def test_wrong_arguments_of_emulate_are_told(arguments, message):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_emulator_without_a_client_ends_on_a_signal(number):
+def test_an_emulator_without_a_client_ends_on_a_signal(number, processes):
     code = (
         "from replay.tools.commands import emulate_command as e; "
         "e(['neuracle', 'synthetic:erp?subjects=1&trials=1', '--port', '0'])"
     )
-    process = subprocess.Popen(
-        [sys.executable, "-u", "-c", code],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    command = [sys.executable, "-u", "-c", code]
+    process = processes.start_program(command, stderr=subprocess.PIPE)
     assert process.stdout is not None
     assert "waits for a client at 127.0.0.1:" in process.stdout.readline()
     process.send_signal(number)

@@ -219,7 +219,6 @@ def test_also_in_what_trains_mis_cue_and_rest_are_zero_and_its_labels_stay(tmp_p
 # --- a signal -----------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("hangup")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_leaves_no_draft_and_says_so(number, tmp_path, monkeypatch):
     written = []
