@@ -214,7 +214,9 @@ class Bubblewrap:
         for folder in environment.folders:
             command += [*_open_parents(folder), "--ro-bind", str(folder), str(folder)]
         command += ["--ro-bind", str(root), "/package", "--ro-bind", str(shim), "/host/shim.py"]
-        command += _hide(state_dir(), [Path(place) for place in _SYSTEM] + list(environment.folders))
+        command += _hide(
+            state_dir(), [Path(place) for place in _SYSTEM] + list(environment.folders)
+        )
         command += ["--remount-ro", "/dev", "--remount-ro", "/"]
         command += [str(environment.python), "-S", "-u", "/host/shim.py"]
         return SandboxCommand(

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from board.page.tab import Tab, serving, teams, wait_for_team
+from processes import Processes
 
 from bci_stream.leaderboard.board import Leaderboard
 from bci_stream.leaderboard.web.server import WebBoard
@@ -94,11 +95,11 @@ def test_it_survives_a_restart_of_the_judge(browser: Any, feed_board: Callable[.
 
 SERVE = """
 import json, sys, time
-from bci_stream.leaderboard.board import Board
+from bci_stream.leaderboard.board import Leaderboard
 from bci_stream.leaderboard.web.server import WebBoard
 from tracks.run import Run
 
-board, run = Board("Finals"), Run()
+board, run = Leaderboard("Finals"), Run()
 with open(sys.argv[2]) as log:
     for event in map(json.loads, log):
         board.event("alpha", "mi", event, run.feed(event), run)
@@ -109,21 +110,20 @@ time.sleep(600)
 """
 
 
-def start_judge(port: int, log: Path) -> tuple[subprocess.Popen[str], int]:
+def start_judge(processes: Processes, port: int, log: Path) -> tuple["subprocess.Popen[str]", int]:
     """A process that shows a log, as a judge that was started again does."""
-    command = [sys.executable, "-c", SERVE, str(port), str(log)]
-    judge = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    judge = processes.start_program([sys.executable, "-c", SERVE, str(port), str(log)])
     assert judge.stdout is not None
     return judge, int(judge.stdout.readline())
 
 
 def test_it_survives_a_judge_that_was_killed(
-    browser: Any, write_log: Callable[..., Path], tmp_path: Path
+    browser: Any, write_log: Callable[..., Path], tmp_path: Path, processes: Processes
 ) -> None:
     whole = write_log("whole", SimulatedRun("mi", "alpha", trials=4)).read_text().splitlines()
     log = tmp_path / "run.jsonl"
     log.write_text("\n".join(whole[: len(whole) // 2]))
-    judge, port = start_judge(0, log)
+    judge, port = start_judge(processes, 0, log)
     tab = Tab(browser)
     page = tab.open(f"http://127.0.0.1:{port}/")
     page.locator(".board .k-status", has_text="running").wait_for()
@@ -133,7 +133,7 @@ def test_it_survives_a_judge_that_was_killed(
     page.locator("#live[data-state=lost]").wait_for()
     assert page.locator(".verdicts li").count() == shown > 0  # it keeps what it has
     log.write_text("\n".join(whole))
-    judge, _ = start_judge(port, log)
+    judge, _ = start_judge(processes, port, log)
     page.locator(".board .k-status", has_text="finished").wait_for()
     assert page.locator(".verdicts li").count() == 4
     assert page.locator("#live").get_attribute("data-state") == "live"
