@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from tracks.registry import TRACKS
+
 if TYPE_CHECKING:
     from bci_stream.contest.contest import Contest
     from bci_stream.wire.transport import Transport
@@ -25,8 +27,16 @@ F = TypeVar("F", bound=Callable[..., Any])
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Ctrl-C, a request, and a terminal that was closed."""
 
-TRACK_NAMES = ("mi", "turing", "emotion", "ecog", "erp")
-"""Spelled out here so that --help needs no numpy; a test keeps it equal to tracks.TRACKS."""
+
+class TrackName(click.Choice[str]):
+    """The name of a track. The registry lists the names without importing a track or numpy."""
+
+    def __init__(self) -> None:
+        self.case_sensitive = True
+
+    @property
+    def choices(self) -> tuple[str, ...]:  # type: ignore[override]  # click has it as an attribute
+        return tuple(TRACKS)
 
 
 class Commands(click.Group):

@@ -31,8 +31,6 @@ from replay.model.source import Session
 from replay.transform.masking import masked_packets
 
 DEAD_SHARE = 0.15
-SAMPLES_A_ROW = 5
-"""ecog reports a row for so many samples: pieces are cut at rows."""
 
 TimedReports = list[tuple[int, object]]
 """(number of the track's packet, result)"""
@@ -153,21 +151,11 @@ class Law:
     detail: str
 
 
-SAMPLES: dict[str, dict[str, str]] = {
-    "erp": {"trials": "2"},
-    "mi": {"blocks": "1", "trials": "2"},
-    "turing": {"blocks": "1", "rounds": "1", "trials": "2"},
-    "emotion": {"blocks": "1", "pace": "0.02"},
-    "ecog": {"blocks": "1", "trials": "1", "seconds": "8"},
-}
-"""Short synthetic sessions, one a track: enough for every law."""
-
-
 def sample_session(track: str, seed: int = 0) -> Session:
     """A short synthetic session to check a decoder with."""
     from replay.synthetic.registry import open_synthetic
 
-    params = {**SAMPLES[track], "subjects": "1", "seed": str(seed)}
+    params = {**track_of(track).sample_params, "subjects": "1", "seed": str(seed)}
     return next(iter(open_synthetic(track, params).sessions()))
 
 
@@ -254,7 +242,8 @@ def _changed(stream: DecoderStream, given: DecoderStream) -> str:
 def _splits(
     factory: Factory, stream: DecoderStream, said: TimedReports, rng: np.random.Generator
 ) -> str:
-    step = SAMPLES_A_ROW if stream.info.track == "ecog" else 1
+    traces = track_of(stream.info.track).traces  # pieces are cut at the rows of a report
+    step = round(stream.info.rate / traces.rate) if traces else 1
     for _ in range(SPLITS):
         decoder = factory()
         decoder.start(stream.info)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from bci_stream.cli import (
-    TRACK_NAMES,
     Commands,
+    TrackName,
     open_contest,
     open_wire,
     say,
@@ -18,6 +18,7 @@ from bci_stream.cli import (
     wait_option,
     wire_options,
 )
+from tracks.registry import TRACKS
 
 if TYPE_CHECKING:
     from bci_stream.contest.contest import Contest
@@ -29,7 +30,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 """A worker's matrices are small: with two BLAS threads a covariance takes 7 times longer (measured)."""
 
-track_option = click.option("--track", type=click.Choice(TRACK_NAMES), help="Which track.")
+track_option = click.option("--track", type=TrackName(), help="Which track.")
 decoder_option = click.option("--decoder", default=None, help="A name of `list`, or module:Class.")
 model_option = click.option("--model", type=click.Path(path_type=Path), help="A trained model.")
 seed_option = click.option("--seed", default=0, show_default=True)
@@ -70,7 +71,7 @@ def main(context: click.Context, /, track: str | None, **options: Any) -> None:
     if context.invoked_subcommand is not None:
         return
     if track is None:
-        raise click.UsageError("say which track: --track " + "|".join(TRACK_NAMES))
+        raise click.UsageError("say which track: --track " + "|".join(TRACKS))
     _work(track, **options)
 
 
@@ -170,7 +171,7 @@ def train(
 ) -> None:
     """Train a decoder on labelled RECORDINGS, with its figure by the track's own score."""
     if track is None:
-        raise click.UsageError("say which track: --track " + "|".join(TRACK_NAMES))
+        raise click.UsageError("say which track: --track " + "|".join(TRACKS))
     from decoders.train import train_with_progress
 
     train_with_progress(track, recordings, decoder, out, seed, validate=not no_validation)
@@ -199,7 +200,7 @@ def check(
 ) -> None:
     """Check a decoder against the laws that every decoder keeps, or dry-run a submission."""
     if track is None:
-        raise click.UsageError("say which track: --track " + "|".join(TRACK_NAMES))
+        raise click.UsageError("say which track: --track " + "|".join(TRACKS))
     if submission is not None:
         from decoders.host.check import check_submission
 

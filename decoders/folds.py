@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import accumulate, chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +11,10 @@ from bci_stream.errors import TruthError
 from bci_stream.packet import Lead, Triggers
 from decoders.offline import OfflineRun, track_of
 from replay.model.source import RawPacket, Session
+from tracks.common.angles import row_at
+from tracks.common.numbers import exact_rate
 from tracks.common.truth import read_truth
 from tracks.common.verdicts import Verdict
-
-ANGLES_HZ = 200
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,8 @@ class SessionPart:
 
     def _rows(self) -> list[slice]:
         lengths = [n for n, _ in self.whole.block_triggers() or ()]
-        bounds = np.concatenate([[0], np.cumsum(lengths)]) * ANGLES_HZ / self.rate
-        rows = [int(bound + 1e-9) for bound in bounds]
+        bounds = [0, *accumulate(lengths)]
+        rows = [row_at(bound, exact_rate(self.rate)) for bound in bounds]
         return [slice(rows[number], rows[number + 1]) for number in self.kept]
 
 
@@ -75,10 +75,6 @@ def n_blocks(session: Session) -> int:
     return len(session.block_triggers() or ())
 
 
-ACROSS_PEOPLE = ("erp", "emotion")
-"""Tracks that test on people who were not trained on: there a person is left out."""
-NEEDS_EVERY_CLASS = ("mi",)
-"""Tracks whose score means nothing on blocks of one class, as public recordings often have them."""
 MAX_FOLDS = 5
 MAX_PEOPLE = 10
 """Of more people not one but a fifth is left out each time: eighty trainings would take a night."""
@@ -99,7 +95,7 @@ class Fold:
 def left_out(track: str, sessions: Sequence[Session]) -> tuple[list[Fold], str]:
     """How to leave a part out each time, and in words what is left out."""
     people = sorted({session.subject for session in sessions})
-    if track in ACROSS_PEOPLE and len(people) > 1:
+    if track_of(track).left_out == "person" and len(people) > 1:
         if len(people) <= MAX_PEOPLE:
             return [_without_people(sessions, [one]) for one in people], "a person left out"
         folds = [_without_people(sessions, people[k::MAX_FOLDS]) for k in range(MAX_FOLDS)]
@@ -156,7 +152,7 @@ def _units(track: str, sessions: Sequence[Session]) -> list[list[Part]]:
         for place, session in enumerate(sessions)
         for block in range(n_blocks(session))
     ]
-    if track not in NEEDS_EVERY_CLASS:
+    if track_of(track).left_out != "classes":
         return [[part] for part in parts]
     by_subject: dict[str, list[Part]] = {}
     for place, block in parts:

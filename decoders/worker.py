@@ -12,6 +12,7 @@ from bci_stream.packet import Lead, Packet, SignalInfo
 from bci_stream.wire.client import TeamClient
 from bci_stream.wire.messages import Offer
 from decoders.decoder import ChannelChooser, Decoder, DecoderFailure, reports_of
+from tracks.registry import TRACKS
 
 
 class Worker:
@@ -73,7 +74,8 @@ class Worker:
                 f"track {offer.track!r} sends {offer.choose} chosen leads: the decoder needs a method "
                 "choose(info, count) that returns their numbers (from 1)"
             )
-        leads = tuple(Lead(name, "ECOG") for name in offer.leads)
+        kind = TRACKS[offer.track].lead_kind
+        leads = tuple(Lead(name, kind) for name in offer.leads)
         return {
             subject: [int(number) for number in self._chosen(offer, subject, leads)]
             for subject in offer.subjects

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bci_stream.cli import (
-    TRACK_NAMES,
     Commands,
+    TrackName,
     open_contest,
     open_wire,
     say,
@@ -51,7 +51,7 @@ def main() -> None:
 
 @main.command()
 @click.argument("sources", nargs=-1, required=True)
-@click.option("--track", type=click.Choice(TRACK_NAMES), help="Mask and pack for this track.")
+@click.option("--track", type=TrackName(), help="Mask and pack for this track.")
 @click.option(
     "--pace",
     default="realtime",
@@ -219,7 +219,7 @@ def synth(source: str, out: Path) -> None:
 
 @main.command()
 @click.argument("source")
-@click.option("--track", type=click.Choice(TRACK_NAMES), help="Check it against this track.")
+@click.option("--track", type=TrackName(), help="Check it against this track.")
 @click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), help="Draw it as a PNG.")
 @reading_options
 def inspect(source: str, track: str | None, plot: Path | None, **reading: str | None) -> None:

@@ -11,8 +11,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from bci_stream.cli import TRACK_NAMES, Commands, SecondsType, say, stopping
-from tracks.registry import TRACKS
+from bci_stream.cli import Commands, SecondsType, say, stopping
 
 ROOT = Path(__file__).parents[1]
 WAITING = """
@@ -26,8 +25,14 @@ print("stopped")
 """
 
 
-def test_the_tracks_are_those_of_the_rulebook() -> None:
-    assert tuple(TRACKS) == TRACK_NAMES
+def test_the_names_of_tracks_need_no_numpy() -> None:
+    program = """
+import sys
+from bci_stream.cli import TrackName
+assert set(TrackName().choices) >= {"mi", "turing", "emotion", "ecog", "erp"}
+assert "numpy" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

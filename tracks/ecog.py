@@ -9,6 +9,7 @@ from fractions import Fraction
 
 from tracks.common.angles import (
     ANGLE_RATE,
+    JOINTS,
     AngleComparison,
     AngleMoments,
     Prediction,
@@ -21,14 +22,14 @@ from tracks.common.angles import (
 from tracks.common.clips import range_in
 from tracks.common.codes import TRIAL_END, TRIAL_START, BlockCounter
 from tracks.common.events import Event, count, items, triggers
-from tracks.common.leads import ECOG_32, chosen_leads
+from tracks.common.leads import ECOG_32
 from tracks.common.masks import CodeMask, Triggers
 from tracks.common.numbers import exact
 from tracks.common.truth import Angles, TruthEvent, TruthReader
 from tracks.common.verdicts import Answer, OpenTrial, Refusals, Verdict, by_block, mean
 from tracks.errors import TruthError
 from tracks.rules import VOID_REASONS, Rules
-from tracks.track import Track
+from tracks.track import TimelineFacts, TraceFacts, Track
 
 CHANNELS_SENT = 24
 """Section 3.2 (2): as many leads as a decoder may choose."""
@@ -51,11 +52,6 @@ dropped (else such a report is refused), and the last value held over a packet w
 
 NRMSE_WEIGHT, CORR_WEIGHT = 50, 50
 """Section 3.3 (3)."""
-
-
-def check_channels(numbers: Sequence[object]) -> tuple[int, ...]:
-    """The channels that a decoder asks for, in its order: exactly 24 distinct numbers of 1-32."""
-    return chosen_leads(numbers, CHANNELS_SENT, len(ECOG_32))
 
 
 class EcogReferee:
@@ -250,6 +246,29 @@ def _no_class(result: object) -> None:
     """Angles are no classes."""
 
 
+NAMES = {
+    "en": {
+        "ecog": "ECoG",
+        "sho": "shoulder",
+        "elb": "elbow",
+        "wri": "wrist",
+        "kne": "knee",
+        "ank": "ankle",
+    },
+    "zh": {
+        "ecog": "皮层脑电",
+        "points": "分",
+        "sho": "肩关节",
+        "elb": "肘关节",
+        "wri": "腕关节",
+        "mcp": "掌指关节",
+        "hip": "髋关节",
+        "kne": "膝关节",
+        "ank": "踝关节",
+        "mtp": "跖趾关节",
+    },
+}
+
 TRACK = Track(
     name="ecog",
     title="Joint angles from ECoG",
@@ -269,4 +288,13 @@ TRACK = Track(
     score_by=score,
     running_by=score,
     explain_by=explain,
+    traces=TraceFacts(JOINTS, ANGLE_RATE),
+    names=NAMES,
+    timeline=TimelineFacts(10.0),
+    waits=False,
+    synthetic="replay.synthetic.ecog:SETS",
+    sample_params={"blocks": "1", "trials": "1", "seconds": "8"},
+    dry_run_params={"blocks": "1", "trials": "2", "seconds": "5"},
+    default_decoder="ecog-ridge",
+    interfaces=("ecog",),
 )

@@ -5,21 +5,28 @@ clip: 28 of them in 7 blocks (section 2.1).
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from tracks.common.clips import Clip, clips_in
-from tracks.common.codes import TRIAL_END, TRIAL_START
+from tracks.common.codes import BLOCK_END, BLOCK_START, TRIAL_END, TRIAL_START
 from tracks.common.events import Event, count, triggers
-from tracks.common.leads import EMOTION_SECOND_BATCH
+from tracks.common.leads import EMOTION_FIRST_BATCH, EMOTION_SECOND_BATCH
 from tracks.common.masks import CodeMask
 from tracks.common.numbers import exact, read_int
 from tracks.common.seconds import Second, SecondGrid
-from tracks.common.truth import Angles, TruthEvent, TruthReader
+from tracks.common.truth import (
+    JITTER_S,
+    Angles,
+    LabelledBlock,
+    TruthEvent,
+    TruthReader,
+    in_seconds,
+)
 from tracks.common.verdicts import Answer, OpenTrial, Refusals, Verdict, brief, mean, scored
 from tracks.rules import VOID_REASONS, Rules
-from tracks.track import Track
+from tracks.track import FRAMEWORKS, CodeList, MapFacts, TimelineFacts, Track
 
 # Section 3.1.3 and table 1.
 CLASSES = {
@@ -293,6 +300,62 @@ class EmotionTruth(TruthReader):
         return {"kind": "truth", "clips": [clip]}
 
 
+SHORTEST_CLIP_S = 2 * MARGIN_S + 1
+"""A shorter clip has no second that counts, wherever the grid of seconds lies."""
+
+
+def check_block(block: LabelledBlock) -> Iterator[str]:
+    """Warnings: clips of which no second counts, a number at the wrong time before its clip."""
+    in_block, clip, announced, start = False, 0, 0, 0
+    for sample, code in block.ordered():
+        if code in (BLOCK_START, BLOCK_END):
+            in_block = code == BLOCK_START
+        elif code in CLIPS:
+            clip, announced = code, sample
+        elif code == TRIAL_START:
+            start = sample
+            if not in_block:
+                got = f"clip {clip} outside a block, so no second of it is decided on"
+                rule = "242 before it: a clip of a block that never began is 0"
+                yield block.warning(start, got, rule)
+            lead_s = block.seconds(announced, start)
+            if abs(lead_s - CLIP_NUMBER_LEAD_S) > JITTER_S:
+                got = f"240 {in_seconds(lead_s)} after its clip's number {clip}"
+                yield block.warning(start, got, in_seconds(CLIP_NUMBER_LEAD_S))
+        elif code == TRIAL_END and block.seconds(start, sample) < SHORTEST_CLIP_S:
+            length = in_seconds(block.seconds(start, sample))
+            got = f"clip {clip} of {length}, so no second of it counts"
+            least = in_seconds(SHORTEST_CLIP_S)
+            rule = f"at least {least}, since its first and last second do not count"
+            yield block.warning(start, got, rule)
+
+
+def _moments(codes: CodeList) -> Iterator[tuple[int, str]]:
+    clip = None
+    for at, code in codes:
+        if code in CLIPS:
+            clip = code
+        elif code == TRIAL_START and clip is not None:
+            yield at, CLASSES[CLIPS[clip][1]]
+
+
+NAMES = {
+    "en": {"emotion": "Emotion", "share of seconds": "of seconds"},
+    "zh": {
+        "emotion": "情绪",
+        "share of seconds": "秒正确率",
+        "anger": "愤怒",
+        "disgust": "恶心",
+        "fear": "恐惧",
+        "sadness": "悲伤",
+        "neutral": "中性",
+        "amusement": "愉悦",
+        "inspiration": "激励",
+        "joy": "高兴",
+        "tenderness": "温情",
+    },
+}
+
 TRACK = Track(
     name="emotion",
     title="Emotion recognition",
@@ -311,4 +374,17 @@ TRACK = Track(
     score_by=score,
     running_by=score,
     explain_by=explain,
+    lead_orders={1: EMOTION_FIRST_BATCH, 2: EMOTION_SECOND_BATCH},
+    names=NAMES,
+    timeline=TimelineFacts(20.0),
+    waits=False,
+    maps=MapFacts(_moments, window_s=(1.0, 30.0), band_hz=(8.0, 13.0)),
+    check_block=check_block,
+    left_out="person",
+    synthetic="replay.synthetic.emotion:SETS",
+    sample_params={"blocks": "1", "pace": "0.02"},
+    dry_run_params={"blocks": "1", "pace": "0.1"},
+    rearrange_test="replay.tools.prepare.clip_shuffle:shuffled_clips",
+    default_decoder="emotion-de",
+    interfaces=(*FRAMEWORKS, "my_algorithm"),
 )

@@ -4,7 +4,7 @@ A trial (section 1): 1 s cue, 5 sequences of 12 flashes of 150 ms, 850 ms betwee
 begins at 101-136, of which the wire shows 101 only.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from math import log2
 
@@ -14,10 +14,10 @@ from tracks.common.leads import NEUSEN_64, NEUSEN_64_KINDS
 from tracks.common.masks import CodeMask
 from tracks.common.numbers import exact, read_number, strip
 from tracks.common.trials import Label, Trial, TrialReferee, TrialReport
-from tracks.common.truth import Angles, TruthEvent, TruthReader
+from tracks.common.truth import Angles, LabelledBlock, TruthEvent, TruthReader
 from tracks.common.verdicts import Answer, Verdict, mean, scored
 from tracks.rules import VOID_REASONS, Rules
-from tracks.track import Track
+from tracks.track import CodeList, MapFacts, TimelineFacts, Track
 
 CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ123456789_"
 """Decided: 101-136 in this order."""
@@ -193,6 +193,63 @@ class ErpTruth(TruthReader):
             raise self.error(self._start, "a trial without 241", "241 before the block ends")
 
 
+def check_block(block: LabelledBlock) -> Iterator[str]:
+    """Warnings: sequences that are not 12 groups and a 200, trials of fewer than 5 sequences."""
+    start = 0
+    sequences: list[list[tuple[int, int]]] = [[]]  # each up to and with its 200
+    for sample, code in block.ordered():
+        if code in TARGETS:
+            start, sequences = sample, [[]]
+        elif code in FLASHES:
+            sequences[-1].append((sample, code))
+        elif code == SEQUENCE_END:
+            sequences[-1].append((sample, code))
+            sequences.append([])
+        elif code == TRIAL_END:
+            yield from _check_trial(block, start, [each for each in sequences if each])
+
+
+def _check_trial(block: LabelledBlock, start: int, sequences: Sequence[CodeList]) -> Iterator[str]:
+    found = [warning for each in sequences for warning in _check_sequence(block, each)]
+    if not found and len(sequences) < SEQUENCES:  # a missing 200 has its own warning
+        got = f"a trial with {len(sequences) or 'no'} sequence{'s' * (len(sequences) != 1)}"
+        rule = f"{SEQUENCES} sequences of {len(FLASHES)} flashes"
+        found.append(block.warning(start, got, rule))
+    yield from found
+
+
+def _check_sequence(block: LabelledBlock, sequence: CodeList) -> Iterator[str]:
+    """The first thing that is wrong with a sequence: the others mostly follow from it."""
+    flashes = [(sample, code) for sample, code in sequence if code in FLASHES]
+    groups = [group for _, group in flashes]
+    twice = next((n for n, group in enumerate(groups) if group in groups[:n]), None)
+    missing = ", ".join(str(group) for group in FLASHES if group not in groups)
+    rule = f"each of {len(FLASHES)} groups once, then 200"
+    if len(groups) > len(FLASHES):
+        got = f"{len(groups)} flashes without a 200 between them"
+        yield block.warning(flashes[len(FLASHES)][0], got, rule)
+    elif twice is not None:
+        yield block.warning(flashes[twice][0], f"group {groups[twice]} twice in a sequence", rule)
+    elif missing:
+        yield block.warning(sequence[0][0], f"a sequence without group {missing}", rule)
+    elif sequence[-1][1] != SEQUENCE_END:
+        yield block.warning(sequence[-1][0], "a sequence without its 200", rule)
+
+
+def _moments(codes: CodeList) -> Iterator[tuple[int, str]]:
+    character = None
+    for at, code in codes:
+        if code in TARGETS:
+            character = CHARACTERS[code - FIRST_TARGET]
+        elif code in FLASHES and character is not None:
+            yield at, "target flash" if character in GROUPS[code] else "other flash"
+
+
+NAMES = {
+    "en": {"erp": "P300 speller"},
+    "zh": {"erp": "P300 拼写", "bits/min": "比特/分", "sequences": "轮"},
+}
+
 TRACK = Track(
     name="erp",
     title="P300 speller",
@@ -211,4 +268,13 @@ TRACK = Track(
     score_by=score,
     running_by=score,
     explain_by=explain,
+    names=NAMES,
+    timeline=TimelineFacts(14.0, begins=TARGETS.__contains__),
+    maps=MapFacts(_moments, window_s=(0.25, 0.45), band_hz=None),
+    check_block=check_block,
+    left_out="person",
+    synthetic="replay.synthetic.erp:SETS",
+    sample_params={"trials": "2"},
+    dry_run_params={"blocks": "1", "trials": "6"},
+    default_decoder="erp-umm",
 )

@@ -3,7 +3,7 @@
 A trial (section 1): 2 s cue, 4 s imagery, 2 s rest; cue and rest are zeroed. It begins at 200.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 from tracks.common.codes import BLOCK_END, BLOCK_START, SESSION_END, SESSION_START, TRIAL_END
@@ -12,10 +12,17 @@ from tracks.common.leads import NEUSEN_64, NEUSEN_64_KINDS
 from tracks.common.masks import Samples, Triggers, recode, zeroed_outside
 from tracks.common.numbers import exact, read_number, strip
 from tracks.common.trials import Label, Trial, TrialReferee, TrialReport
-from tracks.common.truth import Angles, TruthEvent, TruthReader
+from tracks.common.truth import (
+    JITTER_S,
+    Angles,
+    LabelledBlock,
+    TruthEvent,
+    TruthReader,
+    in_seconds,
+)
 from tracks.common.verdicts import Answer, Verdict, mean, scored
 from tracks.rules import VOID_REASONS, Rules
-from tracks.track import Track
+from tracks.track import CodeList, MapFacts, TimelineFacts, Track
 
 CLASSES = {1: "left", 2: "right", 3: "feet"}
 CUE_S, IMAGERY_S, REST_S = 2, 4, 2
@@ -188,6 +195,40 @@ class MiTruth(TruthReader):
         self._open = None
 
 
+def _is_first_segment(code: int) -> bool:
+    return code in SEGMENT_CODES and code % 10 == 1
+
+
+def check_block(block: LabelledBlock) -> Iterator[str]:
+    """Warnings: imagery of less than 4 s, segments at another time than section 1 has them."""
+    yield from block.cut_short(_is_first_segment, "imagery", IMAGERY_S)
+    first: int | None = None
+    for sample, code in block.ordered():
+        if _is_first_segment(code):
+            first = sample
+        elif code in SEGMENT_CODES and first is not None:
+            # The second and third segment begin where the first and second report's window ends.
+            due_s, got_s = LIMITS_S[code % 10 - 2], block.seconds(first, sample)
+            if abs(got_s - due_s) > JITTER_S:
+                got = f"{code} {in_seconds(got_s)} after the first segment"
+                yield block.warning(sample, got, in_seconds(due_s))
+
+
+def _moments(codes: CodeList) -> Iterator[tuple[int, str]]:
+    return ((at, CLASSES[code // 10]) for at, code in codes if _is_first_segment(code))
+
+
+NAMES = {
+    "en": {"mi": "Motor imagery"},
+    "zh": {
+        "mi": "运动想象",
+        "bits/min": "比特/分",
+        "left": "左手",
+        "right": "右手",
+        "feet": "双脚",
+    },
+}
+
 TRACK = Track(
     name="mi",
     title="Motor imagery",
@@ -206,4 +247,13 @@ TRACK = Track(
     score_by=score,
     running_by=score,
     explain_by=explain,
+    names=NAMES,
+    timeline=TimelineFacts(8.0, begins=lambda code: code == IMAGERY_START),
+    maps=MapFacts(_moments, window_s=(0.5, 4.0), band_hz=(8.0, 30.0)),
+    check_block=check_block,
+    left_out="classes",
+    synthetic="replay.synthetic.mi:SETS",
+    sample_params={"blocks": "1", "trials": "2"},
+    dry_run_params={"blocks": "1", "trials": "6"},
+    default_decoder="mi-riemann",
 )

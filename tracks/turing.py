@@ -3,7 +3,7 @@
 A trial (section 4): 3 s cue, 5 s task, 5 s action of the robots. It begins at the task's trigger.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 from tracks.common.codes import TRIAL_END, TRIAL_START
@@ -11,10 +11,10 @@ from tracks.common.leads import NEUSEN_64, NEUSEN_64_KINDS
 from tracks.common.masks import CodeMask
 from tracks.common.numbers import exact, read_number
 from tracks.common.trials import Label, Trial, TrialReferee, TrialReport
-from tracks.common.truth import Angles, TruthEvent, TruthReader
+from tracks.common.truth import Angles, LabelledBlock, TruthEvent, TruthReader
 from tracks.common.verdicts import Verdict, by_block, mean
 from tracks.rules import VOID_REASONS, Rules
-from tracks.track import Track
+from tracks.track import CodeList, MapFacts, TimelineFacts, Track
 
 # Table 3: bits 2-0 of a code below 128.
 CLASSES = {
@@ -87,7 +87,7 @@ class TuringReferee(TrialReferee):
         return read(result)
 
     def begins(self, code: int) -> bool:
-        return behaviour_of(code) is not None
+        return _is_task(code)
 
     def judge(self, trial: Trial, label: Label, reason: str) -> Verdict:
         if not trial.reports:
@@ -222,6 +222,24 @@ class TuringTruth(TruthReader):
         return [self.label(task)]
 
 
+def _is_task(code: int) -> bool:
+    return behaviour_of(code) is not None
+
+
+def check_block(block: LabelledBlock) -> Iterator[str]:
+    """Warnings: a task of less than 5 s. The robots' action after it may be left out."""
+    return block.cut_short(_is_task, "task", TASK_S)
+
+
+def _moments(codes: CodeList) -> Iterator[tuple[int, str]]:
+    return ((at, CLASSES[code & 0b111]) for at, code in codes if _is_task(code) and code & 0b111)
+
+
+NAMES = {
+    "en": {"turing": "Turing"},
+    "zh": {"turing": "图灵", "points": "分"},
+}
+
 TRACK = Track(
     name="turing",
     title="Brain-computer Turing test",
@@ -240,4 +258,12 @@ TRACK = Track(
     score_by=score,
     running_by=running,
     explain_by=explain,
+    names=NAMES,
+    timeline=TimelineFacts(10.0, begins=_is_task),
+    maps=MapFacts(_moments, window_s=(0.5, 5.0), band_hz=(15.0, 16.0)),
+    check_block=check_block,
+    synthetic="replay.synthetic.turing:SETS",
+    sample_params={"blocks": "1", "rounds": "1", "trials": "2"},
+    dry_run_params={"blocks": "1", "rounds": "2", "trials": "4"},
+    default_decoder="turing-phase",
 )

@@ -6,8 +6,8 @@ from typing import Any
 import click
 
 from bci_stream.cli import (
-    TRACK_NAMES,
     Commands,
+    TrackName,
     open_contest,
     open_wire,
     say,
@@ -35,7 +35,7 @@ def score(log: Path, as_json: bool) -> None:
 @main.command()
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default=".")
 @click.option("--name", default=None, help="The contest's name (default: the folder's).")
-@click.option("--track", type=click.Choice(TRACK_NAMES), default="erp", show_default=True)
+@click.option("--track", type=TrackName(), default="erp", show_default=True)
 @click.option("--team", "teams", multiple=True, help="A team that may take part; repeatable.")
 def init(folder: Path, name: str | None, track: str, teams: tuple[str, ...]) -> None:
     """Write contest.toml into FOLDER, and keys beside it."""
@@ -70,7 +70,7 @@ def live(**options: Any) -> None:
 
 
 @main.command()
-@click.option("--track", type=click.Choice(TRACK_NAMES), required=True)
+@click.option("--track", type=TrackName(), required=True)
 @click.option(
     "--decoder", "decoders", multiple=True, help="NAME, module:Class or NAME=MODEL; repeatable."
 )
@@ -108,7 +108,7 @@ def run(**options: Any) -> None:
     type=click.Path(path_type=Path, file_okay=False),
     help="Rebuild the store from the run logs of this folder first.",
 )
-@click.option("--track", type=click.Choice(TRACK_NAMES))
+@click.option("--track", type=TrackName())
 @click.option(
     "--form", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True
 )

@@ -278,8 +278,8 @@ class Leaderboard:
 
     def _tracks(self) -> dict[str, Any]:
         played = {track for track, _ in self._views}
-        facts = {name: {"title": t.title, "unit": t.unit} for name, t in TRACKS.items()}
-        return {name: fact for name, fact in facts.items() if name in played}
+        facts = [TRACKS[name] for name in TRACKS if name in played]
+        return {t.name: {"title": t.title, "unit": t.unit, "names": t.names} for t in facts}
 
     def _rank(self) -> None:
         """Ranks anew where a row changed; only that row is asked for anew."""

@@ -57,8 +57,6 @@ def _thin(rows: Rows) -> list[list[float]]:
 
 HISTORY_KEPT: Final = 400
 TRIALS_KEPT: Final = 5000
-CHOOSES_WHEN: Final = frozenset({"mi", "turing", "erp"})
-"""The tracks where a decoder may wait for more data; on the others "data used" says nothing."""
 
 
 class TeamView:
@@ -124,7 +122,7 @@ class TeamView:
     def _begin(self, subject: str, rate: float) -> None:
         self._rate = rate
         self.lane.begin(brief(subject), rate)
-        if self.track == "ecog":
+        if TRACKS[self.track].traces is not None:
             self._angles = AngleTraces(subject, rate, self._rules)
         if self.status not in FINAL:
             self.is_now("running")
@@ -178,7 +176,7 @@ class TeamView:
             row,
             score=standing.score,
             accuracy=standing.accuracy,
-            used=standing.mean_used if self.track in CHOOSES_WHEN else None,
+            used=standing.mean_used if TRACKS[self.track].waits else None,
             used_unit=standing.used_unit,
             trials=standing.trials,
             right=standing.right,

@@ -1,36 +1,18 @@
 """A lane is the time line of what a team is being asked right now: triggers, and its reports."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
-from tracks.common.codes import BlockCounter
+from tracks.common.codes import BLOCK_START, BlockCounter
+from tracks.registry import TRACKS
 
 MARKS_KEPT: Final = 96
-
-
-@dataclass(frozen=True, slots=True)
-class TimelineFacts:
-    """How long a track's lane is, and which codes begin a trial (None: it sweeps)."""
-
-    span_s: float
-    begins: Callable[[int], bool] | None = None
-
-
-LANES: Final[dict[str, TimelineFacts]] = {
-    "mi": TimelineFacts(8.0, lambda code: code == 200),
-    "turing": TimelineFacts(10.0, lambda code: 8 <= code <= 79),
-    "erp": TimelineFacts(14.0, lambda code: 101 <= code <= 136),
-    "emotion": TimelineFacts(20.0),
-    "ecog": TimelineFacts(10.0),
-}
 
 
 class TrialTimeline:
     """One team's time line; positions are seconds of data since its trial could be used."""
 
     def __init__(self, track: str) -> None:
-        self._facts = LANES.get(track, TimelineFacts(10.0))
+        self._facts = TRACKS[track].timeline
         self.subject = ""
         self.samples_seen = 0
         self.begin("", 1.0)
@@ -64,7 +46,7 @@ class TrialTimeline:
         if begins is not None and begins(code):
             self._trial += 1
             self._restart()
-        elif code == 242:
+        elif code == BLOCK_START:
             self._trial = -1
         if len(self._triggers) < MARKS_KEPT:
             self._triggers.append((position, code))

@@ -217,7 +217,8 @@ class TeamClient:
     def _info(self, session: SessionStart) -> SignalInfo:
         leads = self._joined.leads
         if chosen := self._joined.channels.get(session.subject):
-            leads = tuple(Lead(session.leads[number - 1], "ECOG") for number in chosen)
+            kind = leads[0].kind
+            leads = tuple(Lead(session.leads[number - 1], kind) for number in chosen)
         track = self._joined.offer.track
         return SignalInfo(track, session.subject, session.rate, leads, session.packet_samples)
 

@@ -18,15 +18,6 @@ from replay.transform.masking import masked_packets
 from tracks.common.verdicts import Answer
 from tracks.run import Run
 
-DRY_RUNS = {
-    "mi": {"subjects": "1", "blocks": "1", "trials": "6"},
-    "turing": {"subjects": "1", "blocks": "1", "rounds": "2", "trials": "4"},
-    "emotion": {"subjects": "1", "blocks": "1", "pace": "0.1"},
-    "ecog": {"subjects": "1", "blocks": "1", "trials": "2", "seconds": "5"},
-    "erp": {"subjects": "1", "blocks": "1", "trials": "6"},
-}
-"""Long enough to show every kind of mistake, and short enough to wait for."""
-
 ADVICE = {
     "names no class": "report CLASSES; a whole number or its text, not a list, an array or None",
     "is no int": "algorithm() must return an int, not a float, a string or an array",
@@ -104,7 +95,7 @@ def check_submission(
 def _dry_run(decoder: SubmissionDecoder, track_name: str) -> DryRun:
     dry = DryRun(Run())
     dry.run.feed({"kind": "run", "v": 1, "track": track_name, "team": "", "rules": {}})
-    session = next(iter(open_synthetic(track_name, DRY_RUNS[track_name]).sessions()))
+    session = next(iter(open_synthetic(track_name, _dry_run_params(track_name)).sessions()))
     try:
         _play(dry, decoder, session, track_name)
     except SubmissionError as error:
@@ -144,7 +135,7 @@ def _note_reports(dry: DryRun, results: object) -> None:
 
 
 def _told(dry: DryRun, track: str) -> Iterator[str]:
-    chosen = "&".join(f"{name}={value}" for name, value in DRY_RUNS[track].items())
+    chosen = "&".join(f"{name}={value}" for name, value in _dry_run_params(track).items())
     yield f"dry run on synthetic:{track}?{chosen}: {dry.packets} packets, {dry.reports} reports"
     if dry.failure is not None:
         yield f"it would end as {dry.ending}: {dry.failure}"
@@ -213,8 +204,12 @@ def _answers(run: Run) -> list[Answer]:
 
 
 def _has_shares(run: Run) -> bool:
-    """ecog: a trial has a score of its own, not an answer that is right or wrong."""
-    return run.track is not None and run.track.name == "ecog" and bool(run.verdicts())
+    """Whether a trial has a score of its own, not an answer that is right or wrong."""
+    return run.track is not None and run.track.traces is not None and bool(run.verdicts())
+
+
+def _dry_run_params(track: str) -> dict[str, str]:
+    return {"subjects": "1", **track_of(track).dry_run_params}
 
 
 def _counts(answer: Answer) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 from decoders.host.errors import PackageError
 from decoders.host.interface import INTERFACES
 from decoders.host.package import FRAMEWORK_FOLDERS, read_small
+from tracks.registry import TRACKS, available_tracks
 
 BASE = "AlgorithmInterface"
 """The class that the algorithms of G1 to G4 build on."""
@@ -142,8 +143,8 @@ def detect(root: Path, track: str, forced: str | None = None) -> EntryPoint:
     )
     if entry is None:
         raise PackageError(_nothing_found(codes, name))
-    allowed = INTERFACES[entry.interface].tracks
-    if track not in allowed:
+    if entry.interface not in TRACKS[track].interfaces:
+        allowed = [each.name for each in available_tracks() if entry.interface in each.interfaces]
         raise PackageError(
             f"{entry.file} is a submission for {' or '.join(allowed)} ({entry.why}), not for "
             f"{track}; {_known()}"

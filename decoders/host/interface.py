@@ -11,7 +11,6 @@ class Interface:
     imports: beginnings of framework modules that only this generation has.
     positions: what its start position counts from by default: its `block`, or `continuous`.
     extra_finish: the finish flag comes on an extra empty packet, not on the last one.
-    tracks: where it can be used; empty: anywhere.
     """
 
     title: str
@@ -19,10 +18,7 @@ class Interface:
     imports: tuple[str, ...] = ()
     positions: str = "block"
     extra_finish: bool = False
-    tracks: tuple[str, ...] = ()
 
-
-PULLED_TRACKS = ("mi", "turing", "erp", "emotion")
 
 INTERFACES = {
     "g4": Interface(
@@ -31,40 +27,33 @@ INTERFACES = {
         ("Algorithm.method.interface", "Algorithm.method.model"),
         positions="continuous",
         extra_finish=True,
-        tracks=PULLED_TRACKS,
     ),
     "g3": Interface(
         "G3 (2023): AlgorithmInterface with self.comm_proxy",
         frozenset({"comm_proxy"}),
         ("Algorithm.AlgorithmInterface",),
-        tracks=PULLED_TRACKS,
     ),
     "g2-online": Interface(
         "G2 online (2022): AlgorithmInterface with self.algo_sys_mng",
         frozenset({"algo_sys_mng", "set_algorithm_system_manager"}),
         ("AlgorithmSystem.AlgorithmImplement.Interface",),
-        tracks=PULLED_TRACKS,
     ),
     "g1": Interface(
         "G1 camelCase (2019-21): AlgorithmInterface with self._problemInterface",
         frozenset({"_problemInterface", "setProblemInterface"}),
-        tracks=PULLED_TRACKS,
     ),
     "g2": Interface(
         "G2 snake_case (2022): AlgorithmInterface with self.task",
         frozenset({"PARADIGMNAME", "set_task", "task"}),
         ("Algorithm.Interface",),
-        tracks=PULLED_TRACKS,
     ),
     "my_algorithm": Interface(
         "emotion: class MyAlgorithm with get_data(packet) and algorithm()",
         frozenset({"MyAlgorithm"}),
-        tracks=("emotion",),
     ),
     "ecog": Interface(
         "ecog: class EcogAlgorithm with choose_channels, get_data(packet) and algorithm()",
         frozenset({"EcogAlgorithm"}),
-        tracks=("ecog",),
     ),
 }
 """In the order in which they are looked for: from the most telling names to the least."""

@@ -37,6 +37,7 @@ from decoders.host.sandbox import Strength, at_least, choose_sandbox
 from decoders.host.shim import CHOOSE, PACKET, START
 from tracks.common.seconds import SecondGrid
 from tracks.emotion import DEFAULTS
+from tracks.registry import TRACKS
 
 POSITIONS = ("block", "continuous")
 
@@ -116,7 +117,7 @@ class SubmissionDecoder:
             "number": _number_of(info.subject, self._sessions),
             "rate": float(info.rate),
             "labels": info.lead_names,
-            "data_type": "ECOG" if self._track == "ecog" else "EEG",
+            "data_type": TRACKS[self._track].lead_kind,
         }
         child = self._child or self._launch()
         child.send(START, msgspec.json.encode(told), time.monotonic() + self.limits.step_s)

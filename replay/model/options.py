@@ -13,7 +13,6 @@ from typing import Any
 
 from bci_stream.errors import SourceError
 from replay.model.event_map import EventMap
-from tracks.common.leads import EMOTION_FIRST_BATCH
 from tracks.registry import TRACKS
 from tracks.track import Track
 
@@ -27,9 +26,8 @@ def track_named(name: str) -> Track:
 
 def leads_of_rows(track: str, batch: int | None) -> tuple[str, ...]:
     """The leads of a track's own files, whose rows have no names: the documents' order."""
-    if batch == 1:
-        return EMOTION_FIRST_BATCH
-    return tuple(track_named(track).leads)
+    named = track_named(track)
+    return named.lead_orders.get(batch or 0, named.leads)
 
 
 MISSING = ("drop", "zero", "refuse")

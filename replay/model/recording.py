@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from bci_stream.packet import FloatArray, Lead, Triggers
 from replay.model.signal import Signal
 from replay.model.source import RawPacket
+from tracks.common.codes import BLOCK_START
 
 
 class Block(Protocol):
@@ -75,9 +76,6 @@ def _cut(block: Block, number: int, packet_samples: int) -> Iterator[RawPacket]:
         yield RawPacket(
             block.read(start, stop), triggers, start, number, last_of_block=stop == block.n_samples
         )
-
-
-BLOCK_START = 242
 
 
 class ReadableSpan(Protocol):

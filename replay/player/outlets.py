@@ -88,7 +88,8 @@ class ReplayOutlets:
         owner = f"{self._name}.{team}"
         if owner not in self._signals:
             count = len(next(iter(channels.values())))
-            slots = tuple(Lead(f"slot{number}", "ECOG") for number in range(1, count + 1))
+            kind = self._program.track.lead_kind if self._program.track else "EEG"
+            slots = tuple(Lead(f"slot{number}", kind) for number in range(1, count + 1))
             self._open_signal(owner, slots, channels)
         return names.source_id(self._contest, "signal", owner)
 

@@ -22,7 +22,6 @@ from replay.player.outlets import ReplayOutlets
 from replay.player.plan import PlaybackPlan
 from replay.player.realtime import Realtime
 from replay.player.teams import TeamRegistry
-from tracks.ecog import check_channels
 
 
 @dataclass(frozen=True)
@@ -159,7 +158,7 @@ class Player:
             MessageVerifier(self._contest.name, run, self._contest.token),
             self._contest.token,
             self._stage.signal_for,
-            check_channels if choose else None,
+            track.check_leads if track and choose else None,
             one_team=self._pace.lockstep,
             only=team,
         )

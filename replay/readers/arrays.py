@@ -197,7 +197,8 @@ def _document_names(
     if rows not in (len(names), len(names) + 1):
         return ()
     order = f"batch {options.batch}" if options.batch else "the document's order"
-    hint = "; for the first batch say ?batch=1" if track == "emotion" and not options.batch else ""
+    orders = track_named(track).lead_orders
+    hint = "; for the first batch say ?batch=1" if orders and not options.batch else ""
     notes.append(f"the file names no leads: taken as {track}'s, in {order}{hint}")
     return names
 

@@ -20,14 +20,15 @@ from tracks.common.codes import (
     TRIAL_END,
     TRIAL_START,
 )
+from tracks.emotion import CLASSES, CLIP_NUMBER_LEAD_S, CLIPS, TRACK
 
 EPOC_14 = ("AF3", "F7", "F3", "FC5", "T7", "P7", "O1", "O2", "P8", "T8", "FC6", "F4", "F8", "AF4")
 """The leads of the headset that such files come from, where a file does not name them."""
 
-FIRST_CLIP_OF_CLASS = (1, 4, 7, 10, 13, 17, 20, 23, 26)
-"""Seed 002, table 1: the first clip of each class, anger to tenderness."""
+FIRST_CLIP_OF_CLASS = {
+    label: min(number for number, (_, of) in CLIPS.items() if of == label) for label in CLASSES
+}
 
-CLIP_TO_START_S = 0.1
 _CLASS = re.compile(r"class([0-8])")
 
 
@@ -42,7 +43,7 @@ def content_of_clips(name: str, form: str, arrays: Arrays, options: SourceOption
     if len({len(clip) for clip in clips}) > 1:
         raise SourceError(f"{name}: its clips have different numbers of leads")
     notes = ["each clip became a block, under the number of its class's first clip"]
-    rate = rate_in(name, arrays, options, "emotion", notes)
+    rate = rate_in(name, arrays, options, TRACK.name, notes)
     starts = np.cumsum([0, *(clip.shape[1] for clip in clips)])
     triggers = [
         trigger
@@ -58,7 +59,7 @@ def content_of_clips(name: str, form: str, arrays: Arrays, options: SourceOption
         signal=ArraySignal(np.concatenate(clips, axis=1)),
         events=KnownEvents([(0, SESSION_START), *triggers, (last, SESSION_END)]),
         block_starts=tuple(int(start) for start in starts[:-1]),
-        track="emotion",
+        track=TRACK.name,
         notes=tuple(notes),
     )
 
@@ -71,7 +72,7 @@ def _clip(name: str, arrays: Arrays, number: int) -> AnyArray:
 
 
 def _clip_triggers(clip: int, start: int, stop: int, rate: float) -> list[tuple[int, int]]:
-    begins = min(start + round(CLIP_TO_START_S * rate), stop - 1)
+    begins = min(start + round(CLIP_NUMBER_LEAD_S * rate), stop - 1)
     return [
         (start, BLOCK_START),
         (start, clip),

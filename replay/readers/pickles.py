@@ -18,6 +18,7 @@ from replay.model.options import SourceOptions
 from replay.model.signal import Content
 from replay.readers.arrays import Arrays, content_of_arrays
 from replay.readers.guard import reading
+from tracks.emotion import TRACK
 
 _NUMBER_BYTES = 8
 # So many numbers may be in any file: a small one may well say a row of zeros only once.
@@ -301,10 +302,10 @@ def read_pickle(path: Path, options: SourceOptions) -> Content:
         arrays = {key: np.asarray(value) for key, value in named.items()}
         if not _is_emotions(arrays, options):
             return content_of_arrays(path.name, "pickle", arrays, options)
-        emotion = dataclasses.replace(options, track="emotion")
+        emotion = dataclasses.replace(options, track=TRACK.name)
         content = content_of_arrays(path.name, "pickle", arrays, emotion)
         said = "33 rows, and neither a track nor a rate named: taken as the emotion track's"
-        return dataclasses.replace(content, track="emotion", notes=(said, *content.notes))
+        return dataclasses.replace(content, track=TRACK.name, notes=(said, *content.notes))
 
 
 def _is_emotions(arrays: Arrays, options: SourceOptions) -> bool:

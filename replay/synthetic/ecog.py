@@ -13,13 +13,13 @@ from replay.synthetic import artefacts
 from replay.synthetic.head import Vectors
 from replay.synthetic.noise import band, noise, power_law
 from replay.synthetic.params import Number
-from replay.synthetic.source import recording
+from replay.synthetic.source import RecordingSet, recording
 from replay.synthetic.subject import Subject
 from replay.synthetic.timeline import BlockTimeline, Pen
+from tracks.common.angles import ANGLE_RATE
 from tracks.common.codes import TRIAL_END, TRIAL_START
 from tracks.common.leads import ECOG_32
 
-ROWS_HZ = 200
 REST, STEADY, VARYING = 0, 1, 2
 BELT_S = 0.4  # the belt takes about so long to reach a new speed
 
@@ -54,11 +54,11 @@ def walk(subject: Subject, block: int, rows: int, belt: Sequence[tuple[int, int,
     rng = subject.chance("walk", block)
     speed = _speed(rng, rows, belt)
     strides_hz = subject.trait("gait").uniform(0.85, 1.1)
-    unsteady = 1 + 0.04 * noise(rng, 1, rows, ROWS_HZ, power_law(2, 0.2))[0]
-    phase = 2 * np.pi * np.cumsum(strides_hz * speed * unsteady) / ROWS_HZ
+    unsteady = 1 + 0.04 * noise(rng, 1, rows, ANGLE_RATE, power_law(2, 0.2))[0]
+    phase = 2 * np.pi * np.cumsum(strides_hz * speed * unsteady) / ANGLE_RATE
     vigour = 1 - np.exp(-speed / 0.35)
     angles = np.stack([*_angles(subject, phase, vigour)], axis=1)
-    angles += 1.2 * noise(rng, len(JOINTS), rows, ROWS_HZ, power_law(2, 0.05)).T  # posture
+    angles += 1.2 * noise(rng, len(JOINTS), rows, ANGLE_RATE, power_law(2, 0.05)).T  # posture
     angles += rng.normal(0, 0.15, angles.shape)  # the cameras' error
     return Walk(angles, phase, vigour)
 
@@ -70,9 +70,9 @@ def _speed(rng: np.random.Generator, rows: int, belt: Sequence[tuple[int, int, i
         if kind == STEADY:
             wanted[first:end] = rng.uniform(0.9, 1.1)
         elif kind == VARYING:
-            drift = noise(rng, 1, end - first, ROWS_HZ, power_law(3, 0.08))[0]
+            drift = noise(rng, 1, end - first, ANGLE_RATE, power_law(3, 0.08))[0]
             wanted[first:end] = np.clip(1.0 + 0.35 * drift, 0.3, 1.8)
-    keep = np.exp(-1 / (BELT_S * ROWS_HZ))
+    keep = np.exp(-1 / (BELT_S * ANGLE_RATE))
     out: Vectors = signal.lfilter([1 - keep], [1, -keep], wanted)
     return out
 
@@ -210,7 +210,7 @@ def _to_samples(courses: Vectors, n: int) -> FloatArray:
 
 
 PACKET_SAMPLES = 40
-SAMPLES_A_ROW = RATE // ROWS_HZ
+SAMPLES_A_ROW = RATE // ANGLE_RATE
 
 
 def _params(blocks: int, trials: int, seconds: float) -> dict[str, Number]:
@@ -268,3 +268,10 @@ def _belt(subject: Subject, rng: np.random.Generator, trial: int) -> list[tuple[
         return [(1.0, STEADY if trial % 2 else REST)]
     parts = [(0.2, REST), (0.35, STEADY), (0.45, VARYING)]
     return [parts[i] for i in rng.permutation(len(parts))]
+
+
+SETS = {
+    "train": RecordingSet(record, TRAIN_PARAMS, subjects=1),
+    "calibration": RecordingSet(record, CALIBRATION_PARAMS, first_subject=2),
+    "test": RecordingSet(record, TEST_PARAMS, first_subject=2),
+}

@@ -10,7 +10,7 @@ from replay.synthetic.head import Vectors
 from replay.synthetic.noise import Activity, band, noise, power_law
 from replay.synthetic.params import Number
 from replay.synthetic.scalp import CPZ, Scalp, alpha_hz
-from replay.synthetic.source import eeg_leads, recording
+from replay.synthetic.source import RecordingSet, eeg_leads, recording
 from replay.synthetic.subject import Subject
 from replay.synthetic.timeline import BlockTimeline, Pen, TimelineEvent
 from tracks.common.codes import TRIAL_END, TRIAL_START
@@ -187,3 +187,9 @@ def _timeline(subject: Subject, block: int, order: list[list[int]], pace: float)
         pen.mark(TRIAL_END)
         pen.wait(rng.uniform(*RATING_AND_REST_S) * pace)
     return pen.finish(block == len(order) - 1, TRACK.packet_samples)
+
+
+SETS = {
+    "train": RecordingSet(record, PARAMS),
+    "test": RecordingSet(record, PARAMS, first_subject=81),
+}

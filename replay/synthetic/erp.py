@@ -12,6 +12,7 @@ from replay.synthetic.head import CORTEX, DEEP, Vectors
 from replay.synthetic.noise import Activity
 from replay.synthetic.params import Number
 from replay.synthetic.scalp import Scalp, record_cap
+from replay.synthetic.source import RecordingSet
 from replay.synthetic.subject import Subject
 from replay.synthetic.timeline import BlockTimeline, Pen, TimelineEvent
 from tracks.common.codes import TRIAL_END
@@ -155,3 +156,9 @@ def _draw_sequence(pen: Pen, groups: list[int], watched: str) -> None:
         pen.event(FLASH_S, int(bool(watched) and watched in GROUPS[group]))
         pen.wait(FLASH_S)
     pen.mark(SEQUENCE_END)
+
+
+SETS = {
+    "train": RecordingSet(record, PARAMS),
+    "test": RecordingSet(record, PARAMS, first_subject=101),
+}

@@ -9,6 +9,7 @@ from replay.synthetic import imagery
 from replay.synthetic.noise import Activity
 from replay.synthetic.params import Number
 from replay.synthetic.scalp import Scalp, record_cap
+from replay.synthetic.source import RecordingSet
 from replay.synthetic.subject import Subject
 from replay.synthetic.timeline import BlockTimeline, Pen
 from tracks.common.codes import TRIAL_END
@@ -52,3 +53,6 @@ def _balanced(rng: np.random.Generator, trials: int) -> list[int]:
     """All classes alike often (as far as the number allows), in random order."""
     first = rng.permutation(list(CLASSES))
     return [int(label) for label in rng.permutation(np.resize(first, trials))]
+
+
+SETS = {"train": RecordingSet(record, PARAMS), "test": RecordingSet(record, PARAMS)}

@@ -1,18 +1,33 @@
 """A synthetic source: people made up as they are asked for, one block in memory at a time."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from bci_stream.packet import FloatArray, Lead, Triggers
 from replay.model.recording import Recording
 from replay.synthetic.head import position_of
+from replay.synthetic.params import Number
 from replay.synthetic.subject import Subject
 from replay.synthetic.timeline import BlockTimeline
 from tracks.common.leads import NEUSEN_64_KINDS
 
 Render = Callable[[int], FloatArray]
 """Block number to its samples (n, leads)."""
+
+
+@dataclass(frozen=True)
+class RecordingSet:
+    """One of a track's sets of recordings, by its name in the track's `SETS`.
+
+    record: makes the recording of a subject with these parameters. first_subject: sets that share
+    numbers share people; a track that tests on people who were not trained on begins at another one.
+    """
+
+    record: Callable[[Subject, Mapping[str, float]], Recording]
+    params: Mapping[str, Number]
+    subjects: int = 2
+    first_subject: int = 1
 
 
 class OneBlock:

@@ -11,6 +11,7 @@ from replay.synthetic.head import Vectors
 from replay.synthetic.noise import Activity
 from replay.synthetic.params import Number
 from replay.synthetic.scalp import Scalp, record_cap
+from replay.synthetic.source import RecordingSet
 from replay.synthetic.subject import Subject
 from replay.synthetic.timeline import BlockTimeline, Pen, TimelineEvent
 from tracks.common.codes import TRIAL_END, TRIAL_START
@@ -128,3 +129,6 @@ def _draw_trial(pen: Pen, behaviour: int, task: int) -> None:
     pen.event(TASK_S, task)
     pen.wait(TASK_S + ACTION_S)
     pen.mark(TRIAL_END)
+
+
+SETS = {"train": RecordingSet(record, TRAIN_PARAMS), "test": RecordingSet(record, TEST_PARAMS)}

@@ -10,8 +10,8 @@ from types import FrameType
 import click
 
 from bci_stream.cli import (
-    TRACK_NAMES,
     SecondsType,
+    TrackName,
     open_contest,
     say,
     stop_on_signals,
@@ -66,7 +66,7 @@ def record_command(
 
 @click.command("prepare")
 @click.argument("recordings", nargs=-1, required=True)
-@click.option("--track", type=click.Choice(TRACK_NAMES), required=True)
+@click.option("--track", type=TrackName(), required=True)
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True)
 @click.option("--events", default=None, help="Names to codes: T1=11,T2=21.")
 @click.option("--train-blocks", type=int, default=0, help="Each subject's first blocks train.")

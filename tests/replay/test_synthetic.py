@@ -5,8 +5,9 @@ import pytest
 
 from bci_stream.errors import SourceError
 from replay.model.recording import Recording
-from replay.synthetic.registry import SETS, open_synthetic
+from replay.synthetic.registry import open_synthetic, recording_sets
 from replay.synthetic.source import SyntheticSource
+from tracks.registry import BUILT_IN, TRACKS
 
 SHORT: dict[str, dict[str, str]] = {
     "mi": {"blocks": "2", "trials": "2"},
@@ -15,7 +16,7 @@ SHORT: dict[str, dict[str, str]] = {
     "ecog": {"blocks": "2", "trials": "1", "seconds": "6"},
     "erp": {"blocks": "2", "trials": "1"},
 }
-ALL_SETS = [(track, name) for track, sets in SETS.items() for name in sets]
+ALL_SETS = [(track, name) for track in BUILT_IN for name in recording_sets(track)]
 
 
 def short(track: str, name: str = "test", **params: str) -> SyntheticSource:
@@ -55,9 +56,8 @@ def test_another_seed_subject_or_difficulty_gives_another_signal(change: dict[st
     assert not np.array_equal(samples(one)[0][:500], samples(other)[0][:500])
 
 
-@pytest.mark.parametrize("track", SETS)
+@pytest.mark.parametrize("track", BUILT_IN)
 def test_leads_rate_and_kinds_are_the_tracks(track: str) -> None:
-    from tracks.registry import TRACKS
 
     rules = TRACKS[track]
     session = next(short(track).sessions())
@@ -68,7 +68,7 @@ def test_leads_rate_and_kinds_are_the_tracks(track: str) -> None:
         assert (lead.position is not None) == (lead.kind in ("EEG", "EOG"))
 
 
-@pytest.mark.parametrize("track", SETS)
+@pytest.mark.parametrize("track", BUILT_IN)
 def test_samples_are_finite_float32_microvolts_c_contiguous(track: str) -> None:
     session = next(short(track).sessions())
     for packet in session.packets(session.blocks[0].n_samples // 3):
@@ -101,11 +101,12 @@ def test_sets_share_people_where_the_document_trains_on_the_tested() -> None:
 
 
 def test_emotions_first_batch_has_its_own_names_and_order_for_the_same_places() -> None:
-    from tracks.common.leads import EMOTION_FIRST_BATCH, lead_permutation
+    from tracks.common.leads import EMOTION_FIRST_BATCH, OLD_NAMES
 
     first, second = (next(short("emotion", batch=batch).sessions()) for batch in "12")
     assert tuple(lead.name for lead in first.leads) == EMOTION_FIRST_BATCH
-    order = lead_permutation(EMOTION_FIRST_BATCH, [lead.name for lead in second.leads])
+    names = [OLD_NAMES.get(name, name) for name in EMOTION_FIRST_BATCH]
+    order = [names.index(lead.name) for lead in second.leads]
     places = [first.leads[i].position for i in order]
     assert places == [lead.position for lead in second.leads]
 

@@ -9,11 +9,11 @@ import pytest
 
 from bci_stream.packet import Triggers
 from replay.model.recording import Recording
-from replay.synthetic.registry import SETS, open_synthetic
+from replay.synthetic.registry import open_synthetic, recording_sets
 from tracks.common.truth import read_truth
 from tracks.emotion import CLIPS
 from tracks.erp import CHARACTERS, GROUPS
-from tracks.registry import TRACKS
+from tracks.registry import BUILT_IN, TRACKS
 from tracks.turing import TASKS_OF_BEHAVIOUR
 
 
@@ -26,7 +26,7 @@ def codes(triggers: Triggers) -> list[int]:
     return [code for _, code in triggers]
 
 
-ALL_SETS = [(track, name) for track, sets in SETS.items() for name in sets]
+ALL_SETS = [(track, name) for track in BUILT_IN for name in recording_sets(track)]
 
 
 @pytest.mark.parametrize(("track", "name"), ALL_SETS)

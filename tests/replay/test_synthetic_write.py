@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from replay.synthetic.registry import SETS, open_synthetic, write_recordings
+from replay.synthetic.registry import open_synthetic, write_recordings
+from tracks.registry import BUILT_IN
 
 SHORT: dict[str, dict[str, str]] = {
     "mi": {"blocks": "2", "trials": "1"},
@@ -16,7 +17,7 @@ SHORT: dict[str, dict[str, str]] = {
 }
 
 
-@pytest.mark.parametrize("track", SETS)
+@pytest.mark.parametrize("track", BUILT_IN)
 def test_a_file_holds_signal_labels_blocks_and_angles(track: str, tmp_path: Path) -> None:
     source = open_synthetic(track, SHORT[track] | {"subjects": "1"})
     (session,) = source.sessions()

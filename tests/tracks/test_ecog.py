@@ -311,8 +311,8 @@ def test_empty_angles_have_no_rows():
 
 
 def test_exactly_24_distinct_channels_of_1_to_32():
-    assert ecog.check_channels(range(32, 8, -1)) == tuple(range(32, 8, -1))
-    assert ecog.check_channels(np.arange(1, 25)) == tuple(range(1, 25))
+    assert ecog.TRACK.check_leads(range(32, 8, -1)) == list(range(32, 8, -1))
+    assert ecog.TRACK.check_leads(np.arange(1, 25)) == list(range(1, 25))
 
 
 @pytest.mark.parametrize(
@@ -332,7 +332,7 @@ def test_exactly_24_distinct_channels_of_1_to_32():
 )
 def test_any_other_choice_of_channels_is_refused(numbers, message):
     with pytest.raises(RuleError, match=message):
-        ecog.check_channels(numbers)
+        ecog.TRACK.check_leads(numbers)
 
 
 def test_facts_of_the_document():

@@ -1,16 +1,13 @@
 """The orders of leads, as the documents list them."""
 
-import numpy as np
-import pytest
-
 from tracks.common.leads import (
     EMOTION_FIRST_BATCH,
     EMOTION_SECOND_BATCH,
     NEUSEN_64,
     NEUSEN_64_KINDS,
-    lead_permutation,
+    OLD_NAMES,
 )
-from tracks.errors import RuleError
+from tracks.registry import TRACKS
 
 
 def test_the_64_leads_stand_where_table_4_says():
@@ -37,18 +34,7 @@ def test_the_batches_are_those_of_the_document():
     )
 
 
-def test_the_first_batch_is_brought_into_the_order_of_the_second():
-    order = lead_permutation(EMOTION_FIRST_BATCH, EMOTION_SECOND_BATCH)
-    assert sorted(order) == list(range(32))
-    names = np.array(EMOTION_FIRST_BATCH)[list(order)]
-    renamed = [{"T3": "T7", "T4": "T8", "T5": "P7", "T6": "P8"}.get(n, n) for n in names]
-    assert tuple(renamed) == EMOTION_SECOND_BATCH
-
-
-def test_letter_case_does_not_matter():
-    assert lead_permutation(["cz", "FZ"], ["Fz", "Cz"]) == (1, 0)
-
-
-def test_a_missing_lead_is_named():
-    with pytest.raises(RuleError, match="Pz; it has Cz"):
-        lead_permutation(["Cz"], ["Cz", "Pz"])
+def test_the_batches_have_the_same_places_in_another_order():
+    renamed = {OLD_NAMES.get(name, name) for name in EMOTION_FIRST_BATCH}
+    assert renamed == set(EMOTION_SECOND_BATCH)
+    assert TRACKS["emotion"].lead_orders == {1: EMOTION_FIRST_BATCH, 2: EMOTION_SECOND_BATCH}

@@ -1,9 +1,4 @@
-"""A lead is one channel; here are the orders in which the documents list them."""
-
-from collections.abc import Sequence
-
-from tracks.common.numbers import read_int
-from tracks.errors import RuleError
+"""The leads of the tracks, in the order in which the rule documents list them."""
 
 # fmt: off
 NEUSEN_64 = (
@@ -46,35 +41,3 @@ OLD_NAMES = {"T3": "T7", "T4": "T8", "T5": "P7", "T6": "P8"}
 
 ECOG_32 = tuple(f"ch{number}" for number in range(1, 33))
 """Seed 003, section 2."""
-
-
-def lead_permutation(have: Sequence[str], want: Sequence[str]) -> tuple[int, ...]:
-    """Where each wanted lead stands among those at hand: `data[:, lead_permutation(...)]`.
-
-    Letter case does not matter, and an older name finds the newer one (T3 is T7).
-    """
-    places = {_place(name): position for position, name in enumerate(have)}
-    missing = [name for name in want if _place(name) not in places]
-    if missing:
-        raise RuleError(f"leads not in the recording: {' '.join(missing)}; it has {' '.join(have)}")
-    return tuple(places[_place(name)] for name in want)
-
-
-def chosen_leads(numbers: Sequence[object], count: int, of: int) -> tuple[int, ...]:
-    """A choice of leads by number, in its order: exactly `count` distinct ones of 1 to `of`."""
-    channels = [read_int(number) for number in numbers]
-    chosen = tuple(c for c in channels if c is not None and 1 <= c <= of)
-    if len(chosen) < len(channels):
-        wrong = next(n for n, c in zip(numbers, channels, strict=True) if c not in chosen)
-        raise RuleError(f"channels must be whole numbers of 1-{of}; got {wrong!r}")
-    if len(chosen) != count or len(set(chosen)) != count:
-        raise RuleError(
-            f"exactly {count} distinct channels must be chosen; "
-            f"got {len(chosen)}, {len(set(chosen))} of them distinct"
-        )
-    return chosen
-
-
-def _place(name: str) -> str:
-    upper = name.upper()
-    return OLD_NAMES.get(upper, upper)

@@ -1,17 +1,19 @@
-"""The truth is what only the judge may know: the labels of a recording of the training format.
+"""Labels of a recording of the training format, which only the judge may know.
 
-A reader is fed the triggers of a recording piece by piece and gives truth lines for the run log,
-each as soon as it is known; a recording that breaks the format gets a `TruthError` that says where.
+A `TruthReader` takes the triggers of a recording piece by piece and returns truth lines for the run
+log, each as soon as it is known; a recording that breaks the format raises a `TruthError` with the
+place. A `LabelledBlock` helps to find what can be read but departs from the rules all the same.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from numpy.typing import NDArray
 
-from tracks.common.codes import TRIAL_END, BlockCounter
+from tracks.common.codes import BLOCK_END, BLOCK_START, SESSION_END, TRIAL_END, BlockCounter
 from tracks.common.masks import Triggers
 from tracks.errors import TruthError
 from tracks.rules import Rules
@@ -25,9 +27,12 @@ TruthEvent: TypeAlias = dict[str, Any]
 
 
 class TruthReader(ABC):
-    """One session's labelled triggers in, truth lines out."""
+    """Reads the labels of one session from its triggers.
 
-    labels: str  # what a label is, in words
+    labels: what a label of the track is, in words.
+    """
+
+    labels: str
 
     def __init__(self, rate: Fraction, rules: Rules, angles: Angles = None) -> None:
         self.rate = rate
@@ -42,7 +47,7 @@ class TruthReader(ABC):
 
     @abstractmethod
     def block_over(self) -> None:
-        """Nothing of a block goes on into the next: complain here of what is still open."""
+        """Raise here if something is still open: nothing goes on into the next block."""
 
     def step(self, block: int, start: int, n: int, triggers: Triggers) -> list[TruthEvent]:
         """The triggers of a piece: `start` is its first sample in the recording's block."""
@@ -50,7 +55,7 @@ class TruthReader(ABC):
             self.block_over()
             self._piece = block
         events: list[TruthEvent] = []
-        for offset, code in sorted(triggers, key=_order):
+        for offset, code in sorted(triggers, key=trigger_order):
             if not 0 <= offset < n:
                 expected = f"triggers within its {n} samples"
                 raise self.error(start + offset, f"trigger {code} outside its piece", expected)
@@ -62,7 +67,7 @@ class TruthReader(ABC):
         return events
 
     def continue_from(self, before: "TruthReader") -> None:
-        """Take over where a session stands, but nothing that was open: a gap may have swallowed its end."""
+        """Continue another reader's session, without what it had open: a gap may have cut it off."""
         self.blocks, self._piece, self._found = before.blocks, before._piece, before._found
 
     def finish(self) -> list[TruthEvent]:
@@ -79,16 +84,65 @@ class TruthReader(ABC):
         return {"kind": "truth", "block": self.blocks.current, "label": value}
 
     def place(self, position: int) -> str:
-        seconds = float(position / self.rate)
-        return f"block {self._piece}, sample {position} ({seconds:.3f} s)"
+        return place_in(self._piece, position, self.rate)
 
     def error(self, position: int, got: str, expected: str) -> TruthError:
         return TruthError(f"{self.place(position)}: {got}; expected {expected}")
 
 
-def _order(trigger: tuple[int, int]) -> tuple[int, bool]:
-    """By offset; at one and the same sample a trial ends before the next one begins."""
+def place_in(block: int, sample: int, rate: float | Fraction) -> str:
+    """A place of a recording, for messages."""
+    return f"block {block}, sample {sample} ({float(sample / rate):.3f} s)"
+
+
+def trigger_order(trigger: tuple[int, int]) -> tuple[int, bool]:
+    """Sort key: by sample; at the same sample a trial ends before the next one begins."""
     return trigger[0], trigger[1] != TRIAL_END
+
+
+JITTER_S = 0.1
+"""Tolerance for the time of a trigger: twice the 50 ms by which those of a recording jitter."""
+
+_TRIAL_ENDS = (TRIAL_END, BLOCK_START, BLOCK_END, SESSION_END)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledBlock:
+    """One block of a labelled recording: its number from 0, rate in Hz, length and triggers."""
+
+    number: int
+    rate: float
+    n_samples: int
+    triggers: Triggers
+
+    def ordered(self) -> list[tuple[int, int]]:
+        """(sample, code), in the order in which they act."""
+        return sorted(self.triggers, key=trigger_order)
+
+    def seconds(self, start: int, stop: int) -> float:
+        return (stop - start) / self.rate
+
+    def warning(self, sample: int, got: str, expected: str) -> str:
+        return f"{place_in(self.number, sample, self.rate)}: {got}; expected {expected}"
+
+    def cut_short(self, begins: Callable[[int], bool], what: str, least_s: float) -> Iterator[str]:
+        """Warnings of trials that a trigger or the block's end cuts off before `least_s`."""
+        ordered = self.ordered()
+        for number, (start, code) in enumerate(ordered):
+            if not begins(code):
+                continue
+            ends = ((s, c) for s, c in ordered[number + 1 :] if c in _TRIAL_ENDS or begins(c))
+            stop, ended_by = next(ends, (self.n_samples, 0))
+            got_s = self.seconds(start, stop)
+            if got_s < least_s - JITTER_S:
+                end = str(ended_by) if ended_by else "the block's end"
+                got = f"{end} comes {in_seconds(got_s)} after {code}"
+                yield self.warning(start, got, f"{in_seconds(least_s)} of {what}")
+
+
+def in_seconds(seconds: float) -> str:
+    """A duration for messages, to the millisecond."""
+    return f"{round(seconds, 3):g} s"
 
 
 def read_truth(

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from bci_stream.leaderboard.report.recording import MAPS, Floats, LeadQuality
+from bci_stream.leaderboard.report.recording import Floats, LeadQuality
 from bci_stream.leaderboard.report.statistics import AccuracyPoint
 
 COLOURS: Final = (
@@ -144,7 +144,7 @@ COLUMNS = 5
 VERDICT_COLOURS = {"good": "#0f8a63", "hum": "#d26a00", "noisy": "#c43d3d", "flat": "#8a93a2"}
 
 
-def draw_topographies(track: str, info: Any, values: dict[str, Floats]) -> str:
+def draw_topographies(title: str, info: Any, values: dict[str, Floats]) -> str:
     """One head a class, all on the same scale."""
     limit = max(float(np.abs(value).max()) for value in values.values()) or 1.0
     columns = min(COLUMNS, len(values))
@@ -161,7 +161,7 @@ def draw_topographies(track: str, info: Any, values: dict[str, Floats]) -> str:
             axis.set_title(literal(name), fontsize=9)
         bar = figure.colorbar(image, ax=axes, shrink=0.7, aspect=16)
         bar.outline.set_visible(False)
-        figure.supxlabel(MAPS[track].title, fontsize=8, color="#5a6372")
+        figure.supxlabel(title, fontsize=8, color="#5a6372")
         return to_svg(figure)
 
 

@@ -19,7 +19,12 @@ from bci_stream.leaderboard.report.figures import (
     draw_scores,
     draw_topographies,
 )
-from bci_stream.leaderboard.report.recording import class_maps, lead_quality, read_labelled
+from bci_stream.leaderboard.report.recording import (
+    class_maps,
+    lead_quality,
+    map_title,
+    read_labelled,
+)
 from bci_stream.leaderboard.report.statistics import (
     AccuracyPoint,
     TeamComparison,
@@ -156,6 +161,6 @@ def _recording_part(name: str, raw: Any, track: str) -> RecordingPart:
     figures = [("Lead quality", Markup(draw_quality(leads)))] if leads else []
     maps = class_maps(raw, track)
     if maps is not None:
-        figures.append(("Maps by class", Markup(draw_topographies(track, *maps))))
+        figures.append(("Maps by class", Markup(draw_topographies(map_title(track), *maps))))
     bad = [f"{lead.name} ({lead.verdict})" for lead in leads if lead.verdict != "good"]
     return RecordingPart(name, figures, bad)

@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bci_stream.errors import SourceError
-from tracks.emotion import CLIPS
-from tracks.erp import GROUPS
 from tracks.registry import TRACKS
+from tracks.track import MapFacts
 
 FLAT_UV: Final = 0.1
 LARGE_UV: Final = 200.0
@@ -88,36 +87,6 @@ def trigger_codes(raw: Any) -> list[tuple[int, int]]:
     ]
 
 
-def _mi_moments(codes: list[tuple[int, int]]) -> Iterator[Moment]:
-    for at, code in codes:
-        if code in (11, 21, 31):
-            yield at, TRACKS["mi"].classes[code // 10]
-
-
-def _turing_moments(codes: list[tuple[int, int]]) -> Iterator[Moment]:
-    for at, code in codes:
-        if 8 <= code <= 79 and code & 7:
-            yield at, TRACKS["turing"].classes[code & 7]
-
-
-def _emotion_moments(codes: list[tuple[int, int]]) -> Iterator[Moment]:
-    clip = None
-    for at, code in codes:
-        if 1 <= code <= 28:
-            clip = code
-        elif code == 240 and clip is not None:
-            yield at, TRACKS["emotion"].classes[CLIPS[clip][1]]
-
-
-def _erp_moments(codes: list[tuple[int, int]]) -> Iterator[Moment]:
-    character = None
-    for at, code in codes:
-        if 101 <= code <= 136:
-            character = TRACKS["erp"].classes[code - 100]
-        elif 1 <= code <= 12 and character is not None:
-            yield at, "target flash" if character in GROUPS[code] else "other flash"
-
-
 def _annotated(raw: Any) -> Iterator[Moment]:
     """A recording without the contest's codes may name its classes in its annotations."""
     rate = float(raw.info["sfreq"])
@@ -126,34 +95,21 @@ def _annotated(raw: Any) -> Iterator[Moment]:
             yield round((onset - raw.first_time) * rate), str(text)
 
 
-@dataclass(frozen=True, slots=True)
-class MapFacts:
-    """What a track's maps show: moments, the window after each, and the band (None: amplitude)."""
-
-    moments: Callable[[list[tuple[int, int]]], Iterator[Moment]]
-    window_s: tuple[float, float]
-    band_hz: tuple[float, float] | None
-
-    @property
-    def title(self) -> str:
-        first, last = self.window_s
-        if self.band_hz is None:
-            return f"mean amplitude {first:g}-{last:g} s after it (uV)"
-        low, high = self.band_hz
-        return f"power {low:g}-{high:g} Hz, {first:g}-{last:g} s, against the mean of all (dB)"
-
-
-MAPS: Final = {
-    "mi": MapFacts(_mi_moments, (0.5, 4.0), (8.0, 30.0)),
-    "turing": MapFacts(_turing_moments, (0.5, 5.0), (15.0, 16.0)),
-    "emotion": MapFacts(_emotion_moments, (1.0, 30.0), (8.0, 13.0)),
-    "erp": MapFacts(_erp_moments, (0.25, 0.45), None),
-}
+def map_title(track: str) -> str:
+    """What a track's maps show, for their heading; empty for a track without maps."""
+    facts = TRACKS[track].maps
+    if facts is None:
+        return ""
+    first, last = facts.window_s
+    if facts.band_hz is None:
+        return f"mean amplitude {first:g}-{last:g} s after it (uV)"
+    low, high = facts.band_hz
+    return f"power {low:g}-{high:g} Hz, {first:g}-{last:g} s, against the mean of all (dB)"
 
 
 def class_maps(raw: Any, track: str) -> tuple[Any, dict[str, Floats]] | None:
     """(MNE info of the placed leads, one value a lead for each class), or None."""
-    facts = MAPS.get(track)
+    facts = TRACKS[track].maps
     placed = place_leads(raw)
     if facts is None or placed is None:
         return None

@@ -89,13 +89,13 @@ def choose_session(source: Source, subject: str | None) -> Session:
 
 def client_uri(host: str, port: int, protocol: str, session: Session) -> str:
     """What to give to `bci-replay start` for this emulator."""
-    from tracks.registry import TRACKS
+    from tracks.registry import available_tracks
 
     here = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     name = protocol.partition("-")[0]
     uri = f"neuracle://{host_and_port(here, port)}?protocol={name}"
     names = tuple(lead.name for lead in session.leads)
-    tracks = [track for track, facts in TRACKS.items() if tuple(facts.leads) == names]
+    tracks = [track.name for track in available_tracks() if track.leads == names]
     montage = tracks[0] if tracks else ",".join(names)
     if name == "raw":
         uri += f"&channels={len(session.leads)}&rate={session.rate:g}"

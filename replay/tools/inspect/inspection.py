@@ -13,11 +13,10 @@ from bci_stream.packet import Lead, Triggers
 from replay.model.options import SourceOptions
 from replay.model.source import RawPacket, Session, Source
 from replay.sources import open_source
-from replay.tools.inspect.doubts import place_in, track_doubts
 from replay.transform.leads import place, plan_leads
-from tracks.common.truth import read_truth
+from tracks.common.truth import place_in, read_truth
 from tracks.errors import RuleError
-from tracks.registry import TRACKS
+from tracks.registry import TRACKS, available_tracks
 from tracks.track import Track
 
 SCAN_S = 4.0
@@ -95,7 +94,7 @@ def inspect_source(source: Source, track: str | None = None, keeps_nan: bool = F
             f"{source.uri} is live: only a recording can be inspected; record it first"
         )
     asked = track or source.track
-    tracks = [TRACKS[asked]] if asked in TRACKS else list(TRACKS.values())
+    tracks = [TRACKS[asked]] if asked and asked in TRACKS else available_tracks()
     facts = tuple(_facts(session, tracks, keeps_nan) for session in source.sessions())
     return Inspection(source.uri, asked, facts)
 
@@ -179,7 +178,7 @@ def _fit(
         read_truth(track, session.rate, blocks, session.angles)
     except RuleError as error:
         breaks.append(str(error))
-    doubts = [] if breaks else track_doubts(track.name, session.rate, blocks)
+    doubts = [] if breaks else track.warnings(session.rate, blocks)
     return TrackFit(track.name, tuple(breaks), tuple(adapted), tuple(doubts))
 
 

@@ -22,6 +22,7 @@ from replay.model.options import SourceOptions
 from replay.model.source import Session
 from replay.sources import open_source
 from replay.transform.leads import place
+from tracks.common.codes import BLOCK_START, SESSION_START
 
 MontagePlace = NDArray[np.float64]
 """x, y, z in metres."""
@@ -165,7 +166,7 @@ def _stretch(session: Session, seconds: float) -> tuple[NDArray[np.float32], flo
     """Samples from one second before the first trigger of a trial on, and where they begin."""
     start = 0
     first_block = next(iter(session.block_triggers() or ()), (0, ()))
-    codes = [sample for sample, code in first_block[1] if code not in (242, 250)]
+    codes = [sample for sample, code in first_block[1] if code not in (BLOCK_START, SESSION_START)]
     if codes:
         start = max(0, codes[0] - round(session.rate))
     wanted = round(seconds * session.rate)

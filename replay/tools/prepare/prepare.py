@@ -22,9 +22,10 @@ from replay.model.source import Session
 from replay.sources import open_source
 from replay.tools.prepare.set_folder import drafted
 from replay.tools.prepare.set_writer import SetWriter, Split, digest
+from tracks.common.angles import row_at
+from tracks.common.numbers import exact_rate
 from tracks.rules import Rules
 
-ANGLES_RATE = 200
 Say = Callable[[str], None]
 
 
@@ -140,7 +141,7 @@ def blocks_of(recording: Recording, first: int, stop: int) -> Recording:
     angles = recording.angles
     if angles is not None:
         bounds = (sum(lengths[:first]), sum(lengths[:stop]))
-        rows = [int(bound * ANGLES_RATE // recording.rate) for bound in bounds]
+        rows = [row_at(bound, exact_rate(recording.rate)) for bound in bounds]
         angles = angles[rows[0] : rows[1] if stop < len(lengths) else len(angles)]
     blocks = list(recording.blocks[first:stop])
     return Recording(recording.subject, recording.rate, recording.leads, blocks, angles)

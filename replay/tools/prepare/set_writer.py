@@ -13,12 +13,12 @@ from bci_stream.errors import SourceError
 from bci_stream.files import atomic_write
 from replay.model.recording import ArrayBlock, Recording
 from replay.readers.arrays import MASKED, SUBJECT_ID
-from replay.tools.prepare.clip_shuffle import shuffled_clips
 from replay.tools.prepare.set_folder import MANIFEST, ORGANISER, TEST, TRAIN
 from replay.transform.masking import masked_recording
 from tracks.common.masks import Triggers
 from tracks.common.truth import Angles, TruthEvent, read_truth
 from tracks.errors import RuleError
+from tracks.registry import load_object
 from tracks.track import Track
 
 
@@ -91,9 +91,10 @@ class SetWriter:
     def test(self, recording: Recording) -> None:
         """Write the blocks that are tested: those that follow the training ones, or all."""
         self._check_source(recording)
-        if self._track.name == "emotion":
+        if self._track.rearrange_test:
+            rearrange = load_object(self._track.rearrange_test)
             seed = int.from_bytes(digest(self._key, "clips", recording.subject)[:16], "big")
-            recording = shuffled_clips(recording, np.random.default_rng(seed))
+            recording = rearrange(recording, np.random.default_rng(seed))
         truth = self._truth(recording, "its test blocks")
         path = self._npz(recording, ORGANISER, "test", secret=True)
         line = json.dumps({**truth, "subject": recording.subject}).encode() + b"\n"

@@ -6,8 +6,6 @@ from board.page.tab import Tab
 
 from bci_stream.leaderboard.fold import fold
 from bci_stream.leaderboard.web.server import WebBoard
-from tracks.common.angles import JOINTS
-from tracks.registry import TRACKS
 
 
 def test_it_speaks_chinese_and_remembers_it(served: WebBoard, tab: Tab) -> None:
@@ -31,20 +29,6 @@ def test_both_languages_have_every_word(served: WebBoard, tab: Tab) -> None:
         }"""
     )
     assert missing == ""
-
-
-def test_classes_and_joints_have_their_chinese_names(served: WebBoard, tab: Tab) -> None:
-    """Those of turing and erp are codes and letters, in the documents too."""
-    page = tab.open(served.url)
-    names = [*TRACKS["mi"].classes.values(), *TRACKS["emotion"].classes.values(), *JOINTS]
-    untold = page.evaluate(
-        """async (names) => {
-            const { nameIn } = await import("/static/names.js");
-            return names.filter((name) => !/[\\u4e00-\\u9fff]/.test(nameIn("zh", name)));
-        }""",
-        names,
-    )
-    assert untold == []
 
 
 def test_the_reasons_of_all_golden_logs_are_told_in_chinese(served: WebBoard, tab: Tab) -> None:

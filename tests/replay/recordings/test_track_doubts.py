@@ -8,10 +8,9 @@ from rich.console import Console
 
 from replay.model.options import SourceOptions
 from replay.sources import open_source
-from replay.tools.inspect.doubts import JITTER_S, track_doubts
 from replay.tools.inspect.inspection import TrackFit, inspect_uri
 from replay.tools.inspect.view import SHOWN_DOUBTS, render
-from tracks.common.truth import read_truth
+from tracks.common.truth import JITTER_S, read_truth
 from tracks.erp import FLASHES, SEQUENCES
 from tracks.registry import TRACKS
 
@@ -42,7 +41,7 @@ def changed(triggers, **moved):
 def doubts(track, triggers, n_samples=15_000):
     """Of one block that the truth reader takes."""
     read_truth(TRACKS[track], TRACKS[track].rate, [(n_samples, triggers)])
-    return track_doubts(track, TRACKS[track].rate, [(n_samples, triggers)])
+    return TRACKS[track].warnings(TRACKS[track].rate, [(n_samples, triggers)])
 
 
 @pytest.mark.parametrize(
@@ -63,7 +62,7 @@ def test_a_trial_that_keeps_the_rules_has_no_doubt(track, triggers):
 @pytest.mark.parametrize("track", TRACKS)
 def test_a_synthetic_recording_has_no_doubt(track, part):
     for session in open_source(f"synthetic:{track}?subjects=2&set={part}").sessions():
-        assert track_doubts(track, session.rate, session.block_triggers()) == []
+        assert TRACKS[track].warnings(session.rate, session.block_triggers()) == []
 
 
 @pytest.mark.parametrize(
@@ -80,7 +79,7 @@ def test_a_real_recording_has_no_doubt(track, uri, real_data):
         pytest.skip(f"no {uri}")
     (session,) = open_source(f"{real_data / uri}").sessions()
     read_truth(TRACKS[track], session.rate, session.block_triggers())
-    assert track_doubts(track, session.rate, session.block_triggers()) == []
+    assert TRACKS[track].warnings(session.rate, session.block_triggers()) == []
 
 
 def test_jitter_is_no_doubt():
@@ -109,7 +108,7 @@ def test_a_clip_after_the_blocks_end_and_one_in_a_block_of_the_file_without_242(
     late = ((2000, 6), (2025, 240), (3000, 241))
     (doubt,) = doubts("emotion", (*CLIP, *late))
     assert "sample 2025 (8.100 s): clip 6 outside a block" in doubt
-    (doubt,) = track_doubts("emotion", 250, [(4000, CLIP), (4000, late)])
+    (doubt,) = TRACKS["emotion"].warnings(250, [(4000, CLIP), (4000, late)])
     assert doubt.startswith("block 1, sample 2025 (8.100 s): clip 6 outside a block")
 
 

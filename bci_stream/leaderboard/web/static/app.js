@@ -5,7 +5,7 @@ import { h, put } from "./dom.js";
 import { linkTo, mark, place, score } from "./format.js";
 import { labelPage, remember, switchLanguage, t, theme } from "./i18n.js";
 import { drawLanes } from "./lanes.js";
-import { namesOf } from "./names.js";
+import { nameOf, namesOf } from "./names.js";
 import { drawSignal, hasSignal } from "./signal.js";
 import { reason } from "./reasons.js";
 import { rowsOf, state, takeSnapshot, takeUpdate } from "./state.js";
@@ -40,7 +40,7 @@ function layTrack() {
     noSignal: h("p", { class: "empty" }, t("noSignal")), verdicts: h("ol", { class: "verdicts" }),
   };
   const signal = h("div", {}, panels.signal, panels.noSignal);
-  put(main, h("h1", { class: "unseen" }, `${state.contest.name} · ${t(route().track)}`), h("div", { class: "view" },
+  put(main, h("h1", { class: "unseen" }, `${state.contest.name} · ${nameOf(route().track)}`), h("div", { class: "view" },
     h("div", { class: "wide" }, section("leaderboard", "standings", panels.table), section("overTime", "curves", panels.chart)),
     h("div", { class: "side" }, section("now", "now", panels.lanes), section("signal", "eeg", signal),
       section("verdicts", "feed", panels.verdicts))));
@@ -67,7 +67,7 @@ function announce(rows) {
   if (first && first.team !== leader) {
     leader = first.team;
     document.getElementById("announce").textContent =
-      t("leads", { team: first.team, score: score(first.score), unit: t(first.unit) });
+      t("leads", { team: first.team, score: score(first.score), unit: nameOf(first.unit) });
   }
 }
 
@@ -85,7 +85,7 @@ function drawTrack(track, changed) {
 function drawTabs(current) {
   const names = Object.keys(state.tracks);
   put(document.getElementById("tracks"), names.map((name) => h("a",
-    { href: `#/${name}`, "aria-current": name === current ? "page" : null }, t(name))));
+    { href: `#/${name}`, "aria-current": name === current ? "page" : null }, nameOf(name))));
 }
 
 function drawShell(current) {

@@ -1,6 +1,7 @@
 // Numbers as the page shows them.
 
 import { t } from "./i18n.js";
+import { nameOf } from "./names.js";
 
 export function keyOf(row) {
   return `${row.track}/${row.team}`;
@@ -26,7 +27,7 @@ export function seconds(value) {
 
 export function used(row) {
   if (row.used === null || row.used === undefined) return "–";
-  return `${row.used.toFixed(2)} ${row.used_unit === "s" ? t("seconds") : t(row.used_unit)}`;
+  return `${row.used.toFixed(2)} ${row.used_unit === "s" ? t("seconds") : nameOf(row.used_unit)}`;
 }
 
 export function latency(row) {

@@ -19,7 +19,7 @@ const WORDS = {
     verdict: "Verdict", block: "Block", trial: "Trial", subject: "Subject", why: "Why",
     report: "report", trigger: "trigger", more: "and {n} more teams",
     subjectOf: "subject {subject}, block {block}, trial {trial}",
-    blockOf: "subject {subject}, block {block}", sequences: "sequences", partly: "partly",
+    blockOf: "subject {subject}, block {block}", partly: "partly",
     trialsOf: "Trials", confusion: "Confusion matrix", usedOf: "Data used in each trial",
     angles: "Joint angles of the last closed trial", predicted: "reported", measured: "measured",
     confusionHint: "Rows: truth. Columns: what was reported.", none: "none",
@@ -28,8 +28,6 @@ const WORDS = {
     sessions: "Scores of the subjects", leads: "{team} leads with {score} {unit}",
     seconds: "s", microvolts: "µV", closedOnly: "Only closed trials count here.",
     tieRule: "Ties: higher accuracy, then less data used; still equal: the rank is shared.",
-    mi: "Motor imagery", turing: "Turing", emotion: "Emotion", ecog: "ECoG", erp: "P300 speller",
-    points: "points", "bits/min": "bits/min", "share of seconds": "of seconds",
   },
   zh: {
     skip: "跳到排行榜", tracks: "赛道", language: "Language: English", theme: "深色或浅色",
@@ -49,7 +47,7 @@ const WORDS = {
     verdict: "判定", block: "区块", trial: "试次", subject: "受试者", why: "原因",
     report: "报告", trigger: "触发", more: "另有 {n} 支队伍",
     subjectOf: "受试者 {subject}，区块 {block}，试次 {trial}",
-    blockOf: "受试者 {subject}，区块 {block}", sequences: "轮", partly: "部分正确",
+    blockOf: "受试者 {subject}，区块 {block}", partly: "部分正确",
     trialsOf: "试次", confusion: "混淆矩阵", usedOf: "各试次所用数据",
     angles: "最近结束试次的关节角度", predicted: "报告", measured: "实测",
     confusionHint: "行：真值；列：报告。", none: "无",
@@ -58,8 +56,6 @@ const WORDS = {
     sessions: "各受试者得分", leads: "{team} 以 {score} {unit} 领先",
     seconds: "秒", microvolts: "µV", closedOnly: "只计入已结束的试次。",
     tieRule: "同分时：正确率高者在前，其次所用数据少者；仍相同则并列。",
-    mi: "运动想象", turing: "图灵", emotion: "情绪", ecog: "皮层脑电", erp: "P300 拼写",
-    points: "分", "bits/min": "比特/分", "share of seconds": "秒正确率",
   },
 };
 

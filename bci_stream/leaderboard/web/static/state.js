@@ -2,6 +2,7 @@
 
 import { addSignal, forgetSignals } from "./signal.js";
 import { keyOf } from "./format.js";
+import { addNames } from "./names.js";
 
 const VERDICTS_KEPT = 400;
 
@@ -14,6 +15,7 @@ function addSignals(pieces) {
 export function takeSnapshot(snapshot) {
   state.contest = snapshot.contest;
   state.tracks = snapshot.tracks;
+  addNames(snapshot.tracks);
   state.rows = new Map(snapshot.rows.map((row) => [keyOf(row), row]));
   state.history = snapshot.history;
   state.lanes = snapshot.lanes;
@@ -24,6 +26,7 @@ export function takeSnapshot(snapshot) {
 
 export function takeUpdate(update) {
   Object.assign(state.tracks, update.tracks);
+  addNames(update.tracks);
   for (const row of update.rows ?? []) state.rows.set(keyOf(row), { ...state.rows.get(keyOf(row)), ...row });
   for (const key of update.restarted ?? []) state.history[key] = [];
   for (const [key, points] of Object.entries(update.history ?? {})) {

@@ -3,6 +3,7 @@
 import { colour, h, put } from "./dom.js";
 import { keyOf, latency, linkTo, percent, score, status, used } from "./format.js";
 import { t } from "./i18n.js";
+import { nameOf } from "./names.js";
 import { reason } from "./reasons.js";
 
 const ALWAYS = ["rank", "team", "score", "trials", "status"];
@@ -45,7 +46,7 @@ const CELLS = {
           h("span", { class: "unseen" }, ` ${t("qualifies")}`)) : null)),
     h("span", { class: "k-below" }, statusChip(row))),
   score: (row, best) => cell("score", h("b", {}, score(row.rank === null && row.trials === 0 ? null : row.score)),
-    " ", h("small", {}, t(row.unit)), share(row.score, best)),
+    " ", h("small", {}, nameOf(row.unit)), share(row.score, best)),
   accuracy: (row) => cell("accuracy", percent(row.accuracy)),
   used: (row) => cell("used", used(row)),
   trials: (row) => cell("trials", row.trials),

@@ -15,7 +15,7 @@ function tile(label, value, unit = "") {
 
 function summary(row) {
   return h("dl", { class: "tiles" },
-    tile(t("rank"), row.rank ?? "–"), tile(t("score"), score(row.score), t(row.unit)),
+    tile(t("rank"), row.rank ?? "–"), tile(t("score"), score(row.score), nameOf(row.unit)),
     row.accuracy === null ? null : tile(t("accuracy"), percent(row.accuracy)),
     row.used === null ? null : tile(t("used"), used(row)),
     tile(t("trials"), row.trials), tile(t("latency"), latency(row)), tile(t("status"), status(row)));
@@ -154,7 +154,7 @@ export async function drawTeam(node, track, team, isShown) {
       [
         panel(t("overTime"), null, curve), usedStrip(detail.trials), detail.angles ? anglePanel(detail.angles, key) : null,
         detail.confusion ? confusionTable(detail.confusion) : null,
-        detail.sessions?.length ? sessionTable(detail.sessions, t(detail.row.unit)) : null,
+        detail.sessions?.length ? sessionTable(detail.sessions, nameOf(detail.row.unit)) : null,
       ].filter(Boolean)),
     trialTable(detail.trials));
   drawChart(curve, [detail.row], { [key]: detail.history });
