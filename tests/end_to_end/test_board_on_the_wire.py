@@ -14,8 +14,8 @@ ROOT = Path(__file__).parents[2]
 CONSUMER = """
 import json, sys
 from bci_stream.wire.lsl import LslTransport
-from replay.devices import open_device
-from replay.devices.manual_triggers import send_mark
+from replay.devices.registry import open_device
+from replay.devices.manual_triggers import send_trigger
 
 session, name, enough, mark_at = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 transport = LslTransport("machine", session)
@@ -29,7 +29,7 @@ for packet in live.packets(10):
     first += values
     triggers += [(packet.start + offset, code, values[offset]) for offset, code in packet.triggers]
     if len(starts) == mark_at:
-        send_mark(123, "brainflow")
+        send_trigger(123, "brainflow")
     if len(first) >= enough and (triggers or not mark_at):
         source.close()
 kinds = [(lead.name, lead.kind, lead.unit) for lead in live.leads]

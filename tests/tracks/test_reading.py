@@ -72,7 +72,7 @@ UNREADABLE = [
     1 + 0j,
     np.array(1),
     np.array([1]),
-    object(),
+    pytest.param(object(), id="object"),
 ]
 
 

@@ -193,7 +193,7 @@ def _listen(stdout: IO[str], lines: "queue.Queue[str | None]") -> None:
 
 
 SEARCH_S = 1.5
-SEARCH_S = 0.5
+CHECK_STOP_S = 0.5
 UNWRITABLE = "int64"
 """LabRecorder writes every other format of LSL, and finds that out when it is too late."""
 
@@ -249,5 +249,5 @@ def look_for(
 def _ended(process: subprocess.Popen[str], stop: threading.Event) -> tuple[str, str]:
     while not stop.is_set():
         with suppress(subprocess.TimeoutExpired):
-            return process.communicate(timeout=SEARCH_S)
+            return process.communicate(timeout=CHECK_STOP_S)
     raise SourceError(ENDED_EARLY)

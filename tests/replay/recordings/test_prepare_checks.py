@@ -17,7 +17,8 @@ from replay.tools.inspect.inspection import inspect_uri
 from replay.tools.prepare.clip_shuffle import shuffled_clips
 from replay.tools.prepare.prepare import prepare
 from replay.tools.prepare.set_folder import _move
-from replay.tools.prepare.set_writer import SetWriter, Split, masked, write_npz
+from replay.tools.prepare.set_writer import SetWriter, Split, write_npz
+from replay.transform.masking import masked_recording
 from tracks.common.leads import EMOTION_SECOND_BATCH
 from tracks.common.truth import read_truth
 from tracks.registry import TRACKS
@@ -197,7 +198,8 @@ def test_clips_that_follow_each_other_closely_keep_their_own_samples(pause):
 
 def test_imagery_that_its_block_cuts_off_shows_nothing_of_the_next_block():
     blocks = [[(1000, 11), (7000, 11)], [(3000, 21)]]
-    shown = masked(recording_of("mi", blocks, n_samples=8000, leads=MI_LEADS), TRACKS["mi"])
+    recording = recording_of("mi", blocks, n_samples=8000, leads=MI_LEADS)
+    shown = masked_recording(TRACKS["mi"], recording)
     cut_off, following = (block.data for block in shown.blocks)
     assert cut_off[7000:].all()
     assert not following[:3000].any()
