@@ -25,8 +25,9 @@ from tracks.common.events import Event, count, items, triggers
 from tracks.common.leads import ECOG_32
 from tracks.common.masks import CodeMask, Triggers
 from tracks.common.numbers import exact
+from tracks.common.reasons import Reason
 from tracks.common.truth import Angles, TruthEvent, TruthReader
-from tracks.common.verdicts import Answer, OpenTrial, Refusals, Verdict, by_block, mean
+from tracks.common.verdicts import Answer, OpenTrial, Refusals, Traces, Verdict, by_block, mean
 from tracks.errors import TruthError
 from tracks.rules import VOID_REASONS, Rules
 from tracks.track import TimelineFacts, TraceFacts, Track
@@ -93,7 +94,7 @@ class EcogReferee:
     def report(self, event: Event) -> list[Verdict]:
         result = event.get("result")
         refused = self._predicted.report(result)
-        if refused:
+        if refused is not None:
             self.refusals.add(self._packets, result, refused)
         return []
 
@@ -111,13 +112,13 @@ class EcogReferee:
         block = ahead[0][0] if ahead else self._blocks.current
         return [self._verdict(block, len(self._trials), "", self._measured, found)]
 
-    def last_traces(self) -> tuple[Rows, Rows] | None:
+    def last_traces(self) -> Traces | None:
         """Measured and reported angles of the trial that was judged last; None before the first."""
         if not self._given:
             return None
         _, start, end = self._trials[self._given - 1]
         rows = slice(max(0, start), max(0, end))
-        return self._truth.rows[rows], self._predicted.rows[rows]
+        return Traces(JOINTS, ANGLE_RATE, self._truth.rows[rows], self._predicted.rows[rows])
 
     def open_trial(self) -> OpenTrial | None:
         if not self._packets:
@@ -152,8 +153,8 @@ class EcogReferee:
         in_block = [trial[0] for trial in trials[:number]].count(block)
         truth = self._truth.rows[max(0, start) : max(0, end)]
         if not len(truth):
-            why = "no rows of angles: left out"
-            return Verdict(self.subject, block, in_block, None, (), scored=False, reason=why)
+            why = (Reason("no_angles"),)
+            return Verdict(self.subject, block, in_block, None, (), scored=False, reasons=why)
         found = compare(
             truth,
             predicted[max(0, start) : max(0, start) + len(truth)],
@@ -165,13 +166,20 @@ class EcogReferee:
         return self._verdict(block, in_block, label, len(truth), found, unreported)
 
     def _verdict(
-        self, block: int, trial: int, label: str, rows: int, found: AngleComparison, more: str = ""
+        self,
+        block: int,
+        trial: int,
+        label: str,
+        rows: int,
+        found: AngleComparison,
+        more: tuple[Reason, ...] = (),
     ) -> Verdict:
-        text = f"NRMSE {found.nrmse:.3f}, CORR {found.corr:.3f}" + (f"; {more}" if more else "")
-        answer = Answer(None, None, rows / ANGLE_RATE, "s", None, text)
+        measured = Reason("angles", nrmse=found.nrmse, corr=found.corr)
+        answer = Answer(None, None, rows / ANGLE_RATE, "s", None, measured)
         share = trial_score(found.nrmse, found.corr)
+        reasons = (measured, *more)
         return Verdict(
-            self.subject, block, trial, label, (answer,), scored=True, share=share, reason=text
+            self.subject, block, trial, label, (answer,), scored=True, share=share, reasons=reasons
         )
 
 

@@ -15,6 +15,7 @@ from tracks.common.events import Event, count, triggers
 from tracks.common.leads import EMOTION_FIRST_BATCH, EMOTION_SECOND_BATCH
 from tracks.common.masks import CodeMask
 from tracks.common.numbers import exact, read_int
+from tracks.common.reasons import Reason
 from tracks.common.seconds import Second, SecondGrid
 from tracks.common.truth import (
     JITTER_S,
@@ -24,7 +25,7 @@ from tracks.common.truth import (
     TruthReader,
     in_seconds,
 )
-from tracks.common.verdicts import Answer, OpenTrial, Refusals, Verdict, brief, mean, scored
+from tracks.common.verdicts import Answer, OpenTrial, Refusals, Traces, Verdict, brief, mean, scored
 from tracks.rules import VOID_REASONS, Rules
 from tracks.track import FRAMEWORKS, CodeList, MapFacts, TimelineFacts, Track
 
@@ -87,7 +88,7 @@ class Decision:
 
     result: object
     said: int | None
-    reason: str
+    reason: Reason | None
 
 
 class EmotionReferee:
@@ -124,10 +125,9 @@ class EmotionReferee:
         result = event.get("result")
         second = self._grid.last
         if second is None:
-            self.refusals.add(self._packets, result, "no second of a block is complete")
+            self.refusals.add(self._packets, result, Reason("no_second_complete"))
         elif second in self._decisions:
-            why = "this second has its decision: the first one counts"
-            self.refusals.add(self._packets, result, why)
+            self.refusals.add(self._packets, result, Reason("second_decided"))
         else:
             self._decisions[second] = self._decision(result, event.get("elapsed_s"))
         return []
@@ -138,6 +138,9 @@ class EmotionReferee:
     def provisional(self) -> list[Verdict]:
         return []
 
+    def last_traces(self) -> Traces | None:
+        return None
+
     def open_trial(self) -> OpenTrial | None:
         """The second that was completed last."""
         last = self._grid.last
@@ -146,10 +149,13 @@ class EmotionReferee:
         return OpenTrial(*last, used_s=last[1] + 1.0, reports=last in self._decisions)
 
     def _decision(self, result: object, elapsed_s: object) -> Decision:
-        if self._limit_s is not None and _longer(elapsed_s, self._limit_s):
-            return Decision(result, None, f"took {elapsed_s} s, limit {self._limit_s:g} s")
+        limit_s = self._limit_s
+        if limit_s is not None and isinstance(elapsed_s, int | float) and elapsed_s > limit_s:
+            why = Reason("over_decision_limit", elapsed_s=elapsed_s, limit_s=limit_s)
+            return Decision(result, None, why)
         said = read(result)
-        return Decision(result, said, f"{brief(result)} is no int of 0-8" if said is None else "")
+        unread = Reason("not_an_int", result=brief(result)) if said is None else None
+        return Decision(result, said, unread)
 
     def _settle(self) -> list[Verdict]:
         """Verdicts of the clips whose last second can take no more decision."""
@@ -184,17 +190,25 @@ class EmotionReferee:
             scored=bool(answers) or not began,
             right=right,
             share=mean(right),
-            reason=_summary(self._seconds_of(clip), answers) if began else "its block never began",
+            reasons=self._reasons(clip, answers) if began else (Reason("block_missing"),),
         )
+
+    def _reasons(self, clip: Clip, answers: Sequence[Answer]) -> tuple[Reason, ...]:
+        """How many seconds are right, and each reason with the seconds that it holds for."""
+        if not answers:
+            return (Reason("no_whole_second"),)
+        right = sum(bool(answer.right) for answer in answers)
+        wrong: dict[Reason, list[int]] = {}
+        for second, answer in zip(self._seconds_of(clip), answers, strict=True):
+            if answer.reason is not None:
+                wrong.setdefault(answer.reason, []).append(second)
+        reasons = (_in_seconds(seconds, reason) for reason, seconds in wrong.items())
+        return (Reason("seconds_right", right=right, total=len(answers)), *reasons)
 
     def _answers(self, clip: Clip) -> list[Answer]:
         seconds = self._seconds_of(clip)
         decisions = ((second, self._decisions.get((clip.block, second))) for second in seconds)
         return [_answer(second, decision, clip) for second, decision in decisions]
-
-
-def _longer(elapsed_s: object, limit_s: float) -> bool:
-    return isinstance(elapsed_s, int | float) and elapsed_s > limit_s
 
 
 def _name(clip: Clip) -> str:
@@ -204,30 +218,22 @@ def _name(clip: Clip) -> str:
 
 def _answer(second: int, decision: Decision | None, clip: Clip) -> Answer:
     if decision is None:
-        return Answer(None, None, None, "second", False, "no report")
+        return Answer(None, None, None, "second", False, Reason("no_report"))
     said = None if decision.said is None else CLASSES[decision.said]
-    right = decision.said is not None and decision.said == read(clip.label)
-    why = "" if right else decision.reason or f"{said} instead of {_name(clip)}"
+    if said is None:
+        return Answer(decision.result, None, second, "second", False, decision.reason)
+    right = decision.said == read(clip.label)
+    why = None if right else Reason("wrong_class", answer=said, label=_name(clip))
     return Answer(decision.result, said, second, "second", right, why)
 
 
-def _summary(seconds: range, answers: Sequence[Answer]) -> str:
-    if not answers:
-        return "no second lies wholly inside it: left out"
-    right = sum(bool(answer.right) for answer in answers)
-    wrong: dict[str, list[int]] = {}
-    for second, answer in zip(seconds, answers, strict=True):
-        if not answer.right:
-            wrong.setdefault(answer.reason, []).append(second)
-    reasons = (f"{_which(those)}: {reason}" for reason, those in wrong.items())
-    return "; ".join([f"{right} of {len(answers)} seconds right", *reasons])
-
-
-def _which(seconds: list[int]) -> str:
-    """Which ones, where they are few, else how many."""
+def _in_seconds(seconds: list[int], why: Reason) -> Reason:
+    """The seconds by number if they are few, else how many they are."""
+    if len(seconds) == 1:
+        return Reason("in_second", second=seconds[0], why=why)
     if len(seconds) > SECONDS_NAMED:
-        return f"{len(seconds)} seconds"
-    return f"second{'s' * (len(seconds) > 1)} {', '.join(map(str, seconds))}"
+        return Reason("in_many_seconds", count=len(seconds), why=why)
+    return Reason("in_seconds", seconds=tuple(seconds), why=why)
 
 
 def score(verdicts: Sequence[Verdict], _: Rules = DEFAULTS) -> float:

@@ -13,6 +13,7 @@ from tracks.common.itr import itr_bits_per_min
 from tracks.common.leads import NEUSEN_64, NEUSEN_64_KINDS
 from tracks.common.masks import CodeMask
 from tracks.common.numbers import exact, read_number, strip
+from tracks.common.reasons import Reason
 from tracks.common.trials import Label, Trial, TrialReferee, TrialReport
 from tracks.common.truth import Angles, LabelledBlock, TruthEvent, TruthReader
 from tracks.common.verdicts import Answer, Verdict, mean, scored
@@ -108,19 +109,22 @@ class ErpReferee(TrialReferee):
             trial.flashes += 1
             trial.sequences += trial.flashes == FLASHES_THAT_COUNT
 
-    def judge(self, trial: Trial, label: Label, reason: str) -> Verdict:
+    def judge(self, trial: Trial, label: Label, missing: Reason | None) -> Verdict:
         if not trial.reports:
-            why = f"{reason or 'no report'}: wrong, charged {self._missing_s:g} s"
-            return self.one_answer(trial, label, self.no_answer(why), self._missing_s)
+            answer = self.no_answer(self._charged(missing or Reason("no_report")))
+            return self.one_answer(trial, label, answer, self._missing_s)
         first = trial.reports[0]
         if first.after_end:
-            why = f"report after the trial's end (241): wrong, charged {self._missing_s:g} s"
-            return self.one_answer(trial, label, self.answer(first, False, why), self._missing_s)
-        why = self.wrong_because(first, label)
+            answer = self.answer(first, False, self._charged(Reason("after_trial_end")))
+            return self.one_answer(trial, label, answer, self._missing_s)
+        why = self.why_wrong(first, label)
         charged_s = used_sequences(first) * self._sequence_s
-        return self.one_answer(trial, label, self.answer(first, not why, why), charged_s)
+        return self.one_answer(trial, label, self.answer(first, why is None, why), charged_s)
 
-    def answer(self, report: TrialReport, right: bool | None, reason: str) -> Answer:
+    def _charged(self, why: Reason) -> Reason:
+        return Reason("charged", why=why, charged_s=self._missing_s)
+
+    def answer(self, report: TrialReport, right: bool | None, reason: Reason | None) -> Answer:
         said = self.read(report.result)
         name = None if said is None else self.classes[said]
         return Answer(report.result, name, used_sequences(report), "sequences", right, reason)

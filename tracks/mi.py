@@ -11,6 +11,7 @@ from tracks.common.itr import itr_bits_per_min
 from tracks.common.leads import NEUSEN_64, NEUSEN_64_KINDS
 from tracks.common.masks import Samples, Triggers, recode, zeroed_outside
 from tracks.common.numbers import exact, read_number, strip
+from tracks.common.reasons import Reason
 from tracks.common.trials import Label, Trial, TrialReferee, TrialReport
 from tracks.common.truth import (
     JITTER_S,
@@ -72,11 +73,12 @@ class MiReferee(TrialReferee):
     def begins(self, code: int) -> bool:
         return code == IMAGERY_START
 
-    def judge(self, trial: Trial, label: Label, reason: str) -> Verdict:
-        answers = [self._answer(trial, k, label, reason) for k in range(len(LIMITS_S))]
+    def judge(self, trial: Trial, label: Label, missing: Reason | None) -> Verdict:
+        answers = [self._answer(trial, k, label, missing) for k in range(len(LIMITS_S))]
         right = tuple(bool(answer.right) for answer in answers)
-        extra = [self.answer(r, None, "beyond the three") for r in trial.reports[len(LIMITS_S) :]]
-        why = reason or "; ".join(answer.reason for answer in answers if answer.reason)
+        beyond = Reason("beyond_third")
+        extra = [self.answer(report, None, beyond) for report in trial.reports[len(LIMITS_S) :]]
+        given = tuple(answer.reason for answer in answers if answer.reason is not None)
         return Verdict(
             self.subject,
             trial.block,
@@ -85,23 +87,26 @@ class MiReferee(TrialReferee):
             (*answers, *extra),
             scored=True,
             right=right,
-            reason=why,
+            reasons=(missing,) if missing is not None else given,
         )
 
-    def _answer(self, trial: Trial, k: int, label: Label, reason: str) -> Answer:
+    def _answer(self, trial: Trial, k: int, label: Label, missing: Reason | None) -> Answer:
         if k >= len(trial.reports):
-            return Answer(None, None, None, "s", False, reason or f"no report {k + 1}")
+            return self.no_answer(missing or Reason("no_report_number", number=k + 1))
         report = trial.reports[k]
-        why = self._invalid(report, k) or self.wrong_because(report, label)
-        return self.answer(report, not why, f"report {k + 1}: {why}" if why else "")
+        why = self._why_invalid(report, k) or self.why_wrong(report, label)
+        if why is None:
+            return self.answer(report, True, None)
+        return self.answer(report, False, Reason("report_number", number=k + 1, why=why))
 
-    def _invalid(self, report: TrialReport, k: int) -> str:
+    def _why_invalid(self, report: TrialReport, k: int) -> Reason | None:
         limit_s = LIMITS_S[k] + self._tolerance_s
         if report.used > limit_s * self.rate:
-            return f"at {self.seconds(report.used):.2f} s, limit {float(limit_s):.2f} s"
+            used_s = self.seconds(report.used)
+            return Reason("over_window", used_s=used_s, limit_s=float(limit_s))
         if report.after_end is not None:
-            return "after the submission point (241) was received"
-        return ""
+            return Reason("after_submission_point")
+        return None
 
 
 def score(verdicts: Sequence[Verdict], _: Rules = DEFAULTS) -> float:

@@ -13,7 +13,7 @@ from tracks.common.events import Event
 from tracks.common.masks import Mask, Triggers
 from tracks.common.numbers import exact, exact_rate, read_int
 from tracks.common.truth import Angles, LabelledBlock, TruthReader
-from tracks.common.verdicts import OpenTrial, Refusals, Verdict
+from tracks.common.verdicts import OpenTrial, Refusals, Traces, Verdict
 from tracks.errors import RuleError
 from tracks.rules import Rules, changed
 
@@ -45,6 +45,8 @@ class Referee(Protocol):
         """What a live score may count before its trial is over (ecog's has no label to hide)."""
 
     def open_trial(self) -> OpenTrial | None: ...
+    def last_traces(self) -> Traces | None:
+        """What a display draws of the trial that was judged last, where reports are traces."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from tracks.common.codes import TRIAL_END, TRIAL_START
 from tracks.common.leads import NEUSEN_64, NEUSEN_64_KINDS
 from tracks.common.masks import CodeMask
 from tracks.common.numbers import exact, read_number
+from tracks.common.reasons import Reason
 from tracks.common.trials import Label, Trial, TrialReferee, TrialReport
 from tracks.common.truth import Angles, LabelledBlock, TruthEvent, TruthReader
 from tracks.common.verdicts import Verdict, by_block, mean
@@ -89,22 +90,25 @@ class TuringReferee(TrialReferee):
     def begins(self, code: int) -> bool:
         return _is_task(code)
 
-    def judge(self, trial: Trial, label: Label, reason: str) -> Verdict:
+    def judge(self, trial: Trial, label: Label, missing: Reason | None) -> Verdict:
         if not trial.reports:
-            why = f"{reason or 'no report'}: wrong, charged {self._missing_s:g} s"
-            return self.one_answer(trial, label, self.no_answer(why), self._missing_s)
+            missing = missing or Reason("no_report")
+            charged = Reason("charged", why=missing, charged_s=self._missing_s)
+            return self.one_answer(trial, label, self.no_answer(charged), self._missing_s)
         first = trial.reports[0]
-        why = self._late(first) or self.wrong_because(first, label)
+        why = self._why_late(first) or self.why_wrong(first, label)
         return self.one_answer(
-            trial, label, self.answer(first, not why, why), self.seconds(first.used)
+            trial, label, self.answer(first, why is None, why), self.seconds(first.used)
         )
 
-    def _late(self, report: TrialReport) -> str:
+    def _why_late(self, report: TrialReport) -> Reason | None:
         limit = LIMIT_S * self.rate
         if report.used < limit or (self._inclusive and report.used == limit):
-            return ""
-        most = f"limit {LIMIT_S:.2f} s" if self._inclusive else f"must be below {LIMIT_S:.2f} s"
-        return f"report at {self.seconds(report.used):.2f} s: {most}"
+            return None
+        used_s = self.seconds(report.used)
+        if self._inclusive:
+            return Reason("over_limit", used_s=used_s, limit_s=float(LIMIT_S))
+        return Reason("at_limit", used_s=used_s, limit_s=float(LIMIT_S))
 
 
 def score(verdicts: Sequence[Verdict], _: Rules = DEFAULTS) -> float:

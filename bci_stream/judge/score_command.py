@@ -11,6 +11,7 @@ from rich.text import Text
 
 from bci_stream.runlog import score_run
 from tracks.common.verdicts import Answer, Refusal, Verdict, brief
+from tracks.common.words import describe
 from tracks.run import Run, SessionState
 
 _SHOWN_ANSWERS = 6
@@ -104,10 +105,11 @@ def _why_not(verdict: Verdict) -> str:
     asked = len(verdict.right)
     beyond = verdict.answers[asked:] if verdict.scored and asked else ()
     if not beyond:
-        return verdict.reason
+        return describe(verdict.reasons)
     last = len(verdict.answers)
     which = f"report {last}" if len(beyond) == 1 else f"reports {asked + 1}-{last}"
-    return "; ".join(filter(None, (verdict.reason, f"{which}: {beyond[0].reason}")))
+    extra = f"{which}: {describe(beyond[0].reason)}"
+    return "; ".join(filter(None, (describe(verdict.reasons), extra)))
 
 
 def _refusals(refusals: list[Refusal]) -> list[RenderableType]:
@@ -118,7 +120,7 @@ def _refusals(refusals: list[Refusal]) -> list[RenderableType]:
         table.add_column(heading, overflow="fold")
     for refusal in refusals:
         subject, result = _safe(refusal.subject), brief(refusal.result)
-        row = (subject, str(refusal.after_packet), result, refusal.reason)
+        row = (subject, str(refusal.after_packet), result, describe(refusal.reason))
         table.add_row(*(Text(cell) for cell in row))
     return [table]
 

@@ -1,6 +1,6 @@
 """A view is one team's run as the board shows it: a fold of the run's events and verdicts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -9,50 +9,25 @@ from bci_stream.leaderboard.latency import Latencies, elapsed
 from bci_stream.leaderboard.ranking import FINAL, LeaderboardRow
 from bci_stream.leaderboard.timeline import TrialTimeline
 from bci_stream.leaderboard.verdict_rows import LONGEST_REASON, Confusion, brief, verdict_row
-from tracks.common.angles import ANGLE_RATE, JOINTS, Rows
-from tracks.common.numbers import exact_rate
 from tracks.common.verdicts import RunStanding, Verdict
-from tracks.ecog import EcogReferee
 from tracks.registry import TRACKS
 from tracks.run import Run
 
 POINTS_SHOWN: Final = 400
 
 
-class AngleTraces:
-    """Follows a run with a referee of its own; the rows of open trials stay hidden."""
-
-    def __init__(self, subject: str, rate: float, rules: Mapping[str, Any]) -> None:
-        in_force = TRACKS["ecog"].under(rules).rules
-        self._referee = EcogReferee(subject, exact_rate(rate), in_force)
-        self._take = {
-            "truth": self._referee.truth,
-            "packet": self._referee.packet,
-            "report": self._referee.report,
-        }
-
-    def feed(self, event: Mapping[str, Any]) -> None:
-        if event["kind"] in self._take:
-            self._take[event["kind"]](event)
-
-    def view(self) -> dict[str, Any] | None:
-        """The traces, thinned to what a screen can show; None while no trial is closed."""
-        traces = self._referee.last_traces()
-        if traces is None:
-            return None
-        every = max(1, -(-len(traces[0]) // POINTS_SHOWN))
-        truth, reported = (_thin(rows[::every]) for rows in traces)
-        return {
-            "joints": JOINTS,
-            "rate": ANGLE_RATE / every,
-            "truth": truth,
-            "reported": reported,
-        }
-
-
-def _thin(rows: Rows) -> list[list[float]]:
-    thinned: list[list[float]] = rows.round(2).tolist()
-    return thinned
+def _last_traces(run: Run) -> dict[str, Any] | None:
+    """The traces of the last closed trial, thinned to what a screen can show; None if there are none."""
+    traces = run.sessions[-1].referee.last_traces() if run.sessions else None
+    if traces is None:
+        return None
+    every = max(1, -(-len(traces.measured) // POINTS_SHOWN))
+    return {
+        "joints": traces.names,
+        "rate": traces.rate / every,
+        "truth": traces.measured[::every].round(2).tolist(),
+        "reported": traces.reported[::every].round(2).tolist(),
+    }
 
 
 HISTORY_KEPT: Final = 400
@@ -76,8 +51,6 @@ class TeamView:
         self._latencies = Latencies()
         self._confusion = Confusion()
         self._classes = tuple(TRACKS[track].classes.values())
-        self._rules: dict[str, Any] = {}
-        self._angles: AngleTraces | None = None
         self._shown_angles: dict[str, Any] | None = None
         self._sessions: list[dict[str, Any]] = []
         self._rate = 1.0
@@ -95,13 +68,10 @@ class TeamView:
         self._see(event)
         if not settles(event, verdicts):
             return None
-        angles = self._angles.view() if self._angles is not None else None
-        return settle(event, verdicts, run, angles, complete=self._complete)
+        return settle(event, verdicts, run, _last_traces(run), complete=self._complete)
 
     def _see(self, event: dict[str, Any]) -> None:
         """What is no secret: where the team is, how fast it reports, what it is doing."""
-        if self._angles is not None:
-            self._angles.feed(event)
         match event["kind"]:
             case "packet":
                 self.lane.packet(event["n"], event["triggers"])
@@ -112,7 +82,6 @@ class TeamView:
                 if (elapsed_s := elapsed(event)) is not None:
                     self._latencies.add(elapsed_s)
             case "run":
-                self._rules = event.get("rules") or {}
                 self.pace = str(event.get("pace", "realtime"))
             case "session":
                 self._begin(str(event["subject"]), float(event["rate"]))
@@ -122,8 +91,6 @@ class TeamView:
     def _begin(self, subject: str, rate: float) -> None:
         self._rate = rate
         self.lane.begin(brief(subject), rate)
-        if TRACKS[self.track].traces is not None:
-            self._angles = AngleTraces(subject, rate, self._rules)
         if self.status not in FINAL:
             self.is_now("running")
 

@@ -4,7 +4,9 @@ from collections import Counter
 from collections.abc import Collection
 from typing import Any, Final
 
+from tracks.common.reasons import Reason
 from tracks.common.verdicts import Answer, Verdict
+from tracks.common.words import describe
 
 LONGEST: Final = 48
 LONGEST_REASON: Final = 200
@@ -22,6 +24,7 @@ def brief(value: object, longest: int = LONGEST) -> str:
 
 def verdict_row(verdict: Verdict, classes: Collection[str]) -> dict[str, Any]:
     """What may be shown of a verdict; its trial is over, so its label may be."""
+    reasons = shown_reasons(verdict)
     return {
         "subject": brief(verdict.subject),
         "block": verdict.block,
@@ -31,7 +34,8 @@ def verdict_row(verdict: Verdict, classes: Collection[str]) -> dict[str, Any]:
         "mark": mark(verdict, classes),
         "share": verdict.share,
         "used_s": used_s(verdict) if classes else None,
-        "reason": why(verdict),
+        "reason": "; ".join(brief(describe(reason), LONGEST_REASON) for reason in reasons),
+        "reasons": [reason.to_json() for reason in reasons],
     }
 
 
@@ -70,13 +74,12 @@ def used_s(verdict: Verdict) -> float | None:
     return sum(used) / len(used) if used else None
 
 
-def why(verdict: Verdict) -> str:
-    """The reasons in words, each once, as many as can be read."""
-    given = [verdict.reason] if verdict.reason else [answer.reason for answer in verdict.answers]
-    reasons = list(dict.fromkeys(part for text in given for part in text.split("; ") if part))
-    shown = reasons[:REASONS_SHOWN]
-    left_out = [] if len(reasons) <= REASONS_SHOWN else ["…"]
-    return "; ".join(brief(reason, LONGEST_REASON) for reason in [*shown, *left_out])
+def shown_reasons(verdict: Verdict) -> list[Reason]:
+    """The reasons, each once, at most REASONS_SHOWN of them."""
+    of_answers = (answer.reason for answer in verdict.answers if answer.reason is not None)
+    reasons = list(dict.fromkeys(verdict.reasons or of_answers))
+    left_out = [Reason("more")] if len(reasons) > REASONS_SHOWN else []
+    return reasons[:REASONS_SHOWN] + left_out
 
 
 class Confusion:

@@ -1,8 +1,7 @@
 """A check is a dry run of a submission on a made-up subject: what would count, and what not."""
 
-import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,27 +14,25 @@ from decoders.offline import introduce, track_of, truth_line
 from replay.model.source import Session
 from replay.synthetic.registry import open_synthetic
 from replay.transform.masking import masked_packets
+from tracks.common.reasons import Reason
 from tracks.common.verdicts import Answer
+from tracks.common.words import describe
 from tracks.run import Run
 
 ADVICE = {
-    "names no class": "report CLASSES; a whole number or its text, not a list, an array or None",
-    "is no int": "algorithm() must return an int, not a float, a string or an array",
-    "no report": "every trial needs its report before its time is up",
-    "without a report": "algorithm() must return a class for each second",
-    "after the trial's end": "report with the packet that carries 241 at the latest",
-    "that carries 241": "report before the packet with 241 is read",
-    "that carries the next trial's trigger": "a trigger's packet belongs to the trial before",
-    "before a trial's first packet": "no trial has begun, or you hold its trigger's own packet, "
-    "which is not yet its data: read the next one before you report",
-    "only the first report counts": "report once a trial",
-    "beyond the three": "report three times a trial",
-    "not rows of 8 numbers": "report a list of rows, each of 8 finite angles",
+    "not_an_int": Reason("advise_int"),
+    "no_report": Reason("advise_report"),
+    "no_report_number": Reason("advise_report"),
+    "after_trial_end": Reason("advise_by_end"),
+    "after_end_packet": Reason("advise_by_end"),
+    "after_submission_point": Reason("advise_before_end"),
+    "on_next_trigger": Reason("advise_before_next"),
+    "before_first_packet": Reason("advise_next_packet"),
+    "only_first_counts": Reason("advise_once"),
+    "beyond_third": Reason("advise_three"),
+    "not_rows": Reason("advise_rows"),
 }
-"""Words of a verdict's reason, and what to do about it."""
-
-_UNREAD = re.compile(r"(report \d: )?(.*) (names no class|is no int of 0-8)")
-_LATE = re.compile(r"at ([\d.]+) s(?:, limit|: must be below) ([\d.]+) s")
+"""What to do about a reason, by its code; `_advice` adds what depends on the track or a parameter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +137,12 @@ def _told(dry: DryRun, track: str) -> Iterator[str]:
     if dry.failure is not None:
         yield f"it would end as {dry.ending}: {dry.failure}"
     if _has_shares(dry.run):
-        yield from (f"trial {v.trial + 1}: {v.reason}" for v in dry.run.verdicts() if v.scored)
+        yield from (
+            f"trial {v.trial + 1}: {describe(v.reasons)}" for v in dry.run.verdicts() if v.scored
+        )
     else:
         yield from _told_answers(_answers(dry.run), track)
-    refused = [refusal.reason for refusal in dry.run.refusals()]
+    refused = (refusal.reason for refusal in dry.run.refusals())
     yield from _listed("reports were refused, and use up nothing:", refused, track)
 
 
@@ -161,35 +160,33 @@ def _told_answers(answers: list[Answer], track: str) -> Iterator[str]:
     yield from _listed("reports would change nothing:", extra, track)
 
 
-def _listed(title: str, reasons: list[str], track: str) -> Iterator[str]:
-    """Like ones together, the commonest first, each with an example and what to do."""
-    if reasons:
-        yield f"{len(reasons)} {title}"
-    examples: dict[str, str] = {}
+def _listed(title: str, reasons: Iterable[Reason | None], track: str) -> Iterator[str]:
+    """Equal reasons counted together, the most frequent first, each with an example and advice."""
+    examples: dict[Reason, Reason] = {}
+    counts: Counter[Reason] = Counter()
     for reason in reasons:
-        examples.setdefault(_kind(reason), reason)
-    for kind, times in Counter(map(_kind, reasons)).most_common(12):
-        advice = _advice(examples[kind], track)
-        yield f"  {times} x {examples[kind]}" + (f" -> {advice}" if advice else "")
+        if reason is not None:
+            kind = reason.without("result")
+            examples.setdefault(kind, reason)
+            counts[kind] += 1
+    if counts:
+        yield f"{counts.total()} {title}"
+    for kind, times in counts.most_common(12):
+        advice = describe(_advice(kind.cause, track))
+        yield f"  {times} x {describe(examples[kind])}" + (f" -> {advice}" if advice else "")
 
 
-def _kind(reason: str) -> str:
-    """The reason without the value that happened to be reported."""
-    unread = _UNREAD.fullmatch(reason)
-    return f"{unread[1] or ''}{unread[3]}" if unread else reason
-
-
-def _advice(reason: str, track: str) -> str:
-    if late := _LATE.search(reason):
-        facts = track_of(track)
-        packet_s = facts.packet_samples / facts.rate
-        packets = max(1, round((float(late[1]) - float(late[2])) / packet_s))
-        return (
-            f"late by {packets} packet{'s' * (packets > 1)}: all data received after the "
-            "trigger's packet counts"
-        )
-    advice = next((told for words, told in ADVICE.items() if words in reason), "")
-    return advice.replace("CLASSES", _classes(track))
+def _advice(reason: Reason, track: str) -> Reason | None:
+    match reason.code, reason.parameters:
+        case "names_no_class", _:
+            return Reason("advise_class", classes=_classes(track))
+        case _, {"used_s": float(used_s), "limit_s": float(limit_s)}:
+            facts = track_of(track)
+            packets = round((used_s - limit_s) / (facts.packet_samples / facts.rate))
+            if packets <= 1:
+                return Reason("advise_packet_late")
+            return Reason("advise_packets_late", packets=packets)
+    return ADVICE.get(reason.code)
 
 
 def _classes(track: str) -> str:
@@ -214,7 +211,8 @@ def _dry_run_params(track: str) -> dict[str, str]:
 
 def _counts(answer: Answer) -> bool:
     """It was in time and could be read, right or not."""
-    return bool(answer.right) or (answer.said is not None and "instead of" in answer.reason)
+    wrong_class = answer.reason is not None and answer.reason.cause.code == "wrong_class"
+    return bool(answer.right) or wrong_class
 
 
 def _something_counts(dry: DryRun) -> bool:

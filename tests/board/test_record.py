@@ -11,13 +11,14 @@ from bci_stream.leaderboard.verdict_rows import (
     reported,
     verdict_row,
 )
+from tracks.common.reasons import Reason
 from tracks.common.verdicts import Answer, Verdict
 
 CLASSES = ("left", "right", "feet")
 
 
 def answer(said: str | None, right: bool | None = True, **more: object) -> Answer:
-    values = {"result": said, "said": said, "when": 1.5, "unit": "s", "right": right, "reason": ""}
+    values = {"result": said, "said": said, "when": 1.5, "unit": "s", "right": right}
     return Answer(**(values | more))  # type: ignore[arg-type]
 
 
@@ -56,9 +57,17 @@ def test_used_data_is_what_was_charged_or_else_the_mean_of_the_answers() -> None
 
 
 def test_each_reason_is_given_once() -> None:
-    late = "report 1 at 2.04 s: limit 2.00 s"
+    late = Reason("over_limit", used_s=2.04, limit_s=2.0)
     shown = verdict_row(verdict(answer("left", reason=late), answer("feet", reason=late)), CLASSES)
-    assert shown["reason"] == late
+    assert shown["reason"] == "report at 2.04 s: limit 2.00 s"
+    assert shown["reasons"] == [late.to_json()]
+
+
+def test_only_the_first_reasons_are_shown() -> None:
+    many = tuple(Reason("no_report_number", number=n) for n in range(9))
+    shown = verdict_row(verdict(reasons=many), CLASSES)
+    assert shown["reason"] == "no report 0; no report 1; no report 2; no report 3; no report 4; …"
+    assert shown["reasons"][-1] == {"code": "more", "parameters": {}}
 
 
 def test_many_answers_are_summed_up() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from tracks.common.angles import ANGLE_RATE
 from tracks.common.truth import read_truth
+from tracks.common.words import describe
 from tracks.erp import CHARACTERS
 from tracks.errors import RuleError
 from tracks.registry import TRACKS
@@ -146,7 +147,9 @@ def test_ecog_a_report_of_other_rows_may_be_refused(new_log, rule, rows, words):
     for taken in (True, False):
         log, angles = ecog_log(new_log, **{rule: taken})
         run = log.packet().report(angles[:rows]).end().run()
-        assert [refusal.reason for refusal in run.refusals()] == ([] if taken else [words])
+        assert [describe(refusal.reason) for refusal in run.refusals()] == (
+            [] if taken else [words]
+        )
 
 
 @pytest.mark.parametrize("rule", ["short_report_held", "long_report_cut"])
@@ -162,7 +165,7 @@ def test_ecog_a_packet_without_a_report_may_have_the_initial_angle(new_log):
     for held in (True, False):
         log, angles = ecog_log(new_log, missing_report_held=held, initial_angle=5)
         run = log.packet().report(angles[:8]).packet().end().run()
-        found.append((run.verdicts()[0].reason, run.result()["score"]))
+        found.append((describe(run.verdicts()[0].reasons), run.result()["score"]))
     (held_words, held_score), (other_words, other_score) = found
     assert held_words.endswith("8 of 16 rows without a report: the last value held")
     assert other_words.endswith("8 of 16 rows without a report: 5 in their place")

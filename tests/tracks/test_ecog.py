@@ -16,6 +16,7 @@ from tracks.common.angles import (
     read_rows,
     row_at,
 )
+from tracks.common.words import describe
 from tracks.errors import RuleError
 
 RNG = np.random.default_rng(3)
@@ -355,7 +356,7 @@ def test_the_open_trial_is_shown(new_log):
 
 def test_a_refusal_says_why(new_log):
     log = new_log("ecog").report([row(1)]).packet().report(5).report([row(1)]).report([row(1)])
-    assert [refusal.reason for refusal in log.run().refusals()] == [
+    assert [describe(refusal.reason) for refusal in log.run().refusals()] == [
         "no packet",
         "not rows of 8 numbers within +-1e+06",
         "the packet has its report: the first one counts",
@@ -368,7 +369,11 @@ def test_a_verdict_names_its_rows(new_log):
     log = new_log("ecog").truth(angles=truth_rows(8).tolist(), trials=trials).packet()
     first, second = log.run().verdicts()
     assert (first.label, first.trial, first.answers[0].when) == ("rows 2-7", 0, 0.03)
-    assert (second.scored, second.trial, second.reason) == (False, 1, "no rows of angles: left out")
+    assert (second.scored, second.trial, describe(second.reasons)) == (
+        False,
+        1,
+        "no rows of angles: left out",
+    )
 
 
 def test_without_trials_all_rows_are_one_trial_of_block_0(new_log):
@@ -432,7 +437,7 @@ def test_rows_without_a_report_are_counted_trial_by_trial(new_log):
     log = new_log("ecog").truth(angles=truth.tolist(), trials=trials)
     log.packet().report(truth[:8].tolist()).packet().report(truth[8:10].tolist())
     log.packet().packet().report([row(1)] * 99)  # the fifth packet never comes
-    held = [verdict.reason.partition("; ")[2] for verdict in log.run().verdicts()]
+    held = [describe(verdict.reasons).partition("; ")[2] for verdict in log.run().verdicts()]
     assert held == [
         "",
         "14 of 16 rows without a report: the last value held",
@@ -447,11 +452,17 @@ def test_the_traces_of_the_trial_judged_last_can_be_shown(new_log):
     log.report(guess[:8].tolist())
     assert log.run().sessions[0].referee.last_traces() is None
     log.packet()
-    measured, reported = log.run().sessions[0].referee.last_traces()
-    assert (measured.tolist(), reported.tolist()) == (truth[:6].tolist(), guess[:6].tolist())
+    traces = log.run().sessions[0].referee.last_traces()
+    assert (traces.measured.tolist(), traces.reported.tolist()) == (
+        truth[:6].tolist(),
+        guess[:6].tolist(),
+    )
     log.report(guess[8:16].tolist()).packet()
-    measured, reported = log.run().sessions[0].referee.last_traces()
-    assert (measured.tolist(), reported.tolist()) == (truth[8:15].tolist(), guess[8:15].tolist())
+    traces = log.run().sessions[0].referee.last_traces()
+    assert (traces.measured.tolist(), traces.reported.tolist()) == (
+        truth[8:15].tolist(),
+        guess[8:15].tolist(),
+    )
 
 
 def test_the_score_is_explained_block_by_block(new_log):
@@ -520,9 +531,9 @@ def test_traces_have_no_rows_before_the_first(new_log, start, end, shown):
     truth = truth_rows(16)
     trials = [{"block": 0, "start": start, "end": end}]
     log = new_log("ecog").truth(angles=truth.tolist(), trials=trials).packet().packet()
-    measured, reported = log.run().sessions[0].referee.last_traces()
-    assert measured.tolist() == truth[:shown].tolist()
-    assert len(reported) == shown
+    traces = log.run().sessions[0].referee.last_traces()
+    assert traces.measured.tolist() == truth[:shown].tolist()
+    assert len(traces.reported) == shown
 
 
 @pytest.mark.parametrize(
@@ -534,4 +545,4 @@ def test_a_trial_has_no_rows_before_the_first(new_log, start, end, rows):
     verdict = log.run().verdicts()[0]
     assert verdict.scored == bool(rows)
     held = f"{rows} of {rows} rows without a report: the last value held"
-    assert verdict.reason.endswith(held if rows else "no rows of angles: left out")
+    assert describe(verdict.reasons).endswith(held if rows else "no rows of angles: left out")

@@ -4,6 +4,7 @@ import pytest
 
 from tracks import emotion
 from tracks.common.seconds import SecondGrid
+from tracks.common.words import describe
 from tracks.emotion import CLIPS
 from tracks.errors import RuleError
 from tracks.run import Run
@@ -100,7 +101,9 @@ def test_subjects_are_averaged(new_log):
 def test_before_a_blocks_first_second_there_is_none_to_report_on(new_log):
     log = new_log("emotion").truth(clips=[clip(0.2, 3.2)]).report(0).packet(242).report(0)
     log.packets(4).report(0).packet().report(5)
-    assert {r.reason for r in log.run().refusals()} == {"no second of a block is complete"}
+    assert {describe(r.reason) for r in log.run().refusals()} == {
+        "no second of a block is complete"
+    }
     assert [r.after_packet for r in log.run().refusals()] == [0, 1, 5]
     assert right(seconds(log, 0, 0, block_start=False)) == (True,)
 
@@ -277,14 +280,14 @@ def test_each_second_says_why_it_is_wrong(new_log):
     log = new_log("emotion", rules={"decision_limit_s": 0.5}).truth(clips=[clip(0.2, 7.2)])
     seconds(log, 0, 0, 1, "0", None).packets(5).report(0, elapsed_s=0.7)
     verdict = log.run().verdicts()[0]
-    assert [answer.reason for answer in verdict.answers] == [
+    assert [describe(answer.reason) for answer in verdict.answers] == [
         "",
         "disgust instead of anger",
         "'0' is no int of 0-8",
         "no report",
         "took 0.7 s, limit 0.5 s",
     ]
-    assert verdict.reason == (
+    assert describe(verdict.reasons) == (
         "1 of 5 seconds right; second 2: disgust instead of anger; second 3: '0' is no int of 0-8; "
         "second 4: no report; second 5: took 0.7 s, limit 0.5 s"
     )
@@ -294,7 +297,7 @@ def test_each_second_says_why_it_is_wrong(new_log):
 
 def test_clips_that_score_nothing_say_why(new_log):
     log = seconds(new_log("emotion").truth(clips=[clip(0.2, 2), clip(0, 9, block=1)]), 0)
-    assert [verdict.reason for verdict in log.run().verdicts()] == [
+    assert [describe(verdict.reasons) for verdict in log.run().verdicts()] == [
         "no second lies wholly inside it: left out",
         "its block never began",
     ]
@@ -304,7 +307,7 @@ def test_a_whole_clip_right_says_so(new_log):
     log = seconds(new_log("emotion").truth(clips=[clip(0.2, 4.2, "x"), clip(0.2, 4.2)]), 0, 0, 0)
     first, second = log.run().verdicts()
     assert (first.label, first.trial, second.trial) == ("'x'", 0, 1)
-    assert second.reason == "2 of 2 seconds right"
+    assert describe(second.reasons) == "2 of 2 seconds right"
 
 
 def test_without_a_242_there_is_nothing_to_decide_on(new_log):
@@ -321,7 +324,7 @@ def test_seconds_that_are_wrong_alike_are_named_together(new_log, wrong, named):
     log = seconds(
         new_log("emotion").truth(clips=[clip(0.2, 8.2)]), 0, *[1] * wrong, *[0] * (6 - wrong)
     )
-    reason = log.run().verdicts()[0].reason
+    reason = describe(log.run().verdicts()[0].reasons)
     assert reason == f"{6 - wrong} of 6 seconds right; {named}: disgust instead of anger"
 
 

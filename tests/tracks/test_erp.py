@@ -6,6 +6,7 @@ import pytest
 
 from tracks import erp
 from tracks.common.verdicts import Verdict
+from tracks.common.words import describe
 
 
 def flashes(log, *codes):
@@ -102,7 +103,7 @@ def test_the_first_241_ends_the_trial(new_log):
 def test_a_late_report_uses_up_the_trial(new_log):
     log = new_log("erp").truth(blocks=[["A"]]).packet(101).packet(241).packet().report("A")
     assert outcome(log.report("A")) == [(False, 9.0)]
-    assert "after the trial's end" in log.run().verdicts()[0].reason
+    assert "after the trial's end" in describe(log.run().verdicts()[0].reasons)
 
 
 def test_a_trial_without_241_is_valid_until_the_next_one(new_log):
@@ -162,7 +163,7 @@ def test_labels_may_be_any_spelling_of_a_character(new_log):
 
 def test_a_missing_trial_is_told_from_one_without_a_report(new_log):
     log = new_log("erp").truth(blocks=[["A", "A"]]).packet(101).packet()
-    assert [verdict.reason for verdict in log.run().verdicts()] == [
+    assert [describe(verdict.reasons) for verdict in log.run().verdicts()] == [
         "no report: wrong, charged 9 s",
         "missing: its trigger never came: wrong, charged 9 s",
     ]

@@ -5,6 +5,7 @@ from math import log2
 import pytest
 
 from tracks import mi
+from tracks.common.words import describe
 
 
 def trial(log, *reports, packets=100):
@@ -33,7 +34,7 @@ def test_the_kth_report_has_its_own_limit_inclusive(new_log, packets, right):
 
 def test_the_reason_names_time_and_limit(new_log):
     log = trial(new_log("mi").truth(blocks=[[1]]), (51, 1), (60, 2), (99, 1))
-    assert log.run().verdicts()[0].reason == (
+    assert describe(log.run().verdicts()[0].reasons) == (
         "report 1: at 2.04 s, limit 2.00 s; report 2: right instead of left"
     )
 
@@ -147,7 +148,7 @@ def test_missing_trials_are_in_the_denominator(new_log):
 
 def test_a_missing_trial_is_told_from_one_without_reports(new_log):
     log = new_log("mi").truth(blocks=[[1, 1]]).packet(200)
-    reasons = [[answer.reason for answer in v.answers] for v in log.run().verdicts()]
+    reasons = [[describe(answer.reason) for answer in v.answers] for v in log.run().verdicts()]
     assert reasons == [
         ["no report 1", "no report 2", "no report 3"],
         ["missing: its trigger never came"] * 3,

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tracks.common.words import describe
 from tracks.errors import RuleError
 
 RIGHT_TURING = 16  # a code that begins a trial of turing
@@ -90,7 +91,7 @@ def test_a_session_begins_without_a_trial(new_log):
 def test_a_label_without_a_trigger_is_a_missing_trial(new_log):
     log = new_log("turing").truth(blocks=[[1, 2], [3]]).packet(242, 16).packet().report(1)
     assert charged(log) == [(True, 0.04), (False, 5.0), (False, 5.0)]
-    assert "trigger never came" in log.run().verdicts()[-1].reason
+    assert "trigger never came" in describe(log.run().verdicts()[-1].reasons)
 
 
 def test_a_trigger_without_a_label_takes_its_reports_and_is_not_scored(new_log):

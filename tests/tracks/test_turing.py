@@ -3,6 +3,7 @@
 import pytest
 
 from tracks import turing
+from tracks.common.words import describe
 
 
 def trial(log, packets, result, code=16):
@@ -45,7 +46,7 @@ def test_one_sample_less_than_5_s_is_in_time(new_log):
 def test_a_late_report_is_wrong_and_charged_with_what_was_used(new_log):
     log = trial(new_log("turing").truth(blocks=[[1]]), 300, 1)
     assert outcome(log) == [(False, 12.0)]
-    assert "must be below 5.00 s" in log.run().verdicts()[0].reason
+    assert "must be below 5.00 s" in describe(log.run().verdicts()[0].reasons)
 
 
 def test_a_late_report_may_come_in_the_next_block_before_its_first_trial(new_log):
@@ -159,7 +160,7 @@ def test_another_rate_has_its_own_seconds(new_log):
 
 def test_a_missing_trial_is_told_from_one_without_a_report(new_log):
     log = new_log("turing").truth(blocks=[[1, 1]]).packet(16).packet()
-    assert [verdict.reason for verdict in log.run().verdicts()] == [
+    assert [describe(verdict.reasons) for verdict in log.run().verdicts()] == [
         "no report: wrong, charged 5 s",
         "missing: its trigger never came: wrong, charged 5 s",
     ]
@@ -194,7 +195,7 @@ def test_exactly_5_s_are_in_time_where_the_contest_says_so(new_log, packets, rig
     log = trial(new_log("turing", rules={"limit_inclusive": True}).truth(blocks=[[1]]), packets, 1)
     assert outcome(log) == [(right, packets * 0.04)]
     if not right:
-        assert log.run().verdicts()[0].reason == "report at 5.04 s: limit 5.00 s"
+        assert describe(log.run().verdicts()[0].reasons) == "report at 5.04 s: limit 5.00 s"
 
 
 def test_the_score_is_explained_block_by_block(new_log):

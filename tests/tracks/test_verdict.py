@@ -17,9 +17,9 @@ def verdict(block, trial, is_scored=True):
 
 
 def test_a_verdict_says_nothing_that_it_is_not_told():
-    assert Answer(1, "left", 0.5, "s", True).reason == ""
+    assert Answer(1, "left", 0.5, "s", True).reason is None
     plain = verdict(0, 1)
-    assert (plain.right, plain.charged_s, plain.share, plain.reason) == ((), None, None, "")
+    assert (plain.right, plain.charged_s, plain.share, plain.reasons) == ((), None, None, ())
     assert plain.key == (0, 1)
 
 

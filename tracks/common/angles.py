@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracks.common.numbers import exact
+from tracks.common.reasons import Reason
 from tracks.errors import RuleError
 from tracks.rules import Rules
 
@@ -184,7 +185,7 @@ class Prediction:
         self._trace = Trace()
         self._received = 0
         self._rows_of_packet = 0
-        self._closed = "no packet"  # why no report is taken now; empty where one is
+        self._closed: Reason | None = Reason("no_packet")  # why no report is taken now
 
     def __len__(self) -> int:
         return len(self._trace)
@@ -205,33 +206,34 @@ class Prediction:
         self._rows_of_packet = row_at(self._received, self._rate) - first
         unreported = self._last if self._missing_held else self._initial
         self._trace.hold(unreported, self._rows_of_packet)
-        self._closed = ""
+        self._closed = None
         return self._rows_of_packet
 
-    def report(self, result: object) -> str:
-        """Takes a report of the last packet; or says why not."""
+    def report(self, result: object) -> Reason | None:
+        """Takes a report of the last packet; returns why if it is refused."""
         rows = read_rows(result)
         if rows is None:
-            return f"not rows of {len(JOINTS)} numbers within +-{ANGLE_LIMIT:g}"
-        if self._closed:
+            return Reason("not_rows", joints=len(JOINTS), limit=ANGLE_LIMIT)
+        if self._closed is not None:
             return self._closed
         if not self._fits(len(rows)):
-            return f"{len(rows)} rows; this packet has {self._rows_of_packet}"
+            return Reason("wrong_row_count", rows=len(rows), expected=self._rows_of_packet)
         self._take(rows)
-        return ""
+        return None
 
     def filled(self, rows: int) -> Rows:
         """So many rows at least: the last value held over those that were never received."""
         missing = max(0, rows - len(self._trace))
         return np.concatenate([self._trace.rows, np.tile(self._last, (missing, 1))])
 
-    def unreported(self, start: int, stop: int) -> str:
-        """How many rows of a stretch have no report, and what stands there; empty where all have."""
-        held = self._trace.held_in(start, stop)
-        value = (
-            "the last value held" if self._missing_held else f"{self._initial[0]:g} in their place"
-        )
-        return f"{held} of {stop - start} rows without a report: {value}" if held else ""
+    def unreported(self, start: int, stop: int) -> tuple[Reason, ...]:
+        """How many rows from start to stop have no report, and what stands there instead."""
+        held, total = self._trace.held_in(start, stop), stop - start
+        if not held:
+            return ()
+        if self._missing_held:
+            return (Reason("rows_held", rows=held, total=total),)
+        return (Reason("rows_replaced", rows=held, total=total, value=float(self._initial[0])),)
 
     def _fits(self, rows: int) -> bool:
         """Whether so many rows are taken as a report of the packet."""
@@ -241,7 +243,7 @@ class Prediction:
 
     def _take(self, rows: Rows) -> None:
         """Too few rows are held to the packet's end, rows too many dropped."""
-        self._closed = "the packet has its report: the first one counts"
+        self._closed = Reason("packet_decided")
         n = self._rows_of_packet
         if n:
             held = np.minimum(np.arange(n), len(rows) - 1)

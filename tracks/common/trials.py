@@ -13,7 +13,8 @@ from typing import ClassVar
 from tracks.common.codes import TRIAL_END, BlockCounter
 from tracks.common.events import Event, count, items, triggers
 from tracks.common.events import field as event_field
-from tracks.common.verdicts import Answer, OpenTrial, Refusals, Verdict, brief
+from tracks.common.reasons import Reason
+from tracks.common.verdicts import Answer, OpenTrial, Refusals, Traces, Verdict, brief
 from tracks.errors import RuleError
 from tracks.rules import Rules
 
@@ -92,8 +93,8 @@ class TrialReferee(ABC):
         """Whether a trigger begins a trial."""
 
     @abstractmethod
-    def judge(self, trial: Trial, label: Label, reason: str) -> Verdict:
-        """How a labelled trial counts. A missing one comes without reports, and with a reason."""
+    def judge(self, trial: Trial, label: Label, missing: Reason | None) -> Verdict:
+        """The verdict on a labelled trial; missing: why it has no trigger and so no reports."""
 
     def act(self, trial: Trial, code: int) -> None:
         """What any other trigger does to the trial that was begun last."""
@@ -125,14 +126,14 @@ class TrialReferee(ABC):
         result = event.get("result")
         trial = self._active
         if trial is None:
-            return self._refuse(result, "before a trial's first packet")
+            return self._refuse(result, Reason("before_first_packet"))
         if self._begun is not None and self.next_trigger_ends_trial:
-            return self._refuse(result, "on the packet that carries the next trial's trigger")
+            return self._refuse(result, Reason("on_next_trigger"))
         if len(trial.reports) == MOST_REPORTS:
-            return self._refuse(result, "far too many reports in one trial")
+            return self._refuse(result, Reason("too_many_reports"))
         after = None if trial.end_packet is None else self._packets - trial.end_packet
         if after and self._end_closes:
-            return self._refuse(result, "after the packet that carries the trial's end (241)")
+            return self._refuse(result, Reason("after_end_packet"))
         used = self._received - trial.origin
         trial.reports.append(TrialReport(result, used, after, trial.sequences))
         return self._retire(trial) if self._complete(trial) else []
@@ -151,6 +152,9 @@ class TrialReferee(ABC):
     def provisional(self) -> list[Verdict]:
         return []
 
+    def last_traces(self) -> Traces | None:
+        return None
+
     def open_trial(self) -> OpenTrial | None:
         trial = self._active
         if trial is None or trial.over:
@@ -161,17 +165,18 @@ class TrialReferee(ABC):
     def seconds(self, samples: int) -> float:
         return float(samples / self.rate)
 
-    def answer(self, report: TrialReport, right: bool | None, reason: str) -> Answer:
+    def answer(self, report: TrialReport, right: bool | None, reason: Reason | None) -> Answer:
         said = self.read(report.result)
         name = None if said is None else self.classes[said]
         return Answer(report.result, name, self.seconds(report.used), "s", right, reason)
 
-    def no_answer(self, reason: str) -> Answer:
+    def no_answer(self, reason: Reason) -> Answer:
         return Answer(None, None, None, "s", False, reason)
 
     def one_answer(self, trial: Trial, label: Label, first: Answer, charged_s: float) -> Verdict:
         """The verdict of a track where a trial's first report counts, and no other."""
-        extra = (self.answer(r, None, "only the first report counts") for r in trial.reports[1:])
+        why = Reason("only_first_counts")
+        extra = (self.answer(report, None, why) for report in trial.reports[1:])
         return Verdict(
             self.subject,
             trial.block,
@@ -181,15 +186,17 @@ class TrialReferee(ABC):
             scored=True,
             right=(bool(first.right),),
             charged_s=charged_s,
-            reason=first.reason,
+            reasons=() if first.reason is None else (first.reason,),
         )
 
-    def wrong_because(self, report: TrialReport, label: Label) -> str:
-        """Why an answer that came in time is wrong; empty where it is right."""
+    def why_wrong(self, report: TrialReport, label: Label) -> Reason | None:
+        """Why an answer that came in time is wrong; None if it is right."""
         said = self.read(report.result)
         if said is None:
-            return f"{brief(report.result)} names no class"
-        return "" if said == label.number else f"{self.classes[said]} instead of {label.text}"
+            return Reason("names_no_class", result=brief(report.result))
+        if said == label.number:
+            return None
+        return Reason("wrong_class", answer=self.classes[said], label=label.text)
 
     def _trigger(self, code: int) -> list[Verdict]:
         self._blocks.see(code)
@@ -229,18 +236,21 @@ class TrialReferee(ABC):
     def _judged(self, trial: Trial | None, label: Label | None, block: int, number: int) -> Verdict:
         if label is None:
             assert trial is not None
-            answers = tuple(self.answer(r, None, "the trial has no label") for r in trial.reports)
-            reason = "no label: not scored"
-            return Verdict(self.subject, block, number, None, answers, scored=False, reason=reason)
+            why = Reason("trial_unlabelled")
+            answers = tuple(self.answer(report, None, why) for report in trial.reports)
+            reasons = (Reason("no_label"),)
+            return Verdict(
+                self.subject, block, number, None, answers, scored=False, reasons=reasons
+            )
         if trial is None:
-            return self.judge(Trial(block, number, 0), label, "missing: its trigger never came")
-        return self.judge(trial, label, "")
+            return self.judge(Trial(block, number, 0), label, Reason("trigger_missing"))
+        return self.judge(trial, label, None)
 
     def _label(self, value: object) -> Label:
         number = self.read(value)
         return Label(number, brief(value) if number is None else self.classes[number])
 
-    def _refuse(self, result: object, reason: str) -> list[Verdict]:
+    def _refuse(self, result: object, reason: Reason) -> list[Verdict]:
         self.refusals.add(self._packets, result, reason)
         return []
 

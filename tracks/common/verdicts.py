@@ -1,11 +1,19 @@
-"""A verdict says how one trial ended: what was reported, when, what counted, and why not where not.
+"""Verdicts: how a trial ended, what was reported and when, what counted, and why.
 
-It is given once its trial is over and its label is known, so all that stands in it may be shown.
+A verdict is given once its trial is over and its label is known, so everything in it may be shown.
 """
 
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracks.common.reasons import Reason
+
+TraceRows: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +23,7 @@ class Answer:
     result: as it was reported. said: the class that it names, None where it names none.
     when: the data used, in the unit of its track ("s", "sequences", "second"); None for a report
         that never came. right: True or False; None where it did not enter the score.
-    reason: in words why it did not count; empty where it is right.
+    reason: why it did not count; None where it is right.
     """
 
     result: object
@@ -23,7 +31,7 @@ class Answer:
     when: float | None
     unit: str
     right: bool | None
-    reason: str = ""
+    reason: Reason | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +53,7 @@ class Verdict:
     right: tuple[bool, ...] = ()
     charged_s: float | None = None
     share: float | None = None
-    reason: str = ""
+    reasons: tuple[Reason, ...] = ()
 
     @property
     def key(self) -> tuple[int, int]:
@@ -62,7 +70,7 @@ class Refusal:
     subject: str
     after_packet: int
     result: object
-    reason: str
+    reason: Reason
 
 
 class Refusals:
@@ -75,7 +83,7 @@ class Refusals:
         self.total = 0
         self._kept: deque[Refusal] = deque(maxlen=self.KEPT)
 
-    def add(self, after_packet: int, result: object, reason: str) -> None:
+    def add(self, after_packet: int, result: object, reason: Reason) -> None:
         self.total += 1
         self._kept.append(Refusal(self.subject, after_packet, result, reason))
 
@@ -91,6 +99,16 @@ class OpenTrial:
     trial: int
     used_s: float
     reports: int
+
+
+@dataclass(frozen=True, slots=True)
+class Traces:
+    """Measured and reported values of a judged trial, for a display: (rows, names) at `rate` Hz."""
+
+    names: tuple[str, ...]
+    rate: float
+    measured: TraceRows
+    reported: TraceRows
 
 
 @dataclass(frozen=True, slots=True)

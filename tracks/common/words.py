@@ -1,0 +1,189 @@
+"""The words of reason codes: a table of templates with named parameters for each language.
+
+A template is a `str.format` string. Its format specifications are ``.Nf`` and ``g`` only, because
+the leaderboard's page formats the same templates (`words.js`).
+"""
+
+import string
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tracks.common.reasons import Reason
+
+ENGLISH = {
+    # Reports that are refused
+    "before_first_packet": "before a trial's first packet",
+    "on_next_trigger": "on the packet that carries the next trial's trigger",
+    "too_many_reports": "far too many reports in one trial",
+    "after_end_packet": "after the packet that carries the trial's end (241)",
+    "no_second_complete": "no second of a block is complete",
+    "second_decided": "this second has its decision: the first one counts",
+    "not_rows": "not rows of {joints} numbers within +-{limit:g}",
+    "no_packet": "no packet",
+    "packet_decided": "the packet has its report: the first one counts",
+    "wrong_row_count": "{rows} rows; this packet has {expected}",
+    # Reports and trials
+    "no_report": "no report",
+    "no_report_number": "no report {number}",
+    "report_number": "report {number}: {why}",
+    "only_first_counts": "only the first report counts",
+    "beyond_third": "beyond the three",
+    "names_no_class": "{result} names no class",
+    "not_an_int": "{result} is no int of 0-8",
+    "wrong_class": "{answer} instead of {label}",
+    "over_window": "at {used_s:.2f} s, limit {limit_s:.2f} s",
+    "after_submission_point": "after the submission point (241) was received",
+    "over_limit": "report at {used_s:.2f} s: limit {limit_s:.2f} s",
+    "at_limit": "report at {used_s:.2f} s: must be below {limit_s:.2f} s",
+    "after_trial_end": "report after the trial's end (241)",
+    "over_decision_limit": "took {elapsed_s} s, limit {limit_s:g} s",
+    "charged": "{why}: wrong, charged {charged_s:g} s",
+    "trigger_missing": "missing: its trigger never came",
+    "trial_unlabelled": "the trial has no label",
+    "no_label": "no label: not scored",
+    "block_missing": "its block never began",
+    "no_whole_second": "no second lies wholly inside it: left out",
+    "seconds_right": "{right} of {total} seconds right",
+    "in_second": "second {second}: {why}",
+    "in_seconds": "seconds {seconds}: {why}",
+    "in_many_seconds": "{count} seconds: {why}",
+    "angles": "NRMSE {nrmse:.3f}, CORR {corr:.3f}",
+    "no_angles": "no rows of angles: left out",
+    "rows_held": "{rows} of {total} rows without a report: the last value held",
+    "rows_replaced": "{rows} of {total} rows without a report: {value:g} in their place",
+    "more": "…",
+    # Endings
+    "left_early": "the team left before the last packet",
+    "stream_lost": "its results stream ended without a final message",
+    "did_not_end": "it did not end by itself after the last packet",
+    "silent": "no message for {silent_s:.1f} s; limits.silence_s is {limit_s:g}",
+    "over_compute_limit": "{used_s:.1f} s of compute for {data_s:.0f} s of data; "
+    "the limit is {limit_s:.1f} s (limits.compute_factor)",
+    "judge_stopped": "the judge was stopped",
+    "contest_stopped": "the contest was stopped",
+    "contest_not_begun": "the contest was stopped before it began",
+    "replay_stopped": "the replay stopped: {detail}",
+    "replay_gone": "replay {replay} is gone",
+    "replay_silent": "no message from replay {replay} for {silent_s:g} s",
+    "trials_held_back": "has ended; its last trials are shown when the others have closed them",
+    # Advice of `bci-decode check`
+    "advise_class": "report {classes}; a whole number or its text, not a list, an array or None",
+    "advise_int": "algorithm() must return an int, not a float, a string or an array",
+    "advise_report": "every trial needs its report before its time is up",
+    "advise_by_end": "report with the packet that carries 241 at the latest",
+    "advise_before_end": "report before the packet with 241 is read",
+    "advise_before_next": "a trigger's packet belongs to the trial before",
+    "advise_next_packet": "no trial has begun, or you hold its trigger's own packet, "
+    "which is not yet its data: read the next one before you report",
+    "advise_once": "report once a trial",
+    "advise_three": "report three times a trial",
+    "advise_rows": "report a list of rows, each of 8 finite angles",
+    "advise_packet_late": "late by 1 packet: all data received after the trigger's packet counts",
+    "advise_packets_late": "late by {packets} packets: "
+    "all data received after the trigger's packet counts",
+}
+
+CHINESE = {
+    "before_first_packet": "在试次的第一个数据包之前",
+    "on_next_trigger": "在带有下一试次触发的数据包上",
+    "too_many_reports": "一个试次中报告过多",
+    "after_end_packet": "在带有试次结束（241）的数据包之后",
+    "no_second_complete": "区块中还没有完整的一秒",
+    "second_decided": "该秒已有判断：只计第一次",
+    "not_rows": "不是每行 {joints} 个 ±{limit:g} 以内的数",
+    "no_packet": "还没有数据包",
+    "packet_decided": "该数据包已有报告：只计第一次",
+    "wrong_row_count": "{rows} 行；该数据包有 {expected} 行",
+    "no_report": "没有报告",
+    "no_report_number": "没有第 {number} 次报告",
+    "report_number": "第 {number} 次报告：{why}",
+    "only_first_counts": "只计第一次报告",
+    "beyond_third": "超过三次",
+    "names_no_class": "{result} 不是任何类别",
+    "not_an_int": "{result} 不是 0-8 的整数",
+    "wrong_class": "答 {answer}，应为 {label}",
+    "over_window": "用了 {used_s:.2f} 秒，限 {limit_s:.2f} 秒",
+    "after_submission_point": "在提交点（241）之后",
+    "over_limit": "{used_s:.2f} 秒时报告：限 {limit_s:.2f} 秒",
+    "at_limit": "{used_s:.2f} 秒时报告：须少于 {limit_s:.2f} 秒",
+    "after_trial_end": "试次结束（241）后才报告",
+    "over_decision_limit": "用时 {elapsed_s} 秒，限 {limit_s:g} 秒",
+    "charged": "{why}：判错，计 {charged_s:g} 秒",
+    "trigger_missing": "缺失：没有触发",
+    "trial_unlabelled": "该试次无标签",
+    "no_label": "无标签：不计分",
+    "block_missing": "区块没有开始",
+    "no_whole_second": "没有完整的一秒：不计",
+    "seconds_right": "{total} 秒中 {right} 秒正确",
+    "in_second": "第 {second} 秒：{why}",
+    "in_seconds": "第 {seconds} 秒：{why}",
+    "in_many_seconds": "{count} 秒：{why}",
+    "angles": "NRMSE {nrmse:.3f}，CORR {corr:.3f}",
+    "no_angles": "没有角度：不计",
+    "rows_held": "{total} 行中 {rows} 行没有报告：保持最后的值",
+    "rows_replaced": "{total} 行中 {rows} 行没有报告：以 {value:g} 代替",
+    "more": "…",
+    "left_early": "在最后一个数据包之前离开",
+    "stream_lost": "结果流突然中断",
+    "did_not_end": "最后一个数据包之后没有结束",
+    "silent": "{silent_s:.1f} 秒没有消息；上限 {limit_s:g} 秒（limits.silence_s）",
+    "over_compute_limit": "{data_s:.0f} 秒数据用了 {used_s:.1f} 秒计算；"
+    "上限 {limit_s:.1f} 秒（limits.compute_factor）",
+    "judge_stopped": "裁判已停止",
+    "contest_stopped": "比赛已停止",
+    "contest_not_begun": "比赛在其开始之前已停止",
+    "replay_stopped": "回放已停止：{detail}",
+    "replay_gone": "回放 {replay} 已消失",
+    "replay_silent": "回放 {replay} 已 {silent_s:g} 秒没有消息",
+    "trials_held_back": "已结束；其他队完成后显示其最后的试次",
+    "advise_class": "请报告 {classes}；整数或其文字，不能是列表、数组或 None",
+    "advise_int": "algorithm() 必须返回 int，不能是浮点数、字符串或数组",
+    "advise_report": "每个试次都须在时限之前报告",
+    "advise_by_end": "最迟在带有 241 的数据包上报告",
+    "advise_before_end": "请在读取带有 241 的数据包之前报告",
+    "advise_before_next": "触发所在的数据包属于前一试次",
+    "advise_next_packet": "试次尚未开始，或您手中是触发所在的数据包，其数据不计入："
+    "请先读取下一个数据包再报告",
+    "advise_once": "每个试次只报告一次",
+    "advise_three": "每个试次报告三次",
+    "advise_rows": "请报告若干行，每行 8 个有限的角度",
+    "advise_packet_late": "晚了 1 个数据包：触发所在数据包之后收到的所有数据都计入",
+    "advise_packets_late": "晚了 {packets} 个数据包：触发所在数据包之后收到的所有数据都计入",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """A table of templates by code, and what stands between reasons and between the items of a list."""
+
+    templates: Mapping[str, str]
+    between_reasons: str
+    between_items: str
+
+
+LANGUAGES = {"en": Language(ENGLISH, "; ", ", "), "zh": Language(CHINESE, "；", "、")}
+
+
+class _Formatter(string.Formatter):
+    def __init__(self, language: Language) -> None:
+        self._language = language
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        if isinstance(value, Reason):
+            return self.words(value)
+        if isinstance(value, tuple):
+            return self._language.between_items.join(map(str, value))
+        return format(value, format_spec)
+
+    def words(self, reason: Reason) -> str:
+        return self.vformat(self._language.templates[reason.code], (), reason.parameters)
+
+
+def describe(reasons: Reason | Iterable[Reason] | None, language: str = "en") -> str:
+    """One reason or several in words; an empty string for none. Class names stay as the track has them."""
+    if reasons is None:
+        return ""
+    listed = [reasons] if isinstance(reasons, Reason) else reasons
+    table = LANGUAGES[language]
+    return table.between_reasons.join(map(_Formatter(table).words, listed))
