@@ -20,6 +20,8 @@ from replay.model.recording import ArrayBlock, Recording
 from replay.model.source import Session
 from replay.player.plan import PlaybackPlan, make_plan
 from replay.player.player import Player, parse_pace
+from tracks.common.reasons import Reason
+from tracks.common.words import describe
 from tracks.registry import TRACKS
 
 WAIT_S = 30.0
@@ -106,9 +108,9 @@ class Quiet:
         self.shown: list[dict[str, Any]] = []
 
     def team(
-        self, name: str, track: str, status: str = "", reason: str = "", lag_s: float = 0
+        self, name: str, track: str, status: str = "", reason: str | Reason = "", lag_s: float = 0
     ) -> None:
-        self.states.append((name, status, reason))
+        self.states.append((name, status, describe(reason)))
 
     def event(self, team: str, track: str, event: dict[str, Any], verdicts: Any, run: Any) -> None:
         self.shown.append(event)

@@ -20,6 +20,8 @@ from bci_stream.errors import BciError, LogError
 from bci_stream.judge.judge import Judge
 from bci_stream.judge.replay_session import Sink
 from bci_stream.wire.transport import Transport
+from tracks.common.reasons import Reason
+from tracks.common.words import describe
 
 
 @dataclass(frozen=True)
@@ -185,9 +187,9 @@ def _guarded(
     contest_path: Path | None,
 ) -> Outcome:
     if stop.is_set():
-        why = "the contest was stopped before it began"
+        why = Reason("contest_not_begun")
         sink.team(entry.team, entry.track, "stopped", why)
-        return Outcome(entry, "stopped", why)
+        return Outcome(entry, "stopped", describe(why))
     try:
         return _OneRun(wire, contest, entry, sink, stop, contest_path).run()
     except (LogError, OSError) as error:  # a full disk: not the team's fault, so it is run again
@@ -227,7 +229,7 @@ class _OneRun:
         self._contest = replace(contest, name=f"{contest.name}.{self._room}")
         self._contest_path = contest_path
         self._begun = wire.transport.now()
-        self._failure: tuple[str, str] | None = None
+        self._failure: tuple[str, str | Reason] | None = None
 
     def run(self) -> Outcome:
         self._sink.team(self._entry.team, self._entry.track, "waiting")
@@ -282,17 +284,17 @@ class _OneRun:
         if self._decoder.exit_code() is not None and not runs:
             self._failure = ("crashed", self._decoder.last_line())
         elif self._replay.exit_code() not in (None, 0):
-            self._failure = ("stopped", f"the replay failed: {self._replay.last_line()}")
+            self._failure = ("stopped", Reason("replay_failed", detail=self._replay.last_line()))
         elif not runs and self._wire.transport.now() - self._begun > START_S:
-            self._failure = ("timeout", f"it did not come up within {START_S:g} s")
+            self._failure = ("timeout", Reason("did_not_start", limit_s=START_S))
         return self._failure is not None
 
     def _outcome(self, judge: Judge) -> Outcome:
         runs = judge.runs()
         if not runs:
-            reason, detail = self._failure or ("stopped", "the contest was stopped")
+            reason, detail = self._failure or ("stopped", Reason("contest_stopped"))
             self._sink.team(self._entry.team, self._entry.track, reason, detail)
-            return Outcome(self._entry, reason, detail)
+            return Outcome(self._entry, reason, describe(detail))
         result = runs[0].run.result()
         return Outcome(
             self._entry,

@@ -47,6 +47,7 @@ from bci_stream.wire.messages import (
 )
 from bci_stream.wire.transport import FoundStream, TextInlet, Transport
 from bci_stream.wire.verify import MessageVerifier
+from tracks.common.reasons import Reason
 from tracks.common.verdicts import Verdict
 from tracks.registry import TRACKS
 from tracks.run import Run
@@ -111,7 +112,12 @@ class Sink(Protocol):
     """Where the judge shows what it has judged (a board, a progress bar, nothing)."""
 
     def team(
-        self, name: str, track: str, status: str = ..., reason: str = ..., lag_s: float = ...
+        self,
+        name: str,
+        track: str,
+        status: str = ...,
+        reason: str | Reason = ...,
+        lag_s: float = ...,
     ) -> None: ...
     def event(
         self, team: str, track: str, event: dict[str, Any], verdicts: list[Verdict], run: Run
@@ -233,17 +239,18 @@ class TeamRuns:
         for team_run in self.runs.values():
             team_run.settle(now)
             if team_run.ended is None and team_run.team in gone:
-                team_run.leave("crashed", "its results stream ended without a word", now)
+                team_run.leave("crashed", Reason("stream_lost"), now)
             if team_run.ended is None and finished_at is not None and now - finished_at > limit_s:
-                team_run.end("stopped", "it did not end by itself after the last packet", now)
+                team_run.end("stopped", Reason("did_not_end"), now)
             self._close(team_run, now)
 
     def _close(self, team_run: TeamRun, now: float) -> None:
         if team_run.ended is not None and team_run.team not in self._closed_at:
             self._closed_at[team_run.team] = now
-            self._sink.team(team_run.team, self._offer.track, team_run.ended, team_run.detail)
+            why = team_run.why or team_run.detail
+            self._sink.team(team_run.team, self._offer.track, team_run.ended, why)
 
-    def stop(self, why: str) -> None:
+    def stop(self, why: Reason) -> None:
         for team_run in self.runs.values():
             team_run.stop(why, self._now())
 
@@ -338,12 +345,12 @@ class ReplaySession:
         for message, stamp in self._testimony.words():
             self._take_word(message, stamp)
         if self._testimony.gone:
-            self._stop_all(f"replay {self.name!r} is gone")
+            self._stop_all(Reason("replay_gone", replay=self.name))
         now = self._now()
         if self._roll is not None:
             self._roll.settle(gone, self._finished_at, now)
         if now - self._testimony.heard_at > SILENCE_S:
-            self._stop_all(f"no word from replay {self.name!r} for {SILENCE_S:g} s")
+            self._stop_all(Reason("replay_silent", replay=self.name, silent_s=SILENCE_S))
         self._speak(now)
 
     def _take_results(self) -> None:
@@ -404,7 +411,7 @@ class ReplaySession:
         elif isinstance(message, PacketNote):
             self._take_sent(PacketEvent(message, stamp, stamp))
         elif isinstance(message, Stopped):
-            self._stop_all(f"the replay stopped: {message.reason}")
+            self._stop_all(Reason("replay_stopped", detail=message.reason))
         elif isinstance(message, Status) and message.state != "alive" and self._roll is not None:
             self._roll.remark(message, stamp + self._testimony.offset_s)
 
@@ -514,7 +521,7 @@ class ReplaySession:
 
     # --- the end ------------------------------------------------------------------------------
 
-    def _stop_all(self, why: str) -> None:
+    def _stop_all(self, why: Reason) -> None:
         """The replay has ended; the teams still have to hear that their runs are closed."""
         if self._roll is not None:
             self._roll.stop(why)
@@ -522,5 +529,5 @@ class ReplaySession:
         self.over = self.over or not self.teams
 
     def close(self) -> None:
-        self._stop_all("the judge was stopped")
+        self._stop_all(Reason("judge_stopped"))
         self._testimony.close()

@@ -21,6 +21,7 @@ from bci_stream.leaderboard.ranking import Qualifying
 from bci_stream.leaderboard.store import open_store
 from bci_stream.leaderboard.terminal import render_leaderboard
 from bci_stream.runlog import read_log
+from tracks.common.reasons import Reason
 from tracks.common.verdicts import Verdict
 from tracks.run import Run
 
@@ -179,7 +180,12 @@ class Bars:
         self._progress.stop()
 
     def team(
-        self, name: str, track: str, status: str = "waiting", reason: str = "", lag_s: float = 0.0
+        self,
+        name: str,
+        track: str,
+        status: str = "waiting",
+        reason: str | Reason = "",
+        lag_s: float = 0.0,
     ) -> None:
         self._board.team(name, track, status, reason, lag_s)
         self._progress.update(self._tasks[name, track], state=status)
@@ -201,9 +207,6 @@ class Bars:
                 self._board.event(
                     outcome.entry.team, outcome.entry.track, event, run.feed(event), run
                 )
-            self._board.team(
-                outcome.entry.team, outcome.entry.track, outcome.reason, outcome.detail
-            )
         task = self._tasks[outcome.entry.team, outcome.entry.track]
         score = "" if outcome.log is None else f" {outcome.score:.2f}"
         self._progress.update(task, state=f"{outcome.reason}{score}")

@@ -19,7 +19,9 @@ from bci_stream.wire.messages import (
     Status,
     TruthNote,
 )
+from tracks.common.reasons import Reason
 from tracks.common.verdicts import Verdict
+from tracks.common.words import describe
 from tracks.run import Run
 
 
@@ -114,6 +116,7 @@ class TeamRun:
         self.run = Run()
         self.ended: str | None = None
         self.detail = ""
+        self.why: Reason | None = None
         self.heard_at = begun
         self._limits = limits
         self._docket = docket
@@ -131,7 +134,7 @@ class TeamRun:
         self._asked = False
         self._turn_began: float | None = None
         self._resumed_at: float | None = None
-        self._leaving: tuple[str, str, float] | None = None
+        self._leaving: tuple[str, str | Reason, float] | None = None
         self.compute_s = 0.0
         if past:
             self._remember(past)
@@ -188,7 +191,7 @@ class TeamRun:
         if self.ended is None and self._session >= 0:
             self._write({"kind": "status", "state": status.state, "detail": status.detail}, at)
 
-    def leave(self, reason: str, detail: str, at: float) -> None:
+    def leave(self, reason: str, detail: str | Reason, at: float) -> None:
         """The team has ended; its run does once the last packets' notes have come, too."""
         if self._leaving is None:
             self._leaving = (reason, detail, at)
@@ -201,7 +204,7 @@ class TeamRun:
             self._handle(message, at)
         self._take(self._order.settled(now))
         if self._over_limit(now):
-            self.end("timeout", self._limit_said(now), now)
+            self.end("timeout", self._limit_exceeded(now), now)
         elif self._leaving is not None and self._has_left(now):
             self.end(*self._leaving)
         if self._shown:
@@ -213,29 +216,33 @@ class TeamRun:
         complete = self._order.idle() and (self._finish_seen or reason != "finished")
         return complete or now - at > STRAGGLER_S
 
-    def stop(self, why: str, at: float) -> None:
+    def stop(self, why: Reason, at: float) -> None:
         """The replay has ended: what the team said of its own end before that still holds."""
         if self.ended is None:
             for message, said_at in self.inbox.take(at):
                 self._handle(message, said_at)
             self.end(*(self._leaving or ("stopped", why, at)))
 
-    def end(self, reason: str, detail: str, at: float) -> None:
+    def end(self, reason: str, detail: str | Reason, at: float) -> None:
         """The run is over; sessions that never began are written too, since what is missing is wrong."""
         if self.ended is not None:
             return
         self._take(self._order.rest())
         reason = reason if reason in END_REASONS else "crashed"
         if reason == "finished" and not self._finish_seen:
-            reason, detail = "stopped", detail or "the team left before the last packet"
+            reason, detail = "stopped", detail or Reason("left_early")
         for session in self._docket.sessions():
             if session > self._session:
                 self._begin_session(session, at)
         self._write_truth(None, at)
-        self.ended, self.detail = reason, detail
+        self.ended = reason
+        self.why = detail if isinstance(detail, Reason) else None
+        self.detail = describe(detail)
         end: dict[str, Any] = {"kind": "end", "reason": reason}
-        if detail:
-            end["detail"] = detail
+        if self.detail:
+            end["detail"] = self.detail
+        if self.why is not None:
+            end["why"] = self.why.to_json()
         self._write({**end, "compute_s": round(self.compute_s, 3)}, at)
         self._publish()
         self._log.close()
@@ -270,13 +277,15 @@ class TeamRun:
         since = self._resumed_at if self._turn_began is None else self._turn_began
         return 0.0 if since is None or self._leaving is not None else now - since
 
-    def _limit_said(self, now: float) -> str:
+    def _limit_exceeded(self, now: float) -> Reason:
         silent_s = self._silent_s(now)
         if silent_s > self._limits.silence_s:
-            return f"no word for {silent_s:.1f} s; limits.silence_s is {self._limits.silence_s:g}"
-        return (
-            f"{self.compute_s + silent_s:.1f} s of compute for {self._docket.duration_s() or 0:.0f} s of "
-            f"data; the limit is {self.limit_s() or 0:.1f} s (limits.compute_factor)"
+            return Reason("silent", silent_s=silent_s, limit_s=self._limits.silence_s)
+        return Reason(
+            "over_compute_limit",
+            used_s=self.compute_s + silent_s,
+            data_s=self._docket.duration_s() or 0.0,
+            limit_s=self.limit_s() or 0.0,
         )
 
     # --- writing ------------------------------------------------------------------------------

@@ -20,7 +20,9 @@ from bci_stream.leaderboard.embargo import Embargo, Key, Settled
 from bci_stream.leaderboard.ranking import IN_PLAY, TIE_RULE, LeaderboardRow, Qualifying, rank
 from bci_stream.leaderboard.team_view import TeamView
 from bci_stream.leaderboard.updates import LeaderboardUpdate, as_sent, changed_fields, flat
+from tracks.common.reasons import Reason
 from tracks.common.verdicts import Verdict
+from tracks.common.words import describe
 from tracks.registry import TRACKS
 from tracks.run import Run
 
@@ -76,7 +78,7 @@ VERDICTS_KEPT: Final = 40
 LANES_SHOWN: Final = 12
 """Lanes of the best teams of each track; a page of a hundred lanes could not be read anyway."""
 
-HELD: Final = "has ended; its last trials are shown when the others have closed them"
+HELD: Final = Reason("trials_held_back")
 
 
 class Leaderboard:
@@ -110,11 +112,16 @@ class Leaderboard:
     # What the judge calls
 
     def team(
-        self, name: str, track: str, status: str = "waiting", reason: str = "", lag_s: float = 0.0
+        self,
+        name: str,
+        track: str,
+        status: str = "waiting",
+        reason: str | Reason = "",
+        lag_s: float = 0.0,
     ) -> None:
         """A team appears, or what it is doing changes."""
         with self._lock:
-            self._view(name, track).is_now(status, reason, lag_s)
+            self._view(name, track).set_status(status, reason, lag_s)
             self._changed.add((track, name))
             self._release()
 
@@ -293,7 +300,8 @@ class Leaderboard:
     def _row(self, key: Key) -> LeaderboardRow:
         row = self._views[key].row()
         if row.status == "finished" and self._embargo.holds(key):
-            return replace(row, status="running", reason=HELD)
+            reasons = [HELD.to_json()]
+            return replace(row, status="running", reason=describe(HELD), reasons=reasons)
         return row
 
     def _changed_rows(self) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 import csv
 import io
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final
 
 TIE_RULE: Final = (
@@ -53,6 +53,8 @@ class LeaderboardRow:
     accuracy: share of right answers among what was judged; None where a track has no classes.
     used, used_unit: mean data used a trial; None where the track's rules measure none.
     latency_p50_s, latency_p99_s: how long its reports took, as the judge measured them.
+    reason: why the team has this status, in English. reasons: the same as codes with parameters; empty
+    where the reason is free text.
     qualifies: above the contest's line; None where it draws none.
     """
 
@@ -72,6 +74,7 @@ class LeaderboardRow:
     lag_s: float = 0.0
     reason: str = ""
     qualifies: bool | None = None
+    reasons: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def ranked(self) -> bool:
@@ -124,7 +127,8 @@ def _qualifies(line: Qualifying, place: int, row: LeaderboardRow) -> bool | None
     return (row.trials > 0 and line.admits(place, row.score)) if line.drawn else None
 
 
-COLUMNS = ("rank", *(field.name for field in fields(LeaderboardRow) if field.name != "rank"))
+COLUMNS = ("rank", *(fact.name for fact in fields(LeaderboardRow) if fact.name != "rank"))
+CSV_COLUMNS = tuple(name for name in COLUMNS if name != "reasons")
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -136,10 +140,10 @@ def to_records(rows: Iterable[LeaderboardRow]) -> list[dict[str, Any]]:
 def to_csv(rows: Iterable[LeaderboardRow]) -> str:
     """A header line and a line a row; empty where there is no value."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer = csv.DictWriter(text, CSV_COLUMNS, lineterminator="\n")
     writer.writeheader()
     for record in to_records(rows):
-        writer.writerow({name: _cell(value) for name, value in record.items()})
+        writer.writerow({name: _cell(record[name]) for name in CSV_COLUMNS})
     return text.getvalue()
 
 

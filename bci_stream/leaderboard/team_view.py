@@ -9,7 +9,9 @@ from bci_stream.leaderboard.latency import Latencies, elapsed
 from bci_stream.leaderboard.ranking import FINAL, LeaderboardRow
 from bci_stream.leaderboard.timeline import TrialTimeline
 from bci_stream.leaderboard.verdict_rows import LONGEST_REASON, Confusion, brief, verdict_row
+from tracks.common.reasons import Reason
 from tracks.common.verdicts import RunStanding, Verdict
+from tracks.common.words import describe
 from tracks.registry import TRACKS
 from tracks.run import Run
 
@@ -42,6 +44,7 @@ class TeamView:
         self.track = track
         self.status = "waiting"
         self.reason = ""
+        self.reasons: list[dict[str, Any]] = []
         self.lag_s = 0.0
         self.pace = ""
         self.lane = TrialTimeline(track)
@@ -57,8 +60,11 @@ class TeamView:
         self._time_s = 0.0
         self._complete = False
 
-    def is_now(self, status: str, reason: str = "", lag_s: float = 0.0) -> None:
-        self.status, self.reason, self.lag_s = status, brief(reason, LONGEST_REASON), lag_s
+    def set_status(self, status: str, reason: str | Reason = "", lag_s: float = 0.0) -> None:
+        """reason: a code, or free text."""
+        self.status, self.lag_s = status, lag_s
+        self.reason = brief(describe(reason), LONGEST_REASON)
+        self.reasons = [reason.to_json()] if isinstance(reason, Reason) else []
 
     def take(self, event: dict[str, Any], verdicts: Sequence[Verdict], run: Run) -> Settled | None:
         """The next event of the log, and what Run.feed said to it.
@@ -86,13 +92,14 @@ class TeamView:
             case "session":
                 self._begin(str(event["subject"]), float(event["rate"]))
             case "end":
-                self.is_now(str(event["reason"]), event.get("detail", ""))
+                self.set_status(str(event["reason"]), str(event.get("detail", "")))
+                self.reasons = [event["why"]] if isinstance(event.get("why"), dict) else []
 
     def _begin(self, subject: str, rate: float) -> None:
         self._rate = rate
         self.lane.begin(brief(subject), rate)
         if self.status not in FINAL:
-            self.is_now("running")
+            self.set_status("running")
 
     def show(self, settled: Settled) -> list[dict[str, Any]]:
         """Show what closed trials settled; gives their records."""
@@ -105,9 +112,8 @@ class TeamView:
         if settled.result is not None:
             self.ends(settled.result)
         if self.status == "running":
-            self.reason = (
-                ""  # a remark on the source ("resumed") is news until the next trial closes
-            )
+            # A note on the source ("resumed") is shown until the next trial closes.
+            self.set_status("running", lag_s=self.lag_s)
         self._add_point(settled.t)
         return records
 
@@ -135,6 +141,7 @@ class TeamView:
             status=self.status,
             lag_s=self.lag_s,
             reason=self.reason,
+            reasons=self.reasons,
         )
         standing = self._standing
         if standing is None:

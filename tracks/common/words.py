@@ -37,7 +37,7 @@ ENGLISH = {
     "over_limit": "report at {used_s:.2f} s: limit {limit_s:.2f} s",
     "at_limit": "report at {used_s:.2f} s: must be below {limit_s:.2f} s",
     "after_trial_end": "report after the trial's end (241)",
-    "over_decision_limit": "took {elapsed_s} s, limit {limit_s:g} s",
+    "over_decision_limit": "took {elapsed_s:g} s, limit {limit_s:g} s",
     "charged": "{why}: wrong, charged {charged_s:g} s",
     "trigger_missing": "missing: its trigger never came",
     "trial_unlabelled": "the trial has no label",
@@ -66,6 +66,8 @@ ENGLISH = {
     "replay_stopped": "the replay stopped: {detail}",
     "replay_gone": "replay {replay} is gone",
     "replay_silent": "no message from replay {replay} for {silent_s:g} s",
+    "replay_failed": "the replay failed: {detail}",
+    "did_not_start": "it did not come up within {limit_s:g} s",
     "trials_held_back": "has ended; its last trials are shown when the others have closed them",
     # Advice of `bci-decode check`
     "advise_class": "report {classes}; a whole number or its text, not a list, an array or None",
@@ -108,7 +110,7 @@ CHINESE = {
     "over_limit": "{used_s:.2f} 秒时报告：限 {limit_s:.2f} 秒",
     "at_limit": "{used_s:.2f} 秒时报告：须少于 {limit_s:.2f} 秒",
     "after_trial_end": "试次结束（241）后才报告",
-    "over_decision_limit": "用时 {elapsed_s} 秒，限 {limit_s:g} 秒",
+    "over_decision_limit": "用时 {elapsed_s:g} 秒，限 {limit_s:g} 秒",
     "charged": "{why}：判错，计 {charged_s:g} 秒",
     "trigger_missing": "缺失：没有触发",
     "trial_unlabelled": "该试次无标签",
@@ -136,6 +138,8 @@ CHINESE = {
     "replay_stopped": "回放已停止：{detail}",
     "replay_gone": "回放 {replay} 已消失",
     "replay_silent": "回放 {replay} 已 {silent_s:g} 秒没有消息",
+    "replay_failed": "回放失败：{detail}",
+    "did_not_start": "{limit_s:g} 秒内没有启动",
     "trials_held_back": "已结束；其他队完成后显示其最后的试次",
     "advise_class": "请报告 {classes}；整数或其文字，不能是列表、数组或 None",
     "advise_int": "algorithm() 必须返回 int，不能是浮点数、字符串或数组",
@@ -180,10 +184,10 @@ class _Formatter(string.Formatter):
         return self.vformat(self._language.templates[reason.code], (), reason.parameters)
 
 
-def describe(reasons: Reason | Iterable[Reason] | None, language: str = "en") -> str:
-    """One reason or several in words; an empty string for none. Class names stay as the track has them."""
-    if reasons is None:
-        return ""
+def describe(reasons: str | Reason | Iterable[Reason] | None, language: str = "en") -> str:
+    """Reasons in words; an empty string for none. Text and class names are returned as they are."""
+    if reasons is None or isinstance(reasons, str):
+        return reasons or ""
     listed = [reasons] if isinstance(reasons, Reason) else reasons
     table = LANGUAGES[language]
     return table.between_reasons.join(map(_Formatter(table).words, listed))

@@ -16,6 +16,7 @@ from bci_stream.leaderboard.board import Leaderboard
 from bci_stream.leaderboard.ranking import to_csv, to_records
 from bci_stream.leaderboard.store import open_store
 from bci_stream.leaderboard.web.sse import Broadcast, stream
+from tracks.common.words import LANGUAGES
 
 STATIC = Path(str(files("bci_stream.leaderboard.web"))) / "static"
 
@@ -38,6 +39,7 @@ def build_app(board: Leaderboard, broadcast: Broadcast, store: str = "") -> web.
     app.on_response_prepare.append(_secure)
     app.router.add_get("/", _page)
     app.router.add_get("/api/v1/openapi.json", _openapi)
+    app.router.add_get("/api/v1/words", _words)
     app.router.add_get("/api/v1/contest", partial(_contest, board))
     app.router.add_get("/api/v1/leaderboard", partial(_leaderboard, board))
     app.router.add_get("/api/v1/leaderboard.csv", partial(_leaderboard_csv, board))
@@ -65,6 +67,10 @@ async def _page(_: web.Request) -> web.StreamResponse:
 
 async def _openapi(_: web.Request) -> web.StreamResponse:
     return web.FileResponse(STATIC / "openapi.json")
+
+
+async def _words(_: web.Request) -> web.StreamResponse:
+    return _json(LANGUAGES)
 
 
 async def _contest(board: Leaderboard, _: web.Request) -> web.StreamResponse:

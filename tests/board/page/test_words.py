@@ -6,6 +6,8 @@ from board.page.tab import Tab
 
 from bci_stream.leaderboard.fold import fold
 from bci_stream.leaderboard.web.server import WebBoard
+from tracks.common.reasons import Reason
+from tracks.common.words import describe
 
 
 def test_it_speaks_chinese_and_remembers_it(served: WebBoard, tab: Tab) -> None:
@@ -31,22 +33,49 @@ def test_both_languages_have_every_word(served: WebBoard, tab: Tab) -> None:
     assert missing == ""
 
 
-def test_the_reasons_of_all_golden_logs_are_told_in_chinese(served: WebBoard, tab: Tab) -> None:
-    """If the rules word a reason anew, reasons.js must learn it."""
+def test_the_page_words_reasons_as_the_judge_does(served: WebBoard, tab: Tab) -> None:
+    """The page formats the tables' templates itself; every code that needs it, with a value."""
     page = tab.open(served.url)
-    untold = page.evaluate(
-        """async (texts) => {
-            const { reasonIn } = await import("/static/reasons.js");
-            return texts.filter((text) => !/[\\u4e00-\\u9fff]/.test(reasonIn("zh", text)));
+    reasons = [*golden_reasons(), *ENDINGS]
+    items = [{"reason": "", "reasons": [reason.to_json()]} for reason in reasons]
+    shown = page.evaluate(
+        """async (items) => {
+            const { reasonIn } = await import("/static/words.js");
+            return items.map((item) => [reasonIn("en", item), reasonIn("zh", item)]);
         }""",
-        sorted(golden_reasons()),
+        items,
     )
-    assert [text for text in untold if not text.startswith("NRMSE")] == []
+    assert [english for english, _ in shown] == [describe(reason) for reason in reasons]
+    named = {"wrong_class"}  # the page has the classes' Chinese names
+    same = [(zh, describe(r, "zh")) for r, (_, zh) in zip(reasons, shown, strict=True)
+            if r.cause.code not in named]  # fmt: skip
+    assert [page_words for page_words, _ in same] == [words for _, words in same]
+    wrong = Reason("wrong_class", answer="left", label="feet").to_json()
+    script = 'async (r) => (await import("/static/words.js")).reasonIn("zh", r)'
+    assert page.evaluate(script, {"reason": "", "reasons": [wrong]}) == "答 左手，应为 双脚"
 
 
-def golden_reasons() -> set[str]:
-    found: set[str] = set()
+def test_free_text_and_unknown_codes_are_shown_as_they_are(served: WebBoard, tab: Tab) -> None:
+    page = tab.open(served.url)
+    script = 'async (r) => (await import("/static/words.js")).reasonIn("zh", r)'
+    unknown = [{"code": "of_tomorrow", "parameters": {}}]
+    for reasons in ([], unknown):
+        assert page.evaluate(script, {"reason": "exit code 3", "reasons": reasons}) == "exit code 3"
+
+
+ENDINGS = (
+    Reason("silent", silent_s=30.04, limit_s=30.0),
+    Reason("over_compute_limit", used_s=12.34, data_s=10.0, limit_s=11.5),
+    Reason("replay_stopped", detail="interrupted"),
+    Reason("trials_held_back"),
+    Reason("rows_replaced", rows=3, total=8, value=0.25),
+)
+
+
+def golden_reasons() -> list[Reason]:
+    found: dict[Reason, None] = {}
     for path in (Path(__file__).parents[2] / "golden").glob("*.jsonl.gz"):
-        for trial in fold(path).view.detail()["trials"]:
-            found |= set(trial["reason"].split("; ")) - {"", "…"}
-    return found
+        for verdict in fold(path).run.verdicts():
+            found.update(dict.fromkeys(verdict.reasons))
+    assert found
+    return list(found)

@@ -7,7 +7,7 @@ import { labelPage, remember, switchLanguage, t, theme } from "./i18n.js";
 import { drawLanes } from "./lanes.js";
 import { nameOf, namesOf } from "./names.js";
 import { drawSignal, hasSignal } from "./signal.js";
-import { reason } from "./reasons.js";
+import { reason } from "./words.js";
 import { rowsOf, state, takeSnapshot, takeUpdate } from "./state.js";
 import { drawTable } from "./table.js";
 import { drawTeam } from "./team.js";
@@ -52,7 +52,7 @@ function drawVerdicts(track) {
     const said = verdict.reported ? ` · ${namesOf(verdict.reported)}` : "";
     return h("li", { class: verdict.mark }, h("b", { class: "mark" }, mark(verdict)), " ",
       h("a", { href: linkTo(verdict) }, verdict.team), h("small", {}, ` ${place(verdict)}${said}`),
-      h("span", { class: "why" }, reason(verdict.reason)));
+      h("span", { class: "why" }, reason(verdict)));
   }) : h("li", { class: "empty" }, t("noVerdicts")));
 }
 

@@ -4,7 +4,7 @@ import { colour, h, put } from "./dom.js";
 import { keyOf, latency, linkTo, percent, score, status, used } from "./format.js";
 import { t } from "./i18n.js";
 import { nameOf } from "./names.js";
-import { reason } from "./reasons.js";
+import { reason } from "./words.js";
 
 const ALWAYS = ["rank", "team", "score", "trials", "status"];
 const COLUMNS = ["rank", "team", "score", "accuracy", "used", "trials", "latency", "status"];
@@ -33,7 +33,7 @@ function share(value, best) {
 function statusChip(row) {
   return [
     h("span", { class: `chip ${row.status}` }, status(row)),
-    row.reason ? h("span", { class: "reason", title: reason(row.reason) }, reason(row.reason)) : null,
+    row.reason ? h("span", { class: "reason", title: reason(row) }, reason(row)) : null,
   ];
 }
 

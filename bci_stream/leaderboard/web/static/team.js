@@ -5,7 +5,7 @@ import { colour, h, put, s } from "./dom.js";
 import { keyOf, latency, mark, percent, score, seconds, status, used } from "./format.js";
 import { t } from "./i18n.js";
 import { nameOf, namesOf } from "./names.js";
-import { reason } from "./reasons.js";
+import { reason } from "./words.js";
 
 const ROWS_SHOWN = 400;
 
@@ -95,7 +95,7 @@ const TRIAL_CELLS = {
   truth: (trial) => h("td", {}, nameOf(trial.truth)),
   used: (trial) => h("td", {}, seconds(trial.used_s)),
   verdict: (trial) => h("td", { class: trial.mark }, mark(trial)),
-  why: (trial) => h("td", { class: "why" }, reason(trial.reason)),
+  why: (trial) => h("td", { class: "why" }, reason(trial)),
 };
 const TRIAL_FIELD = { reported: "reported", truth: "truth", used: "used_s" };
 
@@ -148,7 +148,7 @@ export async function drawTeam(node, track, team, isShown) {
   put(node,
     backLink(track),
     h("h1", {}, h("span", { class: `swatch ${colour(key)}`, "aria-hidden": "true" }), detail.row.team,
-      detail.row.reason ? h("small", { class: "reason" }, reason(detail.row.reason)) : null),
+      detail.row.reason ? h("small", { class: "reason" }, reason(detail.row)) : null),
     summary(detail.row),
     h("div", { class: "halves" },
       [
