@@ -92,25 +92,20 @@ def introduce(
     )
     if track.choose_leads is None or len(session.leads) <= track.choose_leads:
         return info, None
-    places = chosen_places(decoder, info, track.choose_leads)
+    places = chosen_places(track, decoder, info)
     leads = tuple(session.leads[place] for place in places)
     return SignalInfo(info.track, info.subject, info.rate, leads, info.packet_samples), places
 
 
-def chosen_places(decoder: Decoder, info: SignalInfo, count: int) -> list[int]:
+def chosen_places(track: Track, decoder: Decoder, info: SignalInfo) -> list[int]:
     """The leads that a decoder chooses, checked and counted from 0."""
+    count = track.choose_leads or len(info.leads)
     if not isinstance(decoder, ChannelChooser):
         raise RuleError(
             f"track {info.track}: a decoder must choose {count} leads; give it a method choose()"
         )
-    numbers = [int(number) for number in decoder.choose(info, count)]
-    allowed = range(1, len(info.leads) + 1)
-    if len(set(numbers)) != count or len(numbers) != count or not set(numbers) <= set(allowed):
-        raise RuleError(
-            f"track {info.track}: exactly {count} distinct leads in 1-{len(info.leads)}; "
-            f"got {numbers}"
-        )
-    return [number - 1 for number in numbers]
+    chosen = track.check_leads(decoder.choose(info, count), len(info.leads))
+    return [number - 1 for number in chosen]
 
 
 def truth_line(track: Track, session: Session) -> LogEvent:

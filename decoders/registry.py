@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from bci_stream.errors import BciError
 from decoders.decoder import Decoder, DecoderError, format_exception
 from decoders.model import Model, load_model
+from tracks.registry import TRACKS
 
 logger = logging.getLogger(__name__)
 
@@ -107,16 +108,6 @@ DECODERS: dict[str, DecoderEntry] = {
 }
 
 
-DEFAULTS: dict[str, str] = {
-    "erp": "erp-umm",
-    "mi": "mi-riemann",
-    "turing": "turing-phase",
-    "emotion": "emotion-de",
-    "ecog": "ecog-ridge",
-}
-"""The decoder that a track uses when none is named."""
-
-
 def entries() -> dict[str, DecoderEntry]:
     """All decoders by name, shipped and installed; a broken entry point is logged and left out."""
     found = dict(DECODERS)
@@ -157,9 +148,9 @@ def names(track: str | None = None) -> list[str]:
 
 def default_of(track: str) -> str:
     """The name of the track's default decoder."""
-    if track not in DEFAULTS:
-        raise DecoderError(f"unknown track {track!r}; choose one of {', '.join(DEFAULTS)}")
-    return DEFAULTS[track]
+    if track not in TRACKS:
+        raise DecoderError(f"unknown track {track!r}; choose one of {', '.join(TRACKS)}")
+    return TRACKS[track].default_decoder
 
 
 def load(

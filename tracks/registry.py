@@ -31,6 +31,9 @@ BUILT_IN = {
     "erp": "tracks.erp:TRACK",
 }
 
+DEFAULT = "erp"
+"""The track of a new contest file where none is named."""
+
 
 class TrackRegistry(Mapping[str, "Track"]):
     """Tracks by name, each imported when it is first looked up.

@@ -15,6 +15,7 @@ from bci_stream.cli import (
     wait_option,
     wire_options,
 )
+from tracks.registry import DEFAULT
 
 
 @click.group(cls=Commands)
@@ -35,7 +36,7 @@ def score(log: Path, as_json: bool) -> None:
 @main.command()
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default=".")
 @click.option("--name", default=None, help="The contest's name (default: the folder's).")
-@click.option("--track", type=TrackName(), default="erp", show_default=True)
+@click.option("--track", type=TrackName(), default=DEFAULT, show_default=True)
 @click.option("--team", "teams", multiple=True, help="A team that may take part; repeatable.")
 def init(folder: Path, name: str | None, track: str, teams: tuple[str, ...]) -> None:
     """Write contest.toml into FOLDER, and keys beside it."""

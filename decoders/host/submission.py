@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from bci_stream.contest.contest import Limits as ContestLimits
+from bci_stream.errors import RuleError
 from bci_stream.files import state_dir
 from bci_stream.packet import Packet, SignalInfo
 from decoders.host.child import GRACE_S, SubmissionProcess
@@ -105,7 +106,14 @@ class SubmissionDecoder:
             raise SubmissionDisqualified(
                 f"the submission answered {message.kind!r} where channels were due"
             )
-        return _checked_channels(message.value, count, len(info.leads), info.subject)
+        try:
+            named = message.value if isinstance(message.value, list) else []
+            return TRACKS[self._track].check_leads(named, len(info.leads))
+        except RuleError as error:
+            raise SubmissionRefused(
+                f"the submission's channels for subject {info.subject}: {error}; it named "
+                f"{escape_text(str(message.value), 200)}"
+            ) from error
 
     def start(self, info: SignalInfo) -> None:
         """Tell it of the subject; the first one starts it, and waits until it asks for data."""
@@ -243,18 +251,6 @@ def _number_of(subject: str, place: int) -> int:
     """A subject's number for G1 to G3: the one its name ends with, else its place in the run."""
     found = re.search(r"(\d{1,9})$", subject)
     return int(found[1]) if found and int(found[1]) > 0 else place
-
-
-def _checked_channels(value: object, count: int, leads: int, subject: str) -> list[int]:
-    numbers = value if isinstance(value, list) else []
-    whole = [each for each in numbers if isinstance(each, int) and not isinstance(each, bool)]
-    fitting = {each for each in whole if 1 <= each <= leads}
-    if len(numbers) != count or len(fitting) != count:
-        raise SubmissionRefused(
-            f"the submission must name exactly {count} different channels of 1 to {leads} for "
-            f"subject {subject}, as whole numbers; it named {escape_text(str(value), 200)}"
-        )
-    return whole
 
 
 def open_submission(

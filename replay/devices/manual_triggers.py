@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from bci_stream.errors import BciError, SourceError
-from replay.model.events import MAX_CODE
+from tracks.common.codes import MAX_CODE
 
 ANSWER_S = 5.0
 _LONGEST_MESSAGE = 4096

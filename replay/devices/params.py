@@ -6,6 +6,7 @@ from pathlib import Path
 from bci_stream.errors import SourceError
 from bci_stream.packet import Lead
 from replay.devices.chunk import Timeouts
+from tracks.common.codes import MAX_CODE
 
 
 class DeviceParams:
@@ -97,7 +98,7 @@ def _named_leads(text: str) -> tuple[Lead, ...]:
 def read_live_params(params: DeviceParams) -> tuple[str, int | None, Timeouts]:
     """What every device takes: subject=, until=, wait_s=, reconnect_s=."""
     subject = params.text("subject") or "live"
-    until = params.whole("until", 0, 0, 0xFFFF) or None
+    until = params.whole("until", 0, 0, MAX_CODE) or None
     first_s = params.number("wait_s", Timeouts.first_s, 0.1, 3600)
     reconnect_s = params.number("reconnect_s", Timeouts.reconnect_s, 0, 86_400)
     return subject, until, Timeouts(first_s=first_s, reconnect_s=reconnect_s)

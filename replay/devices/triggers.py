@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bci_stream.packet import FloatArray, Triggers
 from replay.devices.chunk import Chunk
 from replay.devices.status import Notes
-from replay.model.events import MAX_CODE
+from tracks.common.codes import MAX_CODE
 
 
 class EdgeDetector:

@@ -12,7 +12,8 @@ from functools import cache
 
 from bci_stream.errors import SourceError, shorten_list
 from bci_stream.packet import Triggers
-from replay.model.events import MAX_CODE, Mark
+from replay.model.events import Mark
+from tracks.common.codes import MAX_CODE
 
 _PARTS = re.compile(r"(?:\\.|[^,])+", re.DOTALL)
 _RULE = re.compile(

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from bci_stream.errors import SourceError
 from bci_stream.packet import Triggers
+from tracks.common.codes import MAX_CODE
 
-MAX_CODE = 0xFFFF
 SCAN_SAMPLES = 1 << 16
 SCAN_THREADS = min(4, os.cpu_count() or 1)
 

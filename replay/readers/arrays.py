@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 from bci_stream.errors import SourceError
 from bci_stream.packet import Lead
 from replay.model.event_map import describe_map
-from replay.model.events import MAX_CODE, Events, KnownEvents, Mark, PlainColumn, StimEvents
+from replay.model.events import Events, KnownEvents, Mark, PlainColumn, StimEvents
 from replay.model.options import SourceOptions, leads_of_rows, track_named
 from replay.model.signal import ArraySignal, Content
 from replay.model.units import KINDS, VOLTAGES
 from replay.readers.events_table import marks_of, read_events_table
+from tracks.common.codes import MAX_CODE
 
 
 def looks_like_triggers(row: NDArray[Any]) -> bool:

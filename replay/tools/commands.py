@@ -18,6 +18,7 @@ from bci_stream.cli import (
     stopping,
     wire_options,
 )
+from tracks.common.codes import MAX_CODE
 
 
 @click.command("record")
@@ -210,7 +211,7 @@ def emulate_command(
 
 
 @click.command("mark")
-@click.argument("code", type=click.IntRange(1, 0xFFFF))
+@click.argument("code", type=click.IntRange(1, MAX_CODE))
 @click.option("--to", metavar="NAME", help="Which running device; needed where there are several.")
 @click.option(
     "--trigger-box", metavar="PORT", help="Send it through a TriggerBox on this serial port."

@@ -69,11 +69,11 @@ def test_leads_must_be_chosen_as_the_rules_say(numbers) -> None:
         def choose(self, info, count):
             return numbers
 
-    with pytest.raises(RuleError, match="exactly 24 distinct leads in 1-32"):
-        chosen_places(Chooser(), info, 24)
+    with pytest.raises(RuleError, match=r"exactly 24 distinct channels|whole numbers of 1-32"):
+        chosen_places(TRACKS["ecog"], Chooser(), info)
     with pytest.raises(RuleError, match="must choose 24 leads"):
-        chosen_places(MiChance(), info, 24)
-    assert chosen_places(EcogConstant(), info, 24) == list(range(24))
+        chosen_places(TRACKS["ecog"], MiChance(), info)
+    assert chosen_places(TRACKS["ecog"], EcogConstant(), info) == list(range(24))
 
 
 def test_an_unknown_track_is_named() -> None:

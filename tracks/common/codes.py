@@ -12,6 +12,9 @@ BLOCK_END = 243
 TRIAL_START = 240
 TRIAL_END = 241
 
+MAX_CODE = 0xFFFF
+"""The largest trigger code: what 16 trigger lines can carry."""
+
 
 class BlockCounter:
     """Which block a trigger belongs to: block k begins at the k-th 242, counted from 0.

@@ -32,7 +32,7 @@ from replay.devices.triggers import (
     is_code,
     unread_trigger,
 )
-from replay.model.events import MAX_CODE
+from tracks.common.codes import MAX_CODE
 
 KINDS = {"EEG": "EEG", "EOG": "EOG", "ECG": "ECG", "EMG": "EMG", "ECOG": "ECOG", "SEEG": "SEEG"}
 

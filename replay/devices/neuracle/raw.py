@@ -13,7 +13,7 @@ from bci_stream.errors import SourceError
 from bci_stream.packet import FloatArray, Triggers
 from replay.devices.chunk import Chunk, DeviceInfo
 from replay.devices.triggers import EdgeDetector, is_code
-from replay.model.events import MAX_CODE
+from tracks.common.codes import MAX_CODE
 
 WordKind = Literal["float", "uint"]
 
@@ -61,7 +61,11 @@ def _kind(word: np.uint32) -> WordKind | None:
 
 def _message(word: np.uint32, row: int, kind: WordKind | None) -> str:
     as_float = float(np.array([word]).view(np.float32)[0])
-    wanted = f"a {kind} code from 1 to 65535" if kind else "a code from 1 to 65535, float or uint"
+    wanted = (
+        f"a {kind} code from 1 to {MAX_CODE}"
+        if kind
+        else f"a code from 1 to {MAX_CODE}, float or uint"
+    )
     return (
         f"the amplifier's bytes are misaligned: the trigger word of sample {row} must be 0 or "
         f"{wanted}, got 0x{int(word):08X} ({as_float:g} as a float); check channels= (the number "
