@@ -144,7 +144,7 @@ def play(
     sink = Quiet()
     errors: dict[str, BaseException] = {}
     wanted = len(teams) if expected is None else expected
-    judge = Judge(transport, contest, sink, stop=stop, expected=lambda t: len(t) >= wanted)
+    judge = Judge(transport, contest, sink, stop=stop, may_start=lambda t: len(t) >= wanted)
     player = Player(
         transport,
         clock or RealClock(transport.now),
@@ -182,4 +182,4 @@ def play(
     stop.set()
     for thread in threads:
         thread.join(WAIT_S)
-    return Played({run.team: run for run in judge.runs()}, errors, said, sink, judge)
+    return Played({run.team: run for run in judge.runs}, errors, said, sink, judge)

@@ -10,7 +10,6 @@ from bci_stream.cli import (
     TrackName,
     open_contest,
     open_wire,
-    say,
     stop_on_signals,
     wait_option,
     wire_options,
@@ -67,7 +66,7 @@ def live(**options: Any) -> None:
     stop = stop_on_signals()
     contest = open_contest(options.pop("contest_path"), options.pop("room"))
     transport = open_wire(options.pop("scope"), options.pop("lsl_session"))
-    judge_live(transport, contest, stop=stop, say=say, **options)
+    judge_live(transport, contest, stop=stop, **options)
 
 
 @main.command()

@@ -238,7 +238,7 @@ class _OneRun:
             self._contest,
             self._sink,
             stop=self._stop,
-            expected=lambda teams: self._entry.team in teams,
+            may_start=lambda teams: self._entry.team in teams,
         )
         with ExitStack() as children:
             self._replay = self._start_replay()
@@ -278,9 +278,9 @@ class _OneRun:
     def _is_over(self, judge: Judge) -> bool:
         if judge.all_over():
             return True
-        runs = judge.runs()
+        runs = judge.runs
         if runs and runs[0].ended is not None:
-            return False  # the hearing closes by itself
+            return False  # the session ends by itself
         if self._decoder.exit_code() is not None and not runs:
             self._failure = ("crashed", self._decoder.last_line())
         elif self._replay.exit_code() not in (None, 0):
@@ -290,7 +290,7 @@ class _OneRun:
         return self._failure is not None
 
     def _outcome(self, judge: Judge) -> Outcome:
-        runs = judge.runs()
+        runs = judge.runs
         if not runs:
             reason, detail = self._failure or ("stopped", Reason("contest_stopped"))
             self._sink.team(self._entry.team, self._entry.track, reason, detail)

@@ -1,9 +1,10 @@
 """`bci-judge live`: judge what is on the wire, and show it in the terminal and on a page."""
 
+import logging
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Protocol
 
@@ -23,7 +24,9 @@ from bci_stream.packet import FloatArray
 from bci_stream.wire import names
 from bci_stream.wire.transport import SampleInlet, Transport
 
-LOOK_EVERY_S = 0.5
+logger = logging.getLogger(__name__)
+
+DISCOVER_EVERY_S = 0.5
 
 
 class Screen(Protocol):
@@ -33,13 +36,18 @@ class Screen(Protocol):
 
 
 class SignalView:
-    """Follows the signal streams of a contest, one a track."""
+    """Shows the signal of each track on the page, from the first of its streams; runs in a thread.
+
+    A stream is opened once. Only one stream of a track stays open (on ecog each team has its own); when
+    it ends, another stream of the track takes its place.
+    """
 
     def __init__(self, transport: Transport, contest: str, screen: Screen) -> None:
         self._transport = transport
         self._screen = screen
         self._watch = transport.watch(names.prefix(contest, "signal"))
-        self._inlets: dict[str, SampleInlet] = {}
+        self._tracks: dict[str, str] = {}  # by the stream's uid
+        self._inlets: dict[str, SampleInlet] = {}  # by the stream's uid
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="signal-view", daemon=True)
 
@@ -51,38 +59,45 @@ class SignalView:
         self._stop.set()
         self._thread.join()
         self._watch.close()
+        for inlet in self._inlets.values():
+            inlet.close()
 
     def _run(self) -> None:
-        looked = -LOOK_EVERY_S
+        discovered_at = -DISCOVER_EVERY_S
         while not self._stop.wait(0.05):
             now = self._transport.now()
-            if now - looked > LOOK_EVERY_S:
-                looked = now
-                self._look()
-            for track, inlet in list(self._inlets.items()):
-                self._show(track, inlet)
+            if now - discovered_at > DISCOVER_EVERY_S:
+                discovered_at = now
+                self.discover()
+            self.show()
 
-    def _look(self) -> None:
+    def discover(self) -> None:
+        """Open the streams of tracks that are not shown yet."""
         for found in self._watch.found():
+            shown = {self._tracks[uid] for uid in self._inlets}
+            if found.uid in self._inlets or self._tracks.get(found.uid) in {*shown, ""}:
+                continue
             try:
                 inlet = self._transport.sample_inlet(found, 2.0)
             except (LostError, NotFoundError):
-                continue  # it ended as it was seen
-            track = inlet.spec.meta.get("track", "")
-            if track and track not in self._inlets:
-                self._inlets[track] = inlet
+                continue  # it ended just after it was discovered
+            track = self._tracks[found.uid] = inlet.spec.meta.get("track", "")
+            if track and track not in shown:
+                self._inlets[found.uid] = inlet
             else:
                 inlet.close()
 
-    def _show(self, track: str, inlet: SampleInlet) -> None:
-        try:
-            samples, _ = inlet.pull(int(inlet.spec.rate) or 1, 0.0)
-        except LostError:
-            del self._inlets[track]
-            return
-        if len(samples):
-            leads = tuple(lead.name for lead in inlet.spec.leads[:-1])
-            self._screen.signal(track, samples[:, :-1], inlet.spec.rate, leads)
+    def show(self) -> None:
+        """Hand on what has arrived; close the streams that have ended."""
+        for uid, inlet in list(self._inlets.items()):
+            try:
+                samples, _ = inlet.pull(int(inlet.spec.rate) or 1, 0.0)
+            except LostError:
+                self._inlets.pop(uid).close()
+                continue
+            if len(samples):
+                leads = tuple(lead.name for lead in inlet.spec.leads[:-1])
+                self._screen.signal(self._tracks[uid], samples[:, :-1], inlet.spec.rate, leads)
 
 
 @contextmanager
@@ -118,9 +133,8 @@ def judge_live(
     no_web: bool,
     stay: bool,
     stop: threading.Event,
-    say: Callable[[str], None],
 ) -> None:
-    """Runs until every run is over (with `stay`: until it is stopped)."""
+    """Judge until every run is over; with `stay`, until it is stopped."""
     with only_judge(contest):
         board = Leaderboard(
             contest.name, Qualifying(contest.qualify.top, contest.qualify.least_score)
@@ -134,20 +148,19 @@ def judge_live(
                 page.start()
                 shown.callback(page.stop)
                 shown.enter_context(SignalView(transport, contest.name, board))
-                say(f"leaderboard: {page.url}")
-            say(
-                f"waiting for replays of contest {contest.name!r}, and {_awaited(contest, team_count)}"
-            )
+                logger.info("leaderboard: %s", page.url)
+            awaited = _awaited(contest, team_count)
+            logger.info("waiting for replays of contest %r, and %s", contest.name, awaited)
             if sys.stdout.isatty():
                 shown.enter_context(TerminalBoard(board))
             runs = judge.judge(lambda j: not stay and j.all_over(), wait_s)
-            _last_word(judge, board, say)
+            _print_summary(judge, board)
             for run in runs:
                 store.put(fold_log(run.path, contest.name))
 
 
 def _awaited(contest: Contest, team_count: int) -> str:
-    """Who must be ready before the go; without it an organiser could wait for a team that nobody awaits."""
+    """The teams that must be ready before the start."""
     if contest.teams:
         return f"all teams of its file: {', '.join(sorted(contest.teams))}"
     return f"{team_count} {'team' if team_count == 1 else 'teams'} (--teams)"
@@ -166,17 +179,17 @@ def _judge(
         contest,
         board,
         stop=stop,
-        expected=lambda teams: wanted <= set(teams) if wanted else len(teams) >= team_count,
+        may_start=lambda teams: wanted <= set(teams) if wanted else len(teams) >= team_count,
     )
 
 
-def _last_word(judge: Judge, board: Leaderboard, say: Callable[[str], None]) -> None:
+def _print_summary(judge: Judge, board: Leaderboard) -> None:
     if not sys.stdout.isatty():
         Console(width=120).print(render_leaderboard(board.rows()))
-    for run in judge.runs():
-        say(f"{run.team}: {run.ended}; run log {run.path}")
-    for hearing in judge.hearings:
-        for why, count in hearing.dropped.items():
-            say(f"replay {hearing.name}: {count} messages dropped ({why})")
-        for complaint, count in hearing.complaints.items():
-            say(f"replay {hearing.name}: {complaint} ({count} times)")
+    for run in judge.runs:
+        logger.info("%s: %s; run log %s", run.team, run.ended, run.path)
+    for reason, count in judge.dropped.items():
+        logger.warning("%d messages of teams dropped (%s)", count, reason)
+    for session in judge.sessions:
+        for problem, count in session.problems.items():
+            logger.warning("replay %s: %s (%d times)", session.name, problem, count)

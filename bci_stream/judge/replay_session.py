@@ -1,16 +1,19 @@
-"""A hearing: one run of one replay before the judge, with all its teams."""
+"""The judge's view of one replay: its streams, its truth, and the runs of its teams.
+
+Used by the judge's thread only. In lockstep the replay's sealed event list is folded as it stands; in
+real time packet notes come from the control stream and messages from the teams, and each team's
+`RealtimeOrder` settles their order.
+"""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from msgspec import structs
-
 from bci_stream.contest.contest import Contest
 from bci_stream.errors import LostError, WireError
-from bci_stream.judge.ordering import LockstepOrder, RealtimeOrder
-from bci_stream.judge.team_run import SessionPlan, TeamRun
+from bci_stream.judge.ordering import PacketReceived, RealtimeOrder, message_event
+from bci_stream.judge.team_run import SessionPlan, TeamRun, add_truth, total_samples
 from bci_stream.runlog import RunLog, earlier_logs
 from bci_stream.wire import names
 from bci_stream.wire.crypto import unseal
@@ -43,7 +46,6 @@ from bci_stream.wire.messages import (
     Welcome,
     read_control,
     read_truth,
-    speed_of,
 )
 from bci_stream.wire.transport import FoundStream, TextInlet, Transport
 from bci_stream.wire.verify import MessageVerifier
@@ -53,63 +55,19 @@ from tracks.registry import TRACKS
 from tracks.run import Run
 
 OPEN_S = 5.0
-
-
-class ReplayStreams:
-    """Reads both streams. `complaints` counts what could not be read; `gone`: the replay has ended."""
-
-    def __init__(
-        self, transport: Transport, control: FoundStream, truth: FoundStream, key: bytes
-    ) -> None:
-        self._transport = transport
-        self._key = key
-        self._control = transport.text_inlet(control, OPEN_S)
-        self._truth = transport.text_inlet(truth, OPEN_S)
-        self.offset_s = self._control.clock_offset_s()
-        self.replay = names.owner(control.source_id)
-        self.heard_at = transport.now()
-        self.gone = False
-        self.complaints: Counter[str] = Counter()
-
-    def words(self) -> Iterator[tuple[ControlMessage, float]]:
-        """What has come on the control stream, with its stamps in the replay's clock."""
-        for text, stamp in self._pull(self._control):
-            try:
-                message = read_control(text)
-            except WireError as error:
-                self.complaints[str(error)] += 1
-                continue
-            self.heard_at = self._transport.now()
-            yield message, stamp
-
-    def truth(self, run: str) -> Iterator[TruthMessage]:
-        """What has come on the truth stream; sealed for this run, which is empty while it is not known."""
-        for text, _ in self._pull(self._truth):
-            if not run:
-                continue  # it is said again
-            try:
-                yield read_truth(unseal(text, self._key, run))
-            except WireError as error:
-                self.complaints[str(error)] += 1
-
-    def _pull(self, inlet: TextInlet) -> list[tuple[str, float]]:
-        try:
-            return inlet.pull(0.0)
-        except LostError:
-            self.gone = True
-            return []
-
-    def close(self) -> None:
-        self._control.close()
-        self._truth.close()
-
+SEND_EVERY_S = 0.25
+SILENCE_S = 30.0
+"""A replay that sends nothing for this long is gone."""
 
 CLOSING_S = 1.5
-"""How long a judge says that a run is closed, so that its team hears it and may leave."""
+"""How long `closed` is sent after a run has ended, so that its team receives it and may leave."""
+
+GO_AGAIN_S = 1.0
+"""How long a restarted judge sends `go`, so that a replay that waits for it receives it."""
 
 
 class Sink(Protocol):
-    """Where the judge shows what it has judged (a board, a progress bar, nothing)."""
+    """Where verdicts are shown: a leaderboard or a progress bar."""
 
     def team(
         self,
@@ -124,151 +82,12 @@ class Sink(Protocol):
     ) -> None: ...
 
 
-class TeamRuns:
-    """Opens a team's run, feeds all of them, and knows which are closed."""
-
-    def __init__(
-        self,
-        contest: Contest,
-        offer: Offer,
-        docket: SessionPlan,
-        sink: Sink,
-        rules: dict[str, Any],
-        now: Callable[[], float],
-    ) -> None:
-        self._contest = contest
-        self._offer = offer
-        self._docket = docket
-        self._sink = sink
-        self._rules = rules
-        self._now = now
-        self._closed_at: dict[str, float] = {}
-        self.runs: dict[str, TeamRun] = {}
-        self.waiting: set[str] = set()
-
-    @property
-    def teams(self) -> list[str]:
-        """Who is here, with a run or still without."""
-        return sorted(self.waiting | set(self.runs))
-
-    @property
-    def closed(self) -> dict[str, str]:
-        """The teams whose runs are over and logged, and how they ended."""
-        return {team: self.runs[team].ended or "" for team in self._closed_at}
-
-    def arrive(self, team: str) -> None:
-        """A team is ready; its run is opened with the first packet."""
-        if team not in self.waiting:
-            self._sink.team(team, self._offer.track, "waiting")
-            self.waiting.add(team)
-
-    # --- opening ------------------------------------------------------------------------------
-
-    def take_up_earlier(self) -> None:
-        """This judge was started again: go on with the logs of the one before it."""
-        for team, path, events in earlier_logs(self._contest.runs, self._offer.run):
-            self.runs[team] = self._team_run(team, RunLog(path, go_on=True), events)
-
-    def open_all(self) -> None:
-        for team in self.teams:
-            self.open(team)
-
-    def open(self, team: str) -> TeamRun:
-        if team not in self.runs:
-            when = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
-            self._contest.runs.mkdir(parents=True, exist_ok=True)
-            name = f"{self._offer.track}-{team}-{when}-{self._offer.run}.jsonl"
-            self.runs[team] = self._team_run(team, RunLog(self._contest.runs / name), [])
-            self._sink.team(team, self._offer.track, "running")
-        return self.runs[team]
-
-    def _team_run(self, team: str, log: RunLog, past: list[dict[str, Any]]) -> TeamRun:
-        track = self._offer.track
-        return TeamRun(
-            team,
-            track,
-            self._rules,
-            self._contest.limits,
-            self._docket,
-            self._order(sum(event["kind"] == "packet" for event in past)),
-            log,
-            self._now(),
-            lambda event, verdicts, run: self._sink.event(team, track, event, verdicts, run),
-            past,
-            pace=self._offer.pace,
-            samples=self._docket.n_samples(),
-        )
-
-    def _order(self, received: int) -> LockstepOrder | RealtimeOrder:
-        offer = self._offer
-        if offer.lockstep:
-            return LockstepOrder(received)
-        packet_s = offer.packet_samples / offer.rate / speed_of(offer.pace)
-        return RealtimeOrder(self._contest.limits.grace_packets * packet_s, received)
-
-    # --- feeding ------------------------------------------------------------------------------
-
-    def note(self, note: PacketNote, at: float) -> None:
-        for team_run in self.runs.values():
-            team_run.note(note, at)
-
-    def message(self, message: PacketRequest | ReportMessage | Done, at: float) -> None:
-        """What a team says of its run; of one that is not here nothing is known."""
-        if message.team in self.runs or message.team in self.waiting:
-            self.open(message.team).message(message, at)
-
-    def asked(self, team: str, packet: int, number: int, at: float) -> None:
-        """Lockstep: the team asked for this packet, and was sent it."""
-        asked = PacketRequest(self._contest.name, self._offer.run, team, 0, packet=packet, n=number)
-        self.message(asked, at)
-
-    def remark(self, status: Status, at: float) -> None:
-        for team_run in self.runs.values():
-            team_run.remark(status, at)
-            self._sink.team(
-                team_run.team, self._offer.track, "running", f"{status.state} {status.detail}"
-            )
-
-    def lag(self, team: str, seconds: float) -> None:
-        status = "lagging" if seconds > 0 else "running"
-        self._sink.team(team, self._offer.track, status, lag_s=seconds)
-
-    def settle(self, gone: list[str], finished_at: float | None, now: float) -> None:
-        """Write what has become certain, and close the runs of teams that have left."""
-        limit_s = self._contest.limits.silence_s
-        for team_run in self.runs.values():
-            team_run.settle(now)
-            if team_run.ended is None and team_run.team in gone:
-                team_run.leave("crashed", Reason("stream_lost"), now)
-            if team_run.ended is None and finished_at is not None and now - finished_at > limit_s:
-                team_run.end("stopped", Reason("did_not_end"), now)
-            self._close(team_run, now)
-
-    def _close(self, team_run: TeamRun, now: float) -> None:
-        if team_run.ended is not None and team_run.team not in self._closed_at:
-            self._closed_at[team_run.team] = now
-            why = team_run.why or team_run.detail
-            self._sink.team(team_run.team, self._offer.track, team_run.ended, why)
-
-    def stop(self, why: Reason) -> None:
-        for team_run in self.runs.values():
-            team_run.stop(why, self._now())
-
-    def all_heard_their_end(self, now: float) -> bool:
-        return bool(self.runs) and all(
-            now - self._closed_at.get(team, now) > CLOSING_S for team in self.runs
-        )
-
-
-SAY_EVERY_S = 0.25
-SILENCE_S = 30.0
-
-GO_AGAIN_S = 1.0
-"""How long a judge that was started again says go, so that a replay that held back hears it."""
-
-
 class ReplaySession:
-    """Follows a replay from its first offer to the end of its last team."""
+    """Follows a replay from its first offer to the end of its last team's run.
+
+    send: sends a message on the judge stream. may_start: whether the run may begin with these teams.
+    problems: what could not be read or judged, and how often. is_over: nothing more will happen.
+    """
 
     def __init__(
         self,
@@ -276,41 +95,47 @@ class ReplaySession:
         contest: Contest,
         control: FoundStream,
         truth: FoundStream,
-        say: Callable[[Message], None],
+        verifier: MessageVerifier,
         sink: Sink,
-        expected: Callable[[list[str]], bool],
-        rules: Callable[[str], dict[str, Any]],
+        *,
+        send: Callable[[Message], None],
+        may_start: Callable[[list[str]], bool],
     ) -> None:
+        """Raises NotFoundError if the replay has ended."""
         self._now = transport.now
         self._contest = contest
-        self._say = say
+        self._verifier = verifier
         self._sink = sink
-        self._expected = expected
-        self._rules = rules
-        self._testimony = ReplayStreams(transport, control, truth, contest.keys.contest_key())
-        self.complaints = self._testimony.complaints
-        self.name = self._testimony.replay
+        self._send = send
+        self._may_start = may_start
+        self._control = transport.text_inlet(control, OPEN_S)
+        self._truth = transport.text_inlet(truth, OPEN_S)
+        self._clock_offset_s = self._control.clock_offset_s()
+        self.name = names.owner(control.source_id)
         self.offer: Offer | None = None
-        self.over = False
-        self._docket = SessionPlan()
-        self._ear: MessageVerifier | None = None
-        self._scribe: MessageVerifier | None = None  # lockstep: for what the replay wrote down
-        self._roll: TeamRuns | None = None
-        self._truth_heard = False
-        self._welcomed: set[str] = set()  # "" is this judge
+        self.is_over = False
+        self._is_gone = False
+        self.problems: Counter[str] = Counter()
+        self.teams: dict[str, TeamRun] = {}
+        self._waiting: set[str] = set()
+        self._closed_at: dict[str, float] = {}
+        self._plan: SessionPlan = {}
+        self._truth_probed = False
         self._truth_complete = False
+        self._welcomed: set[str] = set()  # "" is this judge
         self._started = False
         self._finished_at: float | None = None
-        self._said_at = 0.0
-        # A judge that was started again: what comes before it has caught up waits here.
+        self._last_message_at = self._now()
+        self._sent_at = 0.0
+        # After a restart of the judge: what arrives before the replay's history is held back.
         self._catching_up = False
         self._go_until = 0.0
-        self._held_results: list[tuple[str, float]] = []
-        self._held: list[PacketEvent] = []
-        self._early: list[PacketEvent] = []
+        self._held_messages: list[tuple[ResultsMessage, float]] = []
+        self._held_packets: list[tuple[PacketNote, float]] = []
 
     @property
     def run(self) -> str:
+        """The run's id; empty before the first offer."""
         return self.offer.run if self.offer else ""
 
     @property
@@ -318,216 +143,329 @@ class ReplaySession:
         return self.offer is not None and self.offer.lockstep
 
     @property
-    def _hears_all(self) -> bool:
-        """Whether both of the replay's streams have been proven."""
-        return "" in self._welcomed and self._truth_heard
-
-    @property
     def times_arrivals(self) -> bool:
-        """Whether it matters when a message arrives here, as it does in real time."""
-        return self.offer is not None and not self._lockstep and not self.over
+        """Whether the arrival time of messages matters, as it does in real time."""
+        return self.offer is not None and not self._lockstep and not self.is_over
 
     @property
-    def teams(self) -> dict[str, TeamRun]:
-        return self._roll.runs if self._roll else {}
+    def _track(self) -> str:
+        assert self.offer is not None
+        return self.offer.track
 
-    @property
-    def dropped(self) -> dict[str, int]:
-        return dict(self._ear.dropped) if self._ear else {}
+    # --- polling ------------------------------------------------------------------------------
 
-    # --- one round ----------------------------------------------------------------------------
-
-    def attend(self, results: list[tuple[str, float]], gone: list[str]) -> None:
-        """Take what has come: the teams' signed texts with their arrival times, and who has gone."""
-        self._held_results += results
-        self._take_truth()
-        self._take_results()
-        for message, stamp in self._testimony.words():
-            self._take_word(message, stamp)
-        if self._testimony.gone:
+    def poll(self, gone: list[str]) -> None:
+        """Handle all that has arrived on the replay's streams; gone: teams whose streams have ended."""
+        self._poll_truth()
+        self._poll_control()
+        if self._is_gone:
             self._stop_all(Reason("replay_gone", replay=self.name))
         now = self._now()
-        if self._roll is not None:
-            self._roll.settle(gone, self._finished_at, now)
-        if now - self._testimony.heard_at > SILENCE_S:
+        self._settle(gone, now)
+        if now - self._last_message_at > SILENCE_S:
             self._stop_all(Reason("replay_silent", replay=self.name, silent_s=SILENCE_S))
-        self._speak(now)
+        if now - self._sent_at >= SEND_EVERY_S:
+            self._sent_at = now
+            self._send_state(now)
 
-    def _take_results(self) -> None:
-        """What the teams said; one that said it before the offer says it again."""
+    def _poll_control(self) -> None:
+        for text, stamp in self._pull(self._control):
+            try:
+                message = read_control(text)
+            except WireError as error:
+                self.problems[str(error)] += 1
+                continue
+            self._last_message_at = self._now()
+            self._handle_control(message, stamp + self._clock_offset_s)
+
+    def _poll_truth(self) -> None:
+        for text, _ in self._pull(self._truth):
+            if not self.run:
+                continue  # sealed for a run that is not known yet; it is sent again
+            try:
+                message = read_truth(unseal(text, self._contest.keys.contest_key(), self.run))
+            except WireError as error:
+                self.problems[str(error)] += 1
+                continue
+            self._handle_truth(message)
+        self._release_packets()
+
+    def _pull(self, inlet: TextInlet) -> list[tuple[str, float]]:
+        try:
+            return inlet.pull(0.0)
+        except LostError:
+            self._is_gone = True
+            return []
+
+    # --- messages of the teams ----------------------------------------------------------------
+
+    def takes_from_team(self, message: ResultsMessage) -> bool:
+        """Whether this message is taken from the results stream.
+
+        In lockstep reports and their order are taken from the replay's sealed event list instead.
+        """
+        return not (self._lockstep and isinstance(message, PacketRequest | ReportMessage | Done))
+
+    def receive(self, message: ResultsMessage, at: float) -> None:
+        """A verified message of a team of this run, which arrived at this time."""
+        if self.is_over:
+            return
         if self._catching_up:
+            self._held_messages.append((message, at))
             return
-        held, self._held_results = self._held_results, []
-        if self._ear is None or self._roll is None:
-            return
-        for text, at in held:
-            message = self._ear.hear(text)
-            if message is not None:
-                self._take_message(self._roll, message, at)
-
-    def _take_message(self, roll: TeamRuns, message: ResultsMessage, at: float) -> None:
         team = message.team
-        if isinstance(message, Ready) and team not in roll.runs:
+        if isinstance(message, Ready) and team not in self.teams:
             if self._lockstep and team not in self._welcomed:
-                return  # a lockstep replay is one team's
-            roll.arrive(team)
-            if self._started:
-                roll.open(team)
+                return  # a lockstep replay has one team
+            self._add_team(team)
         elif isinstance(message, Behind):
-            roll.lag(team, message.seconds)
-        elif isinstance(message, PacketRequest | ReportMessage | Done) and not self._lockstep:
-            roll.message(message, at)
+            status = "lagging" if message.seconds > 0 else "running"
+            self._sink.team(team, self._track, status, lag_s=message.seconds)
+        elif isinstance(message, PacketRequest | ReportMessage | Done) and self._knows(team):
+            order = self._open(team).order
+            if order is not None:
+                order.messages.put(message, at)
 
-    def _take_truth(self) -> None:
-        for message in self._testimony.truth(self.run):
-            self._take_sealed(message)
-        if self._truth_complete and self._early:
-            early, self._early = self._early, []
-            for sent in early:
-                self._take_sent(sent)
+    def _knows(self, team: str) -> bool:
+        return team in self.teams or team in self._waiting
 
-    def _take_sealed(self, message: TruthMessage) -> None:
+    def _add_team(self, team: str) -> None:
+        if team not in self._waiting:
+            self._sink.team(team, self._track, "waiting")
+            self._waiting.add(team)
+        if self._started:
+            self._open(team)
+
+    # --- messages of the replay ---------------------------------------------------------------
+
+    def _handle_control(self, message: ControlMessage, at: float) -> None:
+        if isinstance(message, Offer) and self.offer is None:
+            self._handle_offer(message)
+        elif isinstance(message, Welcome):
+            self._welcomed.add(message.team)
+        elif isinstance(message, PacketNote) and not self._lockstep:
+            self._held_packets.append((message, at))
+            self._release_packets()
+        elif isinstance(message, Stopped):
+            self._stop_all(Reason("replay_stopped", detail=message.reason))
+        elif isinstance(message, Status) and message.state != "alive" and self.offer is not None:
+            for team_run in self.teams.values():
+                team_run.add_status(message, at)
+                detail = f"{message.state} {message.detail}"
+                self._sink.team(team_run.team, self._track, "running", detail)
+
+    def _handle_offer(self, offer: Offer) -> None:
+        if offer.track not in TRACKS:
+            why = f"track {offer.track!r}, which has no rules" if offer.track else "no track"
+            self.problems[f"not judged: it plays {why}; tracks are {', '.join(TRACKS)}"] += 1
+            self.is_over = True
+            return
+        self.offer = offer
+        if offer.lockstep:
+            self._held_packets.clear()
+        self._resume_earlier()
+
+    def _handle_truth(self, message: TruthMessage) -> None:
         if isinstance(message, TruthProbe):
-            self._truth_heard = True
+            self._truth_probed = True
         elif isinstance(message, TruthNote):
-            self._docket.add(message)
+            add_truth(self._plan, message)
         elif isinstance(message, TruthComplete):
             self._truth_complete = True
         elif isinstance(message, RunEvents):
-            for number, event in enumerate(message.events, message.first):
-                self._take_event(message.team, number, event)
+            self._handle_events(message)
         elif isinstance(message, HistoryComplete):
-            self._caught_up(message.gone_at + self._testimony.offset_s)
+            self._end_catching_up(message.gone_at + self._clock_offset_s)
 
-    def _take_word(self, message: ControlMessage, stamp: float) -> None:
-        if isinstance(message, Offer) and self.offer is None:
-            self._take_offer(message)
-        elif isinstance(message, Welcome):
-            self._welcomed.add(message.team)
-        elif isinstance(message, PacketNote) and (self._catching_up or self.offer is None):
-            self._held.append(
-                PacketEvent(message, stamp, stamp)
-            )  # those that were missed come first
-        elif isinstance(message, PacketNote):
-            self._take_sent(PacketEvent(message, stamp, stamp))
-        elif isinstance(message, Stopped):
-            self._stop_all(Reason("replay_stopped", detail=message.reason))
-        elif isinstance(message, Status) and message.state != "alive" and self._roll is not None:
-            self._roll.remark(message, stamp + self._testimony.offset_s)
-
-    def _take_offer(self, offer: Offer) -> None:
-        if offer.track not in TRACKS:
-            why = f"track {offer.track!r}, which has no rules" if offer.track else "no track"
-            self.complaints[f"not judged: it plays {why}; tracks are {', '.join(TRACKS)}"] += 1
-            self.over = True
+    def _handle_events(self, message: RunEvents) -> None:
+        """Lockstep: fold the events that are new. Real time: packets from the replay's history."""
+        if not self._truth_complete or not message.events:
             return
-        self.offer = offer
-        self._ear = MessageVerifier(self._contest.name, offer.run, self._contest.token)
-        if self._lockstep:
-            self._scribe = MessageVerifier(self._contest.name, offer.run, self._contest.token)
-        self._roll = TeamRuns(self._contest, offer, self._docket, self._sink,
-                          self._rules(offer.track), self._now)  # fmt: skip
-        self._take_up_earlier(self._roll)
-        if not self._catching_up:
-            self._take_held()
-
-    def _take_sent(self, sent: PacketEvent) -> None:
-        if not self._truth_complete or self._roll is None:
-            self._early.append(sent)  # two streams: truth goes first
+        if not self._lockstep:
+            for event in message.events:
+                if isinstance(event, PacketEvent):
+                    self._take_packet(event.note, event.stamp + self._clock_offset_s)
             return
-        if not self._started:
-            self._started = True
-            self._roll.open_all()
-        self._roll.note(sent.note, sent.stamp + self._testimony.offset_s)
-        if sent.note.finish:
+        self._start()
+        team_run = self.teams.get(message.team)
+        if team_run is None or team_run.ended is not None:
+            return
+        if message.first > team_run.folded:
+            self._catching_up = True  # events are missing: ask for the whole list
+            return
+        for event in message.events[team_run.folded - message.first :]:
+            self._fold(team_run, event)
+
+    def _fold(self, team_run: TeamRun, event: PacketEvent | TeamMessageEvent) -> None:
+        team_run.folded += 1
+        at = event.at + self._clock_offset_s
+        if isinstance(event, PacketEvent):
+            self._note_finish(event.note)
+            team_run.fold(PacketReceived(event.note, at))
+            return
+        message = self._verifier.verify(event.text)
+        if isinstance(message, ReportMessage | Done) and message.team == team_run.team:
+            team_run.fold(message_event(message, at))
+
+    def _release_packets(self) -> None:
+        """Take the notes that waited for the truth, which comes on another stream, or for a history."""
+        if self.offer is None or not self._truth_complete or self._catching_up:
+            return
+        held, self._held_packets = self._held_packets, []
+        for note, at in held:
+            self._take_packet(note, at)
+
+    def _take_packet(self, note: PacketNote, at: float) -> None:
+        self._start()
+        self._note_finish(note)
+        for team_run in self.teams.values():
+            if team_run.order is not None and team_run.ended is None:
+                team_run.order.add_note(note, at)
+
+    def _note_finish(self, note: PacketNote) -> None:
+        if note.finish:
             self._finished_at = self._now()
 
-    def _take_event(self, team: str, number: int, event: PacketEvent | TeamMessageEvent) -> None:
-        """What the replay tells; in lockstep it is the scribe of what the team asked for and said."""
-        if isinstance(event, PacketEvent):
-            self._take_sent(event)
-        if self._scribe is None or self._roll is None:
-            return
-        at = event.at + self._testimony.offset_s
-        if isinstance(event, PacketEvent):
-            self._roll.asked(team, event.note.i, number, at)
-        else:
-            message = self._scribe.hear(event.text)
-            if isinstance(message, ReportMessage | Done) and message.team == team:
-                self._roll.message(structs.replace(message, n=number), at)
+    # --- the teams' runs ----------------------------------------------------------------------
 
-    # --- a judge that was started again -------------------------------------------------------
+    def _start(self) -> None:
+        """The first packet has been sent: open the run of every team that is ready."""
+        if not self._started:
+            self._started = True
+            for team in sorted(self._waiting):
+                self._open(team)
 
-    def _take_up_earlier(self, roll: TeamRuns) -> None:
-        roll.take_up_earlier()
-        self._started = bool(roll.runs)
-        self._catching_up = any(team_run.ended is None for team_run in roll.runs.values())
+    def _open(self, team: str) -> TeamRun:
+        if team not in self.teams:
+            when = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+            self._contest.runs.mkdir(parents=True, exist_ok=True)
+            name = f"{self._track}-{team}-{when}-{self.run}.jsonl"
+            self.teams[team] = self._team_run(team, RunLog(self._contest.runs / name), [])
+            self._sink.team(team, self._track, "running")
+        return self.teams[team]
+
+    def _team_run(self, team: str, log: RunLog, past: list[dict[str, Any]]) -> TeamRun:
+        assert self.offer is not None
+        track = self._track
+        return TeamRun(
+            team,
+            track,
+            self._contest.rules(track),
+            self._contest.limits,
+            self._plan,
+            log,
+            self._now(),
+            order=None if self._lockstep else self._realtime_order(past),
+            publish=lambda event, verdicts, run: self._sink.event(
+                team, track, event, verdicts, run
+            ),
+            past=past,
+            pace=self.offer.pace,
+            samples=total_samples(self._plan),
+        )
+
+    def _realtime_order(self, past: list[dict[str, Any]]) -> RealtimeOrder:
+        assert self.offer is not None
+        grace_s = self._contest.limits.grace_packets * self.offer.packet_s
+        kinds = Counter(event["kind"] for event in past)
+        return RealtimeOrder(grace_s, kinds["packet"], kinds["report"])
+
+    def _settle(self, gone: list[str], now: float) -> None:
+        """Fold what has become certain, and end the runs of teams that have left."""
+        limit_s = self._contest.limits.silence_s
+        for team_run in self.teams.values():
+            team_run.settle(now)
+            if team_run.ended is None and team_run.team in gone:
+                team_run.leave("crashed", Reason("stream_lost"), now)
+            is_late = self._finished_at is not None and now - self._finished_at > limit_s
+            if team_run.ended is None and is_late:
+                team_run.end("stopped", Reason("did_not_end"), now)
+            if team_run.ended is not None and team_run.team not in self._closed_at:
+                self._closed_at[team_run.team] = now
+                why = team_run.why or team_run.detail
+                self._sink.team(team_run.team, self._track, team_run.ended, why)
+
+    # --- after a restart of the judge ---------------------------------------------------------
+
+    def _resume_earlier(self) -> None:
+        """Continue the logs that an earlier judge of this run has left."""
+        for team, path, events in earlier_logs(self._contest.runs, self.run):
+            self.teams[team] = self._team_run(team, RunLog(path, go_on=True), events)
+        self._started = bool(self.teams)
+        self._catching_up = any(team_run.ended is None for team_run in self.teams.values())
         if self._started and not self._catching_up:
             self._finished_at = self._now()
 
-    def _caught_up(self, gone_at: float) -> None:
-        """What the teams said while no judge was there counts as said when the last one was."""
+    def _end_catching_up(self, gone_at: float) -> None:
+        """What teams sent while no judge was there counts as received when the last one was."""
+        if not self._catching_up:
+            return
         self._catching_up = False
         self._go_until = self._now() + GO_AGAIN_S
-        self._held_results = [(text, min(at, gone_at)) for text, at in self._held_results]
-        self._take_held()
+        held, self._held_messages = self._held_messages, []
+        for message, at in held:
+            self.receive(message, min(at, gone_at))
 
-    def _take_held(self) -> None:
-        held, self._held = self._held, []
-        for sent in held:
-            self._take_sent(sent)
+    # --- messages of the judge ----------------------------------------------------------------
 
-    # --- what the judge says ------------------------------------------------------------------
-
-    def _speak(self, now: float) -> None:
-        if now - self._said_at < SAY_EVERY_S:
+    def _send_state(self, now: float) -> None:
+        contest, run = self._contest.name, self.run
+        if self.offer is None:
+            self._send(JudgeReady(contest, run, []))
             return
-        self._said_at = now
-        if self._roll is None:
-            self._say(JudgeReady(self._contest.name, self.run, []))
-            return
-        self._speak_to_teams(self._roll, now)
-        if self._catching_up or now < self._go_until:
-            self._speak_again(self._roll.teams)
+        self._send_to_teams(now)
+        if self._catching_up:
+            self._send_ready()
+            if self._can_receive():
+                self._send(ReplayHistory(contest, run))
+        elif now < self._go_until:
+            self._send(Go(contest, run))
         elif not self._started:
-            self._speak_first(self._roll.teams)
-        elif self._roll.all_heard_their_end(now):
-            # In real time others may still join, until the last packet; a lockstep replay is one team's.
-            self.over = self._finished_at is not None or self._lockstep
+            self._send_ready()
+            if self._can_receive() and self._may_start(self._present_teams()):
+                self._send(Go(contest, run))
+        elif self._all_closed(now):
+            # In real time others may join until the last packet; a lockstep replay has one team.
+            self.is_over = self._finished_at is not None or self._lockstep
 
-    def _speak_to_teams(self, roll: TeamRuns, now: float) -> None:
-        contest = self._contest.name
-        for team, ending in roll.closed.items():
-            self._say(Closed(contest, self.run, team, ending))
-        for team_run in roll.runs.values() if not self._lockstep else ():
-            if self._catching_up or (team_run.ended is None and team_run.inbox.misses(now)):
-                self._say(ResendResults(contest, self.run, team_run.team, team_run.inbox.expected))
+    def _send_to_teams(self, now: float) -> None:
+        contest, run = self._contest.name, self.run
+        for team in self._closed_at:
+            self._send(Closed(contest, run, team, self.teams[team].ended or ""))
+        for team_run in self.teams.values():
+            if team_run.order is None:
+                continue
+            messages = team_run.order.messages
+            if self._catching_up or (team_run.ended is None and messages.is_missing(now)):
+                self._send(ResendResults(contest, run, team_run.team, messages.expected))
 
-    def _speak_first(self, teams: list[str]) -> None:
-        ready = self._hears_all
-        self._say(JudgeReady(self._contest.name, self.run, teams, ready))
-        if ready and self._expected(teams):
-            self._say(Go(self._contest.name, self.run))
+    def _send_ready(self) -> None:
+        ready = self._can_receive()
+        self._send(JudgeReady(self._contest.name, self.run, self._present_teams(), ready))
 
-    def _speak_again(self, teams: list[str]) -> None:
-        """Until the replay has told all that was missed; then that it may go on."""
-        if not self._catching_up:
-            self._say(Go(self._contest.name, self.run))
-            return
-        ready = self._hears_all
-        self._say(JudgeReady(self._contest.name, self.run, teams, ready))
-        if ready:
-            self._say(ReplayHistory(self._contest.name, self.run))
+    def _can_receive(self) -> bool:
+        """Whether something has arrived on both of the replay's streams."""
+        return "" in self._welcomed and self._truth_probed
+
+    def _present_teams(self) -> list[str]:
+        return sorted(self._waiting | set(self.teams))
+
+    def _all_closed(self, now: float) -> bool:
+        """Whether every run has ended, and its team has had the time to learn of it."""
+        ends = [self._closed_at.get(team, now) for team in self.teams]
+        return bool(ends) and all(now - end > CLOSING_S for end in ends)
 
     # --- the end ------------------------------------------------------------------------------
 
     def _stop_all(self, why: Reason) -> None:
-        """The replay has ended; the teams still have to hear that their runs are closed."""
-        if self._roll is not None:
-            self._roll.stop(why)
-        self._finished_at = self._finished_at or self._now()
-        self.over = self.over or not self.teams
+        """The replay has ended; the session goes on until the teams know that their runs are closed."""
+        now = self._now()
+        for team_run in self.teams.values():
+            team_run.stop(why, now)
+        self._finished_at = self._finished_at or now
+        self.is_over = self.is_over or not self.teams
 
     def close(self) -> None:
         self._stop_all(Reason("judge_stopped"))
-        self._testimony.close()
+        self._control.close()
+        self._truth.close()

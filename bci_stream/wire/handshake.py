@@ -24,7 +24,6 @@ from bci_stream.wire.messages import (
     ResultsMessage,
     Welcome,
     read_control,
-    speed_of,
 )
 from bci_stream.wire.results import ResultsPublisher
 from bci_stream.wire.transport import FoundStream, SampleInlet, TextInlet, Transport, Watch
@@ -267,7 +266,7 @@ class Handshake:
         ):
             if len(inlet.pull(1, 0.0)[0]):
                 break
-        return SignalReader(inlet, offer.rate * speed_of(offer.pace)), inlet.spec.leads[:-1]
+        return SignalReader(inlet, offer.rate * offer.speed), inlet.spec.leads[:-1]
 
     def _talk(
         self,

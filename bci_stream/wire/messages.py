@@ -41,6 +41,16 @@ class Offer(Message, frozen=True, tag="offer"):
     def lockstep(self) -> bool:
         return self.pace == "lockstep"
 
+    @property
+    def speed(self) -> float:
+        """How many times faster than the recording it is played; time stamps of lockstep are at 1."""
+        return 1.0 if self.pace in ("lockstep", "realtime") else float(self.pace)
+
+    @property
+    def packet_s(self) -> float:
+        """Seconds from packet to packet at this pace."""
+        return self.packet_samples / self.rate / self.speed
+
 
 class Welcome(Message, frozen=True, tag="welcome"):
     """A team (or the judge, whose name is empty) is in; `signal` is the stream that it is to open."""
@@ -235,11 +245,6 @@ class TruthProbe(Message, frozen=True, tag="probe"):
 
 class TruthComplete(Message, frozen=True, tag="complete"):
     """All truth that is known beforehand has been sent."""
-
-
-def speed_of(pace: str) -> float:
-    """How many times faster than life an offer's pace is; lockstep stamps are as in life."""
-    return 1.0 if pace in ("lockstep", "realtime") else float(pace)
 
 
 class PacketEvent(msgspec.Struct, frozen=True, tag="sent"):

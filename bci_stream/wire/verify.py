@@ -1,81 +1,88 @@
-"""An ear hears the teams: it believes what is signed, new and meant for this run; the rest it counts."""
+"""Verifies results messages: signature, contest, run and sequence number.
+
+Rejected messages are counted by reason.
+"""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Set
 
 from bci_stream.errors import WireError
 from bci_stream.wire.crypto import SIGNATURE_LENGTH, verified
 from bci_stream.wire.messages import Hello, ResultsMessage, read_results
 
 Tokens = Callable[[str], bytes | None]
-"""A team's token, or None where the team may not take part."""
+"""A team's token, or None for a team that may not take part."""
 
-
-KEPT = 200_000
+WINDOW = 200_000
 
 
 class SequenceWindow:
-    """The numbers that a team has used. They grow, but may come again, and late, when they are recalled."""
+    """The sequence numbers that a team has used in a run.
+
+    Numbers grow, but messages that the judge asks for again arrive late, in any order. Of more than
+    WINDOW numbers the lower half is forgotten: those and all below count as used.
+    """
 
     def __init__(self) -> None:
         self._seen: set[int] = set()
         self._floor = -1
 
-    def take(self, number: int) -> bool:
-        """Whether this number is new; from now on it is not."""
+    def use(self, number: int) -> bool:
+        """Mark the number as used; returns False if it was used before."""
         if number <= self._floor or number in self._seen:
             return False
         self._seen.add(number)
-        if len(self._seen) > KEPT:
+        if len(self._seen) > WINDOW:
             in_order = sorted(self._seen)
-            self._floor = in_order[KEPT // 2]
-            self._seen = set(in_order[KEPT // 2 + 1 :])
+            self._floor = in_order[WINDOW // 2]
+            self._seen = set(in_order[WINDOW // 2 + 1 :])
         return True
-
-    @property
-    def missing(self) -> int:
-        """How many between the first and the last one never came."""
-        return max(self._seen) - min(self._seen) + 1 - len(self._seen) if self._seen else 0
 
 
 class MessageVerifier:
-    """Reads signed results messages; `dropped` counts why others were not believed."""
+    """Verifies the signed results messages of one or several runs.
 
-    def __init__(self, contest: str, run: str, tokens: Tokens) -> None:
+    runs: the accepted run ids; may change while the verifier is in use.
+    dropped: how many messages were rejected, by reason.
+    """
+
+    def __init__(self, contest: str, runs: Set[str], tokens: Tokens) -> None:
         self._contest = contest
-        self._run = run
+        self._runs = runs
         self._tokens = tokens
-        self._known: dict[str, bytes] = {}
-        self._numbers: dict[str, SequenceWindow] = {}
+        self._known_tokens: dict[str, bytes] = {}
+        self._windows: dict[tuple[str, str], SequenceWindow] = {}
         self.dropped: Counter[str] = Counter()
 
-    @property
-    def lost(self) -> dict[str, int]:
-        """Messages of each team that never came, by the gaps in its numbers."""
-        return {team: n.missing for team, n in self._numbers.items() if n.missing}
+    def verify(self, signed: str) -> ResultsMessage | None:
+        """Decode and verify a message; None if it is rejected."""
+        message = self.decode(signed)
+        return message if message is not None and self.accepts(message, signed) else None
 
-    def hear(self, signed: str) -> ResultsMessage | None:
-        """The message, or None where it must not be believed."""
+    def decode(self, signed: str) -> ResultsMessage | None:
+        """Decode a message without verifying it; None if it can't be read."""
         try:
-            return self._believed(signed)
+            return read_results(signed[: -SIGNATURE_LENGTH - 1])
         except WireError:
             self.dropped["unreadable"] += 1
             return None
 
-    def _believed(self, signed: str) -> ResultsMessage | None:
-        message = read_results(signed[: -SIGNATURE_LENGTH - 1])
-        team = message.team
-        token = self._known.get(team) or self._tokens(team)
+    def accepts(self, message: ResultsMessage, signed: str) -> bool:
+        """Verify a decoded message; from now on its sequence number counts as used."""
+        reason = self._rejection(message, signed)
+        if reason:
+            self.dropped[reason] += 1
+        return not reason
+
+    def _rejection(self, message: ResultsMessage, signed: str) -> str:
+        team, run = message.team, message.run
+        token = self._known_tokens.get(team) or self._tokens(team)
         if token is None or verified(signed, token) is None:
-            self.dropped["unsigned"] += 1
-            return None
-        self._known[team] = token
+            return "unsigned"
+        self._known_tokens[team] = token
         if message.contest != self._contest:
-            self.dropped["other contest"] += 1
-        elif message.run != self._run and not isinstance(message, Hello):
-            self.dropped["other run"] += 1
-        elif not self._numbers.setdefault(team, SequenceWindow()).take(message.seq):
-            self.dropped["seen number"] += 1
-        else:
-            return message
-        return None
+            return "other contest"
+        if run not in self._runs and not isinstance(message, Hello):
+            return "other run"
+        window = self._windows.setdefault((team, run), SequenceWindow())
+        return "" if window.use(message.seq) else "repeated number"

@@ -155,7 +155,7 @@ class Player:
         )
         lobby = TeamRegistry(
             offer,
-            MessageVerifier(self._contest.name, run, self._contest.token),
+            MessageVerifier(self._contest.name, {run}, self._contest.token),
             self._contest.token,
             self._stage.signal_for,
             track.check_leads if track and choose else None,

@@ -78,7 +78,7 @@ class TeamRegistry:
 
     def hear(self, signed: str) -> tuple[ResultsMessage | None, list[Message]]:
         """What a team said, where it can be believed, and what to answer."""
-        message = self._ear.hear(signed)
+        message = self._ear.verify(signed)
         if isinstance(message, Hello):
             return message, [self._offer]
         if isinstance(message, Join):

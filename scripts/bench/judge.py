@@ -100,11 +100,11 @@ def teams(contest: Contest, transport: LslTransport, count: int) -> None:
 
 
 def judge(contest: Contest, transport: LslTransport, count: int) -> float:
-    judging = Judge(transport, contest, Silent(), stop=STOP, expected=lambda t: len(t) >= count)
+    judging = Judge(transport, contest, Silent(), stop=STOP, may_start=lambda t: len(t) >= count)
     cpu = [0.0]
 
     def until(j: Judge) -> bool:
-        if not cpu[0] and any(hearing._started for hearing in j.hearings):
+        if not cpu[0] and any(session._started for session in j.sessions):
             cpu[0] = time.process_time()
         return j.all_over()
 

@@ -126,7 +126,7 @@ def replay(folder: Path, packets: int) -> None:
 
 def judge(folder: Path) -> None:
     transport = LslTransport(session=SESSION)
-    judge = Judge(transport, Contest("ours", folder), _Nowhere(), stop=STOP, expected=bool)
+    judge = Judge(transport, Contest("ours", folder), _Nowhere(), stop=STOP, may_start=bool)
     judge.judge(lambda j: j.all_over(), 60)
 
 

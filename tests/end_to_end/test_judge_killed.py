@@ -36,17 +36,17 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 
 def new_judge(transport: Transport, contest: Contest, stop: threading.Event) -> Judge:
-    return Judge(transport, contest, Quiet(), stop=stop, expected=bool)
+    return Judge(transport, contest, Quiet(), stop=stop, may_start=bool)
 
 
 def die(judge: Judge) -> None:
     """What a kill leaves behind: streams that are gone, and logs without an end."""
-    for hearing in judge.hearings:
-        for run in hearing.teams.values():
+    for session in judge.sessions:
+        for run in session.teams.values():
             run._log._file.close()
-        hearing._testimony.close()
-    judge._teams.close()
-    judge._outlet.close()
+        session._control.close()
+        session._truth.close()
+    judge._close_streams()
 
 
 def written(contest: Contest) -> int:
@@ -71,7 +71,7 @@ def play_with_deaths(
     for lines_then in deaths:
         judge = new_judge(transport, contest, stop)
         while written(contest) < lines_then and transport.now() < deadline:
-            judge.attend()
+            judge.poll()
         die(judge)
     last = new_judge(transport, contest, stop)
     last.judge(lambda j: j.all_over() or transport.now() > deadline, WAIT_S)

@@ -22,7 +22,7 @@ class Team:
 
     def __init__(self, contest: Contest) -> None:
         offer = Offer("c", "run", "erp", "lockstep", 250.0, 10, [], ["S01"])
-        ear = MessageVerifier("c", "run", contest.token)
+        ear = MessageVerifier("c", {"run"}, contest.token)
         self.lobby = TeamRegistry(offer, ear, contest.token, lambda *_: "", None, one_team=True)
         self._token = contest.keys.token("alice")
         self._seq = 0

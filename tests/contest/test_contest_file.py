@@ -85,7 +85,7 @@ def test_its_rules_hold_for_the_packets_the_truth_and_the_score(tmp_path) -> Non
     )
     seat = TeamClient(transport, "c", "alice", contest.keys.token("alice"), stop=stop, say=print)
     worker = Worker(seat, decoder, track="ecog", join_s=WAIT_S, stop=stop)
-    judge = Judge(transport, contest, Quiet(), stop=stop, expected=lambda teams: len(teams) == 1)
+    judge = Judge(transport, contest, Quiet(), stop=stop, may_start=lambda teams: len(teams) == 1)
     threads = [threading.Thread(target=work, daemon=True) for work in (service.run, worker.run)]
     for thread in threads:
         thread.start()
@@ -93,7 +93,7 @@ def test_its_rules_hold_for_the_packets_the_truth_and_the_score(tmp_path) -> Non
     stop.set()
     for thread in threads:
         thread.join(WAIT_S)
-    (run,) = judge.runs()
+    (run,) = judge.runs
     assert run.ended == "finished"
     assert max(packet.n for packet in decoder.packets) == 100
     assert run.run.track.rules["packet_s"] == 0.1
