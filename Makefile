@@ -43,7 +43,7 @@ coverage: $(STAMP)
 	rm -f .coverage .coverage.*
 	$(PYTEST) -n $(JOBS) -m "not serial" --cov --cov-report=
 	$(PYTEST) -m serial --cov --cov-append --cov-report=
-	$(BIN)/coverage report --skip-covered --sort=cover
+	$(BIN)/coverage report --skip-covered --sort=cover --fail-under=92
 
 check: $(STAMP)
 	$(BIN)/ruff check .

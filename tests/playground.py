@@ -176,10 +176,12 @@ def play(
 
     threads = [guarded("replay", player.play)]
     threads += [guarded(name, team(name, decoder)) for name, decoder in teams.items()]
-    around(player, stop)
-    refused = lambda j: set(errors) >= set(teams)  # noqa: E731
-    judge.judge(lambda j: j.all_over() or bool(teams and refused(j)), WAIT_S)
-    stop.set()
-    for thread in threads:
-        thread.join(WAIT_S)
+    try:
+        around(player, stop)
+        refused = lambda j: set(errors) >= set(teams)  # noqa: E731
+        judge.judge(lambda j: j.all_over() or bool(teams and refused(j)), WAIT_S)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(WAIT_S)
     return Played({run.team: run for run in judge.runs}, errors, said, sink, judge)
