@@ -5,12 +5,13 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
-JOBS = 3
-PYTEST = $(BIN)/pytest --dist loadgroup --no-loadscope-reorder
+JOBS ?= 3
+PYTEST = $(BIN)/pytest
+PARALLEL = $(PYTEST) -n $(JOBS) --dist loadgroup --no-loadscope-reorder
 export OPENBLAS_NUM_THREADS = 1
 export OMP_NUM_THREADS = 1
 
-.PHONY: help demo test test-fast coverage check format clean
+.PHONY: help install demo test test-fast coverage check format clean
 
 help:
 	@echo "make demo       a contest of all five tracks on synthetic recordings, with a leaderboard"
@@ -28,20 +29,22 @@ $(STAMP): setup.cfg pyproject.toml
 	$(BIN)/pip install --quiet --editable '.[dev]'
 	@touch $(STAMP)
 
+install: $(STAMP)
+
 demo: $(STAMP)
 	$(BIN)/python scripts/demo.py
 
 # Quick tests come first; those that measure time have the machine to themselves, after the others.
 test: check
-	$(PYTEST) -n $(JOBS) -m "not serial"
+	$(PARALLEL) -m "not serial"
 	$(PYTEST) -m serial
 
 test-fast: $(STAMP)
-	$(PYTEST) -n $(JOBS) -m "not lsl and not browser and not slow and not serial"
+	$(PARALLEL) -m "not lsl and not browser and not slow and not serial"
 
 coverage: $(STAMP)
 	rm -f .coverage .coverage.*
-	$(PYTEST) -n $(JOBS) -m "not serial" --cov --cov-report=
+	$(PARALLEL) -m "not serial" --cov --cov-report=
 	$(PYTEST) -m serial --cov --cov-append --cov-report=
 	$(BIN)/coverage report --skip-covered --sort=cover --fail-under=92
 

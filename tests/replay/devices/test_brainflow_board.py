@@ -205,7 +205,7 @@ def test_closing_ends_the_search_for_a_board_at_once_and_releases_it_when_it_is_
     threading.Timer(0.0, lambda: (shim.looking.wait(60), feed.close())).start()
     with pytest.raises(SourceError, match="the search for the board SYNTHETIC_BOARD was stopped"):
         feed.open()
-    assert time.monotonic() - began < 0.9
+    assert time.monotonic() - began < 10  # of the 60 s that it may take
     assert not shim.released.is_set()
     shim.found.set()
     assert shim.released.wait(20)

@@ -361,7 +361,7 @@ def test_closing_ends_a_search_at_once_even_while_a_stream_is_opened():
         closer.start()
         with pytest.raises(SourceError, match="was stopped"):
             next(source.sessions())
-        assert time.monotonic() - began < 0.9
+        assert time.monotonic() - began < 10  # of the 60 s that it may take
     transport.go_on.set()
 
 
