@@ -87,3 +87,14 @@ class SignalInfo:
     @property
     def lead_names(self) -> tuple[str, ...]:
         return tuple(lead.name for lead in self.leads)
+
+
+TRIGGER_NAMES = frozenset(
+    ("TRIGGER", "TRIGGERS", "TRIG", "STATUS", "STIM", "STI", "STI 014", "STI014", "STI 101", "STI101",
+     "DIN", "MARKER", "MARKERS")
+)  # fmt: skip
+
+
+def is_trigger_name(name: str) -> bool:
+    """Whether a channel of this name, in capitals or not, holds trigger codes."""
+    return name.strip().upper() in TRIGGER_NAMES

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bci_stream.clock import Clock, RealClock
 from bci_stream.errors import LostError, SourceError
-from bci_stream.packet import FloatArray, Lead
+from bci_stream.packet import FloatArray, Lead, is_trigger_name
 from bci_stream.wire.transport import SampleInlet, Transport
 from replay.devices.base import LiveSource
 from replay.devices.chunk import Chunk, DeviceInfo, Timeouts
@@ -30,7 +30,6 @@ PULL_S = 0.01
 LOOK_S = 0.05
 NEURACLE_BOX = re.compile(r"M_\w+_EEG")
 NEURACLE_MARKERS = "Neuracle"
-TRIGGER_NAMES = {"TRIGGER", "TRIG", "STI", "STIM", "STI 014", "STATUS"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +234,7 @@ def _trigger_column(leads: tuple[Lead, ...], wish: str) -> int | None:
         return None
     if wish == "auto":
         last = len(leads) - 1
-        named = leads[last].name.upper() in TRIGGER_NAMES or leads[last].kind.upper() == "STIM"
+        named = is_trigger_name(leads[last].name) or leads[last].kind.upper() == "STIM"
         return last if named and last else None
     names = [lead.name for lead in leads]
     if wish not in names:

@@ -62,14 +62,18 @@ class StimColumn(Protocol):
         """The numbers that words mean: 0, or a code."""
 
 
+CodeValues = NDArray[np.floating[Any]]
+
+
 @dataclass(frozen=True)
 class PlainColumn:
-    """A stim channel whose words are its values."""
+    """A stim channel made of two functions; without `convert` its words are its values."""
 
-    read: Callable[[int, int], NDArray[np.floating[Any]]]
+    read: Callable[[int, int], CodeValues]
+    convert: Callable[[CodeValues], CodeValues] | None = None
 
-    def values(self, words: NDArray[Any]) -> NDArray[np.floating[Any]]:
-        return words
+    def values(self, words: CodeValues) -> CodeValues:
+        return self.convert(words) if self.convert else words
 
 
 MarksToTriggers = Callable[[list[Mark]], Triggers]

@@ -9,9 +9,6 @@ from numpy.typing import NDArray
 from bci_stream.packet import FloatArray, Lead
 from replay.model.events import Events, KnownEvents
 
-SampleRange = tuple[int, int]
-"""Samples of a recording, from the first up to the second, which is not among them."""
-
 
 class Signal(Protocol):
     """The samples of a file: any stretch of them can be read at any time."""
@@ -54,7 +51,6 @@ class Content:
     block_starts: where the file itself says that blocks begin; None where it does not say.
     notes: what had to be decided while reading, to be said aloud.
     lazy: True where the samples stay on the disk until they are asked for.
-    suspects: where something may stand that is no number; None where only reading it would tell.
     masked: True where its labels were taken out, so that there is no truth in it.
     """
 
@@ -70,5 +66,4 @@ class Content:
     track: str | None = None
     notes: tuple[str, ...] = ()
     lazy: bool = False
-    suspects: tuple[SampleRange, ...] | None = None
     masked: bool = False

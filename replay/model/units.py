@@ -1,25 +1,26 @@
-"""Units of a voltage, as files and streams spell them, and how many microvolts one of each is."""
+"""Units of voltage as files and streams spell them, kinds of leads, and names of a trigger channel."""
 
-_SPELLED = {
-    **dict.fromkeys(("volts", "volt", "v"), 1e6),
-    **dict.fromkeys(("millivolts", "millivolt", "mv"), 1e3),
-    **dict.fromkeys(("microvolts", "microvolt", "uv", "\N{GREEK SMALL LETTER MU}v"), 1.0),
-    **dict.fromkeys(("nanovolts", "nanovolt", "nv"), 1e-3),
+_SPELLINGS = {
+    1e6: ("volts", "volt", "V"),
+    1e3: ("millivolts", "millivolt", "mV"),
+    # The last three are a mu written in another encoding: Shift-JIS, and both UTF-8 forms.
+    1.0: ("microvolts", "microvolt", "uV", "\u03bcV", "\u00b5V", "\x83\xcaV", "Âµv", "Î¼v"),
+    1e-3: ("nanovolts", "nanovolt", "nV"),
 }
-"""Folded to small letters, which makes the micro sign a mu, too."""
+_MICROVOLTS = {name.casefold(): scale for scale, names in _SPELLINGS.items() for name in names}
 
-_ON_A_STREAM = {"0": 1e6, "-3": 1e3, "-6": 1.0, "-9": 1e-3, "": 1.0}
-"""MNE's streams give the power of ten of a volt; what says nothing is an EEG's usual."""
+_STREAM_UNITS = {"0": 1e6, "-3": 1e3, "-6": 1.0, "-9": 1e-3, "": 1.0}
+"""MNE-LSL states the power of ten of a volt; a stream without a unit is taken as microvolts."""
 
 
 def microvolts(unit: str) -> float | None:
-    """How many microvolts one such unit is; None where it is not known as a voltage."""
-    return _SPELLED.get(unit.strip().casefold())
+    """How many microvolts one such unit is; None if it is not a known unit of voltage."""
+    return _MICROVOLTS.get(unit.strip().casefold())
 
 
 def stream_microvolts(unit: str) -> float | None:
-    """The same for the unit that a live stream states."""
-    found = _ON_A_STREAM.get(unit.strip())
+    """As `microvolts`, for the unit that an LSL stream states."""
+    found = _STREAM_UNITS.get(unit.strip())
     return microvolts(unit) if found is None else found
 
 
@@ -31,12 +32,12 @@ KINDS = {
     "REF": "EEG",
     "TRIG": "STIM",
 }
-"""As BIDS and XDF write it, in capitals; what is not here (ACC, GSR, ...) is MISC."""
+"""Channel types of BIDS and XDF in capitals, and the kind of lead each one is."""
 
 VOLTAGES = frozenset(("EEG", "ECOG", "SEEG", "DBS", "EOG", "ECG", "EMG", "BIO"))
-"""Kinds that are sent in microvolts; the values of all others stay as they are."""
+"""Kinds of leads that are sent in microvolts; values of other kinds are not scaled."""
 
 
 def kind_called(text: str) -> str:
-    """The kind that a file calls so; what is none we know is MISC, never taken for EEG."""
+    """The kind of lead for a channel type in a file; MISC for types that are not in KINDS."""
     return KINDS.get(text.strip().upper(), "MISC")

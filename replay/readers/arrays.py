@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bci_stream.errors import SourceError
-from bci_stream.packet import Lead
+from bci_stream.packet import Lead, is_trigger_name
 from replay.model.event_map import describe_map
 from replay.model.events import Events, KnownEvents, Mark, PlainColumn, StimEvents
 from replay.model.options import SourceOptions, leads_of_rows, track_named
 from replay.model.signal import ArraySignal, Content
-from replay.model.units import KINDS, VOLTAGES
+from replay.model.units import KINDS, VOLTAGES, microvolts
 from replay.readers.events_table import marks_of, read_events_table
 from tracks.common.codes import MAX_CODE
 
@@ -93,7 +93,6 @@ def _marks_of_array(name: str, events: NDArray[Any] | None, n_samples: int) -> l
 
 
 AnyArray = NDArray[Any]
-TRIGGER_NAMES = ("trigger", "triggers", "stim", "status", "sti 014", "marker", "markers")
 
 
 @dataclass(frozen=True)
@@ -171,7 +170,7 @@ def _named_row(names: tuple[str, ...], options: SourceOptions) -> int | None:
         return len(names) - 1
     if options.triggers in names:
         return names.index(options.triggers)
-    found = [i for i, name in enumerate(names) if name.lower() in TRIGGER_NAMES]
+    found = [i for i, name in enumerate(names) if is_trigger_name(name)]
     return found[-1] if found else None
 
 
@@ -211,7 +210,6 @@ RATE_KEYS = ("rate", "fs", "Fs", "srate", "sfreq", "sampling_rate", "sample_rate
 LEAD_KEYS = ("leads", "ch_names", "channels", "channel_names", "labels", "names")
 LAYOUT_KEYS = (*DATA_KEYS, *RATE_KEYS, *LEAD_KEYS, "kinds", "events", "block_starts", "track",
                "subject", "angles", "set")  # fmt: skip
-MICROVOLTS = {"uV": 1.0, "mV": 1e3, "V": 1e6}
 SUBJECT_ID = re.compile(r"(?!\.)[\w.-]{1,64}")
 MASKED = "masked"
 """The set that `prepare` shows: played without its track, since it holds no truth."""
@@ -246,7 +244,7 @@ def content_of_arrays(name: str, form: str, arrays: Arrays, options: SourceOptio
 
 
 def _scale(lead: Lead, options: SourceOptions) -> float:
-    return MICROVOLTS[options.unit or "uV"] if lead.kind in VOLTAGES else 1.0
+    return microvolts(options.unit or "uV") or 1.0 if lead.kind in VOLTAGES else 1.0
 
 
 def text_in(arrays: Arrays, key: str) -> str | None:

@@ -1,7 +1,8 @@
-"""A reader turns one file of some format into `Content`: lazily where the format allows it."""
+"""The table of file formats. Each reader turns one file into `Content`, lazily if the format allows it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 from bci_stream.errors import SourceError
@@ -12,90 +13,75 @@ from replay.readers.guard import check_file
 
 Reader = Callable[[Path, SourceOptions], Content]
 
-
-UNSAID = ("rate", "leads", "unit", "variable", "batch", "stream")
-"""Parameters for what some formats leave unsaid, or hold more than once."""
+FILE_PARAMETERS = ("rate", "leads", "unit", "variable", "batch", "stream")
+"""Parameters that only some formats take: for facts that the files of other formats state themselves."""
 
 
 @dataclass(frozen=True)
 class FileFormat:
-    """A file format: its name, how its files begin (where they all do alike), its reader.
+    """A file format.
 
-    unsaid: which of those parameters it has a use for. hint: for files that begin otherwise.
+    reader: `module:function`, imported when a file of this format is opened, because readers import heavy
+    libraries. begins: what its files begin with; empty if that varies. parameters: which of FILE_PARAMETERS
+    it takes. hint: added to the error about a file that begins differently.
     """
 
     name: str
-    begins: tuple[bytes, ...]
-    read: Reader
-    unsaid: tuple[str, ...] = ()
+    reader: str
+    begins: tuple[bytes, ...] = ()
+    parameters: tuple[str, ...] = ()
     hint: str = ""
 
-
-# Readers import heavy libraries, each only when a file of its kind is opened.
-
-
-def _mne(path: Path, options: SourceOptions) -> Content:
-    from replay.readers.mne.mne_file import read_mne
-
-    return read_mne(path, options)
+    def load_reader(self) -> Reader:
+        module, _, function = self.reader.partition(":")
+        reader: Reader = getattr(import_module(module), function)
+        return reader
 
 
-def _numpy(path: Path, options: SourceOptions) -> Content:
-    from replay.readers.numpy_file import read_numpy
-
-    return read_numpy(path, options)
-
-
-def _pickle(path: Path, options: SourceOptions) -> Content:
-    from replay.readers.pickles import read_pickle
-
-    return read_pickle(path, options)
-
-
-def _mat(path: Path, options: SourceOptions) -> Content:
-    from replay.readers.matlab import read_mat
-
-    return read_mat(path, options)
-
-
-def _xdf(path: Path, options: SourceOptions) -> Content:
-    from replay.readers.xdf import read_xdf
-
-    return read_xdf(path, options)
-
-
-# MATLAB 4 has no name at its beginning, but a number that says how a matrix lies there.
+# A MATLAB 4 file begins with a number that describes the layout of its first matrix.
 _TYPES_4 = [10 * precision + kind for precision in range(6) for kind in range(3)]
-_MATLAB_4 = (
+_MATLAB = (
+    b"MATLAB",
+    b"\x89HDF",
     *(number.to_bytes(4, "little") for number in _TYPES_4),
     *((1000 + number).to_bytes(4, "big") for number in _TYPES_4),
 )
 _OLD_PICKLE = (
-    "pickles of protocol 0 and 1 are too old to be told apart from other files: load it in Python and "
-    "save it anew with pickle.dump(data, file, protocol=4)"
+    "pickles of protocol 0 and 1 are too old to be told apart from other files: load it in Python and save "
+    "it again with pickle.dump(data, file, protocol=4)"
 )
 _ARRAYS = ("rate", "leads", "unit", "variable", "batch")
+_EDF = "replay.readers.mne.edf:read_edf"
+_GDF = "replay.readers.mne.gdf:read_gdf"
+_MNE = "replay.readers.mne.other_formats"
+_NUMPY = "replay.readers.numpy_file:read_numpy"
+_PICKLE = "replay.readers.pickles:read_pickle"
+_MAT = "replay.readers.matlab:read_mat"
+_XDF = "replay.readers.xdf:read_xdf"
 
 FORMATS: dict[str, FileFormat] = {
-    ".edf": FileFormat("EDF", (b"0 ",), _mne),
-    ".bdf": FileFormat("BDF", (b"\xffBIOSEMI",), _mne),
-    ".gdf": FileFormat("GDF", (b"GDF ",), _mne),
-    ".fif": FileFormat("FIF", (b"\x00\x00\x00\x64",), _mne),
-    ".vhdr": FileFormat("BrainVision", (b"Brain", b"\xef\xbb\xbfBrain"), _mne),
-    ".cnt": FileFormat("CNT", (b"Version 3",), _mne),
-    ".set": FileFormat("EEGLAB", (), _mne),
-    ".xdf": FileFormat("XDF", (b"XDF:", b"\x1f\x8b"), _xdf, ("stream",)),
-    ".xdfz": FileFormat("XDF", (b"\x1f\x8b",), _xdf, ("stream",)),
-    ".mat": FileFormat("MATLAB", (b"MATLAB", b"\x89HDF", *_MATLAB_4), _mat, _ARRAYS),
-    ".npy": FileFormat("npy", (b"\x93NUMPY",), _numpy, _ARRAYS),
-    ".npz": FileFormat("npz", (b"PK",), _numpy, _ARRAYS),
-    ".pkl": FileFormat("pickle", (b"\x80",), _pickle, _ARRAYS, _OLD_PICKLE),
-    ".pickle": FileFormat("pickle", (b"\x80",), _pickle, _ARRAYS, _OLD_PICKLE),
+    ".edf": FileFormat("EDF", _EDF, (b"0 ",)),
+    ".bdf": FileFormat("BDF", _EDF, (b"\xffBIOSEMI",)),
+    ".gdf": FileFormat("GDF", _GDF, (b"GDF ",)),
+    ".fif": FileFormat("FIF", f"{_MNE}:read_fif", (b"\x00\x00\x00\x64",)),
+    ".vhdr": FileFormat(
+        "BrainVision", f"{_MNE}:read_brainvision", (b"Brain", b"\xef\xbb\xbfBrain")
+    ),
+    ".cnt": FileFormat("CNT", f"{_MNE}:read_cnt", (b"Version 3",)),
+    ".set": FileFormat("EEGLAB", f"{_MNE}:read_eeglab"),
+    ".xdf": FileFormat("XDF", _XDF, (b"XDF:", b"\x1f\x8b"), ("stream",)),
+    ".xdfz": FileFormat("XDF", _XDF, (b"\x1f\x8b",), ("stream",)),
+    ".mat": FileFormat("MATLAB", _MAT, _MATLAB, _ARRAYS),
+    ".npy": FileFormat("npy", _NUMPY, (b"\x93NUMPY",), _ARRAYS),
+    ".npz": FileFormat("npz", _NUMPY, (b"PK",), _ARRAYS),
+    ".pkl": FileFormat("pickle", _PICKLE, (b"\x80",), _ARRAYS, _OLD_PICKLE),
+    ".pickle": FileFormat("pickle", _PICKLE, (b"\x80",), _ARRAYS, _OLD_PICKLE),
 }
+"""By suffix. docs/howto/add-a-format.md shows how to add one."""
 
 
 def format_of(path: Path) -> FileFormat:
-    """The format that a file's name says it is of."""
+    """The format for a file's suffix."""
     if path.suffix.lower() not in FORMATS:
         raise SourceError(
             f"{path} is of no format that can be read; readable are {', '.join(FORMATS)}, a "
@@ -105,20 +91,23 @@ def format_of(path: Path) -> FileFormat:
 
 
 def check_recording(path: Path) -> None:
-    """Refuse early, without reading it all, what can't be a recording."""
+    """Refuse a file by its first bytes, before any file of the source is read."""
     found = format_of(path)
     check_file(path, found.name, found.begins, found.hint)
 
 
 def read_recording(path: Path, options: SourceOptions) -> Content:
-    """What a file holds."""
-    check_recording(path)
+    """The content of a file that has passed `check_recording`."""
     found = format_of(path)
-    useless = [n for n in UNSAID if n not in found.unsaid and getattr(options, n) is not None]
+    useless = [
+        name
+        for name in FILE_PARAMETERS
+        if name not in found.parameters and getattr(options, name) is not None
+    ]
     if useless:
-        used = sorted({form.name for form in FORMATS.values() if useless[0] in form.unsaid})
+        used = sorted({form.name for form in FORMATS.values() if useless[0] in form.parameters})
         raise SourceError(
             f"{path.name}: ?{useless[0]}= is for {', '.join(used)}, and not for {found.name}; "
             "?resample=, ?select= and ?rename= are for all files"
         )
-    return with_places(found.read(path, options), path)
+    return with_places(found.load_reader()(path, options), path)

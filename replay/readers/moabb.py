@@ -1,4 +1,4 @@
-"""A MOABB dataset: `moabb:BNCI2014_001?subject=1`, where that extra is installed."""
+"""A MOABB dataset, `moabb:BNCI2014_001?subject=1`; needs the extra `moabb`."""
 
 from typing import Any
 
@@ -38,7 +38,8 @@ def _dataset(uri: str, name: str) -> Any:
 
 
 def _runs(dataset: Any, name: str, number: int, options: SourceOptions) -> list[Content]:
-    from replay.readers.mne.mne_file import content_of_raw
+    from replay.readers.mne.content import content_of_raw
+    from replay.readers.mne.raw_file import RawFile
 
     with reading(f"moabb:{name} subject {number}", "a MOABB dataset"):
         made = dataset()
@@ -49,7 +50,7 @@ def _runs(dataset: Any, name: str, number: int, options: SourceOptions) -> list[
             for session, by_run in sessions.items()
             for run, raw in by_run.items()
         ]
-        return [content_of_raw(raw, label, "MOABB", options) for label, raw in runs]
+        return [content_of_raw(RawFile.of(raw, label), "MOABB", options) for label, raw in runs]
 
 
 def _check_subject(name: str, made: Any, number: int) -> None:
@@ -62,11 +63,11 @@ def _check_subject(name: str, made: Any, number: int) -> None:
 
 
 def _fetched(name: str, made: Any, number: int) -> Any:
-    """The subject's runs, by session: MOABB downloads what is not there yet."""
+    """The subject's runs by session; MOABB downloads them if they are not on the disk."""
     try:
         return made.get_data(subjects=[number])[number]
-    except Exception as error:  # of a network, a server, a disk: each library has its own
+    except Exception as error:  # errors of a network, a server, a disk: each library has its own
         raise SourceError(
             f"moabb:{name} subject {number} could not be fetched: {first_line(error)}. MOABB downloads "
-            "what is not there yet: is there a network, and room on the disk?"
+            "data that are not on the disk: is there a network, and room on the disk?"
         ) from error

@@ -1,7 +1,6 @@
 """A Neuracle folder: data.bdf (or data.1.bdf, ...) with the events in evt.bdf.
 
-Several pieces are one recording also without evt.bdf, which may have been lost; a single data.bdf
-without it is a file like any other.
+Several data files are one recording, also without evt.bdf; a single data.bdf without it is a plain file.
 """
 
 import re
@@ -14,10 +13,11 @@ from replay.model.signal import Content
 from replay.readers.events_table import EventsTable, read_events_table
 from replay.readers.formats import check_recording
 from replay.readers.guard import reading
-from replay.readers.mne.edf import read_edf_header
 
 _PIECE = re.compile(r"data(?:\.(\d+))?\.bdf", re.IGNORECASE)
-_WITHOUT_EVENTS = "there is no evt.bdf beside its data: it has no events but those in them"
+_WITHOUT_EVENTS = (
+    "there is no evt.bdf beside its data: it has no events but those in the data files"
+)
 
 
 def is_neuracle_folder(folder: Path) -> bool:
@@ -26,27 +26,38 @@ def is_neuracle_folder(folder: Path) -> bool:
 
 
 def read_neuracle_folder(folder: Path, options: SourceOptions) -> Content:
-    """The pieces of a recording, one after the other, with its events."""
+    """The data files of a recording joined into one signal, with its events."""
     import mne
 
-    from replay.readers.mne.edf import LazyBdf
-    from replay.readers.mne.mne_file import content_of_raw
-    from replay.readers.mne.raw_file import RawFile
+    from replay.readers.mne.content import content_of_raw
+    from replay.readers.mne.edf import open_edf, raw_edf, read_edf_header
+    from replay.readers.mne.raw_file import RawFile, group_by_rate
 
     pieces = _pieces(folder)
+    for piece in pieces:
+        check_recording(piece)
     events_file = _events_file(folder, pieces)
-    with reading(str(folder), "Neuracle BDF") as notes:
-        raws = [LazyBdf(str(piece), verbose="warning") for piece in pieces]
-        for opened, piece in zip(raws, pieces, strict=True):
-            if RawFile.of(opened, piece.name, "BDF", piece).times:
+    with reading(str(folder), "Neuracle BDF") as notes, mne.use_log_level("warning"):
+        headers = [header for piece in pieces if (header := read_edf_header(piece))]
+        files = [raw_edf(header) for header in headers]
+        for file, piece in zip(files, pieces, strict=True):
+            if file.times:
                 raise SourceError(
-                    f"{piece}: its records do not follow each other (BDF+D), so that nothing tells where "
-                    "the events of evt.bdf stand; play it as a file"
+                    f"{piece}: its records do not follow each other (BDF+D), so events of evt.bdf have no "
+                    "place in it; play it as a file"
                 )
-        raw = raws[0] if len(raws) == 1 else mne.concatenate_raws(raws, verbose="warning")
+        counts = {header.channels.counts for header in headers}
+        if len(counts) > 1:
+            raise SourceError(f"{folder}: the rates of its channels differ between its data files")
+
+        def joined(include: list[str] | None = None, _: int = 0) -> Any:
+            raws = [open_edf(header, include, crop=True) for header in headers]
+            return raws[0] if len(raws) == 1 else mne.concatenate_raws(raws)
+
+        raw = joined()
+        groups = group_by_rate(raw, folder.name, headers[0].channels.counts, joined)
     return content_of_raw(
-        raw,
-        folder.name,
+        RawFile(raw, folder.name, tuple(groups), headers[0].channels),
         "Neuracle",
         options,
         table=_events(folder, events_file, options),
@@ -55,9 +66,9 @@ def read_neuracle_folder(folder: Path, options: SourceOptions) -> Content:
 
 
 def _pieces(folder: Path) -> list[Path]:
-    """data.bdf, data.1.bdf, data.2.bdf ... in the order of their numbers; else those of its one subfolder.
+    """data.bdf, data.1.bdf, data.2.bdf ... in numerical order, in the folder or in its only subfolder.
 
-    Those of several subfolders are several recordings: then there is none here.
+    Data files in several subfolders are several recordings, and give an empty list.
     """
     found = [
         (int(match[1] or 0), path)
@@ -85,12 +96,12 @@ def _events_file(folder: Path, pieces: list[Path]) -> Path | None:
 
 
 def _read_events(path: Path) -> EventsTable:
-    """Onsets are the data's own latency: the two headers' start times may differ by a second."""
+    """Onsets in seconds of the data; the start times in the two headers may differ by a second."""
     import mne
 
     check_recording(path)
     with reading(str(path), "Neuracle events"):
-        _check_whole(path)
+        _check_complete(path)
         annotations: Any = mne.read_annotations(str(path))
         return [
             (float(onset), str(text))
@@ -98,12 +109,14 @@ def _read_events(path: Path) -> EventsTable:
         ]
 
 
-def _check_whole(path: Path) -> None:
-    """MNE reads as many events as are left of a file that was cut off, and says nothing."""
+def _check_complete(path: Path) -> None:
+    """Refuse a file that is cut off, of which MNE would read the events that are left."""
+    from replay.readers.mne.edf import read_edf_header
+
     header, size = read_edf_header(path), path.stat().st_size
     if header is None or (not header.is_unclosed and size < header.n_bytes):
-        told = "its header" if header is None else f"{header.n_bytes} bytes"
+        expected = "a header" if header is None else f"{header.n_bytes} bytes"
         raise SourceError(
-            f"{path} is cut off: {told} should be there, it has {size} bytes. Copy it anew, or take it "
-            "out of the folder to play the data without events"
+            f"{path} is cut off: expected {expected}, it has {size} bytes. Copy it again, or remove it from "
+            "the folder to play the data without events"
         )

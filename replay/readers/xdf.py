@@ -16,7 +16,7 @@ import numpy as np
 import pyxdf
 
 from bci_stream.errors import SourceError, shorten_list
-from bci_stream.packet import Lead
+from bci_stream.packet import Lead, is_trigger_name
 from replay.model.event_map import describe_map
 from replay.model.events import Events, KnownEvents, Mark
 from replay.model.options import SourceOptions
@@ -25,8 +25,6 @@ from replay.model.units import VOLTAGES, kind_called, microvolts
 from replay.readers.arrays import marks_of_row, scaled_rows
 from replay.readers.events_table import marks_of, read_events_table
 from replay.readers.guard import reading
-
-_STIM_NAMES = ("trigger", "stim", "status")
 
 
 @dataclass(frozen=True)
@@ -72,7 +70,7 @@ def _channel(number: int, entry: dict[str, Any]) -> XdfChannel:
 
 
 def _kind(name: str, stated: str, unit: str) -> str:
-    if name.lower() in _STIM_NAMES:
+    if is_trigger_name(name):
         return "STIM"
     if stated:
         return kind_called(stated)

@@ -1,8 +1,7 @@
-"""Fitting a content to what was asked and to what its track needs: leads, rate, finite samples."""
+"""Fitting content to the options and to the track: leads, rate, finite samples."""
 
 import dataclasses
 from bisect import bisect_right
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,17 +10,16 @@ from bci_stream.errors import SourceError
 from bci_stream.packet import FloatArray, Lead, Triggers
 from replay.model.events import Events, KnownEvents
 from replay.model.options import SourceOptions, track_named
-from replay.model.signal import Content, SampleRange, Signal
+from replay.model.signal import Content, Signal
 from replay.transform.leads import plan_leads
 from tracks.track import Track
 
-CHECK_SAMPLES = 1 << 16
 END_SAMPLES = 64
 
 
 @dataclass(frozen=True)
 class FiniteSignal:
-    """Another signal, each piece of it checked as it is read."""
+    """Another signal; reading a piece with a value that is not finite raises SourceError."""
 
     signal: Signal
     name: str
@@ -34,7 +32,7 @@ class FiniteSignal:
 
     def read(self, start: int, stop: int) -> FloatArray:
         samples = self.signal.read(start, stop)
-        # A sum is finite only if all of it is, and needs no array of its own.
+        # A sum is finite only if all values are, and takes no memory.
         with np.errstate(over="ignore", invalid="ignore"):
             suspicious = not np.isfinite(samples.sum())
         if suspicious and not np.isfinite(samples).all():
@@ -49,26 +47,15 @@ class FiniteSignal:
             f"{sample} ({sample / self.rate:.3f} s); ?nan=keep sends it as it is"
         )
 
-    def check(self, suspects: Sequence[SampleRange] | None) -> None:
-        """Read what may be bad, so that it is found before the start; None: all of it.
-
-        The ends are read in any case: a file that is cut off shows it there.
-        """
-        ends = ((0, END_SAMPLES), (self.n_samples - END_SAMPLES, self.n_samples))
-        for begin, end in ((0, self.n_samples),) if suspects is None else (*ends, *suspects):
-            end = min(end, self.n_samples)
-            for start in range(max(begin, 0), end, CHECK_SAMPLES):
-                self.read(start, min(start + CHECK_SAMPLES, end))
-
 
 def fit(content: Content, options: SourceOptions) -> Content:
-    """The content as it will be sent, checked; every change of it is in its notes."""
+    """The content as it will be sent; each change of it is in its notes."""
     name = options.track or content.track
     track = track_named(name) if name and not options.as_is else None
     if track and content.masked:
         raise SourceError(
-            f"{content.name} is a masked test set: no label is in it, so {track.name} has no truth to "
-            "judge by. Play the organiser's file of that name, or this one without a track"
+            f"{content.name} is a masked test set without labels, so {track.name} has no truth to judge "
+            "by. Play the organiser's file of that name, or this one without a track"
         )
     _check_triggers(content, track)
     chosen = _checked(_with_leads(content, options, track), options)
@@ -123,8 +110,8 @@ def _moved(content: Content, up: int, down: int) -> tuple[int, ...] | None:
     starts = tuple(-(-start * up // down) for start in content.block_starts)
     if len(set(starts)) < len(starts):
         raise SourceError(
-            f"{content.name} has a block that is shorter than one sample at the new rate; "
-            "select what is to be played, or keep its rate"
+            f"{content.name} has a block shorter than one sample at the new rate; "
+            "select the part to play, or keep its rate"
         )
     return starts
 
@@ -132,7 +119,7 @@ def _moved(content: Content, up: int, down: int) -> tuple[int, ...] | None:
 def _kept_in_blocks(
     content: Content, moved: Triggers, starts: tuple[int, ...], n_samples: int
 ) -> Triggers:
-    """Triggers at a block's end would be rounded up into the next block: they stay in their own."""
+    """Keep triggers at the end of a block in it: rounding up would put them into the next one."""
     old_starts = content.block_starts or ()
     ends = (*starts[1:], n_samples)
     blocks = [bisect_right(old_starts, old) - 1 for old, _ in content.events.all()]
@@ -143,20 +130,20 @@ def _kept_in_blocks(
 
 
 def _check_triggers(content: Content, track: Track | None) -> None:
-    # A stim channel is not searched here: that would read the whole file before the first packet.
+    # A stim channel is not searched: that would read the whole file before the first packet.
     known = isinstance(content.events, KnownEvents) and not content.events.all()
     if track and known and content.angles is None:
         raise SourceError(
-            f"{content.name} has no triggers, and {track.name} needs them: say where they are "
+            f"{content.name} has no triggers, and {track.name} needs them: state where they are "
             "(?triggers=CHANNEL, ?events_file=FILE) and what they mean (?events=T1=11,...)"
         )
 
 
 def _checked(content: Content, options: SourceOptions) -> Content:
-    """All of it is looked through before the start; what stays on the disk again when it is read."""
-    if options.nan == "keep":
-        content.signal.read(max(content.signal.n_samples - 1, 0), content.signal.n_samples)
-        return content
-    finite = FiniteSignal(content.signal, content.name, content.leads, content.rate)
-    finite.check(content.suspects)
-    return dataclasses.replace(content, signal=finite) if content.lazy else content
+    """The content with a check of each piece; its ends are read now, to find a file that is cut off."""
+    signal = content.signal
+    if options.nan != "keep":
+        signal = FiniteSignal(signal, content.name, content.leads, content.rate)
+    for start in {0, max(signal.n_samples - END_SAMPLES, 0)}:
+        signal.read(start, min(start + END_SAMPLES, signal.n_samples))
+    return dataclasses.replace(content, signal=signal)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bci_stream.errors import SourceError
+from bci_stream.packet import is_trigger_name
 from tracks.registry import TRACKS
 from tracks.track import MapFacts
 
@@ -72,7 +73,7 @@ def _quality(name: str, lead_uv: Floats, rate: float) -> LeadQuality:
 def trigger_codes(raw: Any) -> list[tuple[int, int]]:
     """(sample, code) from a stimulus channel, or else from annotations that are numbers."""
     stim = [n for n, k in zip(raw.ch_names, raw.get_channel_types(), strict=True) if k == "stim"]
-    named = [name for name in raw.ch_names if name.upper() in ("TRIGGER", "STATUS", "STI 014")]
+    named = [name for name in raw.ch_names if is_trigger_name(name)]
     for name in (*stim, *named):
         codes = raw.get_data(picks=[name])[0].round().astype(int)
         starts = np.flatnonzero((codes != 0) & (np.diff(codes, prepend=0) != 0))

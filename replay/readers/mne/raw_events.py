@@ -1,4 +1,4 @@
-"""The events of a raw file: in a table beside it, its annotations, or a stim channel."""
+"""The events of a raw object: from a table beside the file, its annotations, or a stim channel."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,56 +18,50 @@ from replay.model.events import (
     StimColumn,
     StimEvents,
     is_code,
-    marks_of_runs,
 )
 from replay.model.options import SourceOptions
-from replay.model.signal import SampleRange
 from replay.readers.events_table import EventsTable, marks_of
-from replay.readers.mne.edf import STATUS_WORDS, find_edf_column, status_codes
-from replay.readers.mne.mne_signal import MICROVOLTS_A_VOLT, code_scale
 from replay.readers.mne.raw_file import RawFile
+
+STATUS_BITS = 2**16 - 1
+"""The bits of a status word that hold a code; an amplifier sets flags above them (BioSemi: bits 16-23)."""
+
+STATUS_WORDS = 2**24 - 1
+"""The greatest status word."""
+
+_NO_EVENTS = ("bad", "edge", "new segment")
+"""Annotations about the recording itself begin with these words."""
+
+Values = NDArray[np.floating[Any]]
+_KEYWORDS = (None, "stim", "annotations", "events", "last", "none")
 
 
 @dataclass(frozen=True)
 class FoundEvents:
-    """Triggers, and what is to be said about them.
-
-    suspects: where something may stand that is no number, if all of the file was seen for the triggers.
-    """
+    """Triggers, and notes about them."""
 
     events: Events
     notes: tuple[str, ...] = ()
-    suspects: tuple[SampleRange, ...] | None = None
-
-
-# Annotations about the recording itself, not about what the subject saw or did.
-_NO_EVENTS = ("bad", "edge", "new segment")
-# All that such a file holds, also a channel of codes, is microvolts to MNE; but MNE writes its own volts.
-_ALL_MICROVOLTS = (".set", ".cnt")
-_KEYWORDS = (None, "stim", "annotations", "events", "last", "none")
 
 
 def events_of_raw(
     file: RawFile, stim: list[int], options: SourceOptions, table: EventsTable | None = None
 ) -> FoundEvents:
-    """The triggers that the options name; else the table's, the annotations', the channel's."""
+    """The triggers that the options name, else those of the table, the annotations, the stim channel."""
     if options.triggers == "none":
         return _known([], file, options)
     if table is not None:
         return _known(_of_table(table, file), file, options)
     marks = _annotations(file) if options.triggers in (None, "annotations") else []
-    speaks = any(options.events.codes(mark.name) for mark in marks)
+    have_codes = any(options.events.codes(mark.name) for mark in marks)
     if options.triggers == "annotations" or (options.triggers is None and not stim):
         return _known(marks, file, options)
-    if options.triggers is None and speaks:
-        return _before_the_channel(_known(marks, file, options), file.raw.ch_names[stim[-1]])
-    # STI 014 and its like sum up the single lines, and stand last where there are several.
+    if options.triggers is None and have_codes:
+        found, channel = _known(marks, file, options), file.raw.ch_names[stim[-1]]
+        note = f"triggers are taken from the annotations; ?triggers={channel} takes the channel's"
+        return FoundEvents(found.events, (*found.notes, note))
+    # A channel that sums up single trigger lines, such as STI 014, is the last one.
     return _in_channel(file, _named_channel(file, stim, options.triggers or "stim"), options)
-
-
-def _before_the_channel(found: FoundEvents, channel: str) -> FoundEvents:
-    note = f"triggers are taken from the annotations; ?triggers={channel} takes the channel's"
-    return FoundEvents(found.events, (*found.notes, note))
 
 
 def _named_channel(file: RawFile, stim: list[int], wanted: str) -> int:
@@ -82,7 +76,7 @@ def _named_channel(file: RawFile, stim: list[int], wanted: str) -> int:
     return int(names.index(wanted))
 
 
-# Marks stand where the clock says: on their sample in a file without pauses.
+# Samples of marks are counted on the clock (`record_times`); in a file without pauses that is the sample.
 
 
 def _known(marks: list[Mark], file: RawFile, options: SourceOptions) -> FoundEvents:
@@ -107,9 +101,9 @@ def _sample_of(place: int, file: RawFile) -> int | None:
 
 
 def _annotations(file: RawFile) -> list[Mark]:
-    notes = file.raw.annotations
-    # Not raw.time_as_index: that makes the times of all samples, some 50 MB for 1.5 h at 1 kHz.
-    # A raw object's annotations count from the acquisition's beginning, its samples from the file's.
+    notes = file.annotations
+    # raw.time_as_index would make an array of the times of all samples (50 MB for 1.5 h at 1 kHz).
+    # Annotations count from the start of the acquisition, samples from the start of the file.
     onsets_s = np.asarray(notes.onset, dtype=float) - float(file.raw.first_time)
     return [
         Mark(place, str(name))
@@ -136,55 +130,43 @@ def _places(onsets_s: NDArray[np.float64], file: RawFile) -> list[int]:
 
 
 def _in_channel(file: RawFile, channel: int, options: SourceOptions) -> FoundEvents:
-    rules, times, buffers = options.events, file.times, file.buffers
+    rules, times = options.events, file.times
 
     def triggers_at(marks: list[Mark]) -> Triggers:
         if times is not None:
             marks = [Mark(times.clock_of(mark.sample), mark.name) for mark in marks]
         return _triggers(marks, file, rules)
 
-    if buffers is not None:
-        look = buffers.look(channel)
-        values = look.words.astype(np.float64) * _gain(file.raw, channel)
-        codes = _codes_of(file, channel, values, values * MICROVOLTS_A_VOLT)
-        triggers = triggers_at(marks_of_runs(file.name, look.starts, codes))
-        return FoundEvents(KnownEvents(triggers), suspects=look.suspects)
     events = StimEvents(file.name, file.n_samples, _column(file, channel), triggers_at)
-    # A code that follows its event by seconds may fall into a stretch that has no event itself.
+    # A rule with a delay can put a code into a piece that has no event, so all events are needed.
     return FoundEvents(events if rules.instant else KnownEvents(events.all()))
 
 
-def _gain(raw: Any, channel: int) -> float:
-    """What makes the channel's own numbers of the file's words."""
-    info = raw.info["chs"][channel]
-    return float(info["cal"]) * float(info["range"]) * code_scale(raw, channel)
-
-
 def _column(file: RawFile, channel: int) -> StimColumn:
-    """The channel's own bytes where their place is plain, else as MNE reads it."""
-    if file.path is not None:
-        name = file.raw.ch_names[channel]
-        column = find_edf_column(file.path, name, _is_stim(file, channel))
-        if column is not None:
-            return column
-    scale = code_scale(file.raw, channel)
-    read = file.signal([channel, channel], [scale, scale * MICROVOLTS_A_VOLT]).read
-    return PlainColumn(lambda start, stop: _codes_of(file, channel, *read(start, stop).T))
+    """The channel alone where the format allows it, else as MNE reads it."""
+    column = file.stim_column(file.raw.ch_names[channel], file.is_stim(channel))
+    if column is not None:
+        return column
+    scale = file.scales[channel].to_stored
+    read = file.signal([channel], [scale]).read
+    if not file.codes_in_microvolts:
+        convert = _without_flags if file.is_stim(channel) else None
+        return PlainColumn(lambda start, stop: read(start, stop)[:, 0], convert)
+    read_microvolts = file.signal([channel], [scale * 1e6]).read
+
+    def codes(start: int, stop: int) -> Values:
+        # Files written by MNE have codes in volts. No code is below 1 V or above 0.07 V.
+        values = read(start, stop)[:, 0]
+        return np.where(np.abs(values) < 0.5, read_microvolts(start, stop)[:, 0], values)
+
+    return PlainColumn(codes)
 
 
-Values = NDArray[np.floating[Any]]
+def _without_flags(values: Values) -> Values:
+    return np.where(is_code(values, STATUS_WORDS), status_codes(values), values)
 
 
-def _codes_of(file: RawFile, channel: int, values: Values, microvolts: Values) -> Values:
-    """What stands in a trigger channel, of what MNE makes of it."""
-    if file.path is not None and file.path.suffix.lower() in _ALL_MICROVOLTS:
-        return np.where(
-            np.abs(values) < 0.5, microvolts, values
-        )  # no code is below 1 V, or above 0.07 V
-    if _is_stim(file, channel):
-        return np.where(is_code(values, STATUS_WORDS), status_codes(values), values)
-    return values
-
-
-def _is_stim(file: RawFile, channel: int) -> bool:
-    return bool(file.raw.get_channel_types(picks=[channel])[0] == "stim")
+def status_codes(values: Values) -> NDArray[np.float64]:
+    """Status words without the amplifier's flags."""
+    codes: NDArray[np.int64] = np.rint(values).astype(np.int64) & STATUS_BITS
+    return codes.astype(np.float64)

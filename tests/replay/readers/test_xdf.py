@@ -9,7 +9,7 @@ import pytest
 
 from bci_stream.errors import SourceError
 from replay.sources import open_source
-from tests.replay.recordings.conftest import XdfWriter, _xml
+from tests.replay.conftest import XdfWriter, _xml
 
 RATE = 250
 START_S = 100.0

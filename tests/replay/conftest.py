@@ -302,7 +302,7 @@ def recording(request, write) -> str:
 @pytest.fixture
 def real_data() -> Path:
     """The folder of real recordings; tests that need it skip where it is absent."""
-    root = Path(__file__).parents[3]
+    root = Path(__file__).parents[2]
     folder = Path(os.environ.get("BCI_DATA", root.parent / "shared" / "data"))
     if not folder.is_dir():
         pytest.skip(f"no real recordings in {folder}; set BCI_DATA to a folder that has them")

@@ -4,7 +4,7 @@ import mne
 import numpy as np
 import pytest
 
-from replay.readers.mne.edf import LazyBdf, LazyEdf, find_annotations, find_edf_column
+from replay.readers.mne.edf import open_edf, read_edf_header
 from replay.sources import open_source
 
 RATE = 250
@@ -39,7 +39,7 @@ def test_any_stretch_of_any_channel_is_mnes(suffix, bounds, tmp_path):
     path = write_file(tmp_path / f"x{suffix}", rows, [RATE] * 3, bounds)
     raw = mne.io.read_raw(path, preload=True, verbose="error")
     for channel in range(3):
-        column = find_edf_column(path, f"L{channel}")
+        column = read_edf_header(path).column(f"L{channel}")
         for start, stop in [(0, 500), (0, 1), (49, 51), (123, 377), (499, 500)]:
             expected = raw.get_data(units="uV")[channel, start:stop]
             values = column.values(column.read(start, stop))
@@ -49,36 +49,33 @@ def test_any_stretch_of_any_channel_is_mnes(suffix, bounds, tmp_path):
 def test_where_channels_differ_in_rate_it_is_left_to_mne(tmp_path):
     rows = [np.zeros(500), np.zeros(250)]
     path = write_file(tmp_path / "x.edf", rows, [250, 125], (-3000, 5000))
-    assert find_edf_column(path, "L0") is None
+    assert read_edf_header(path).column("L0") is None
 
 
 def test_a_name_that_is_not_there_is_left_to_mne(tmp_path):
     path = write_file(tmp_path / "x.edf", np.zeros((1, 500)), [RATE], (-3000, 5000))
-    assert find_edf_column(path, "L7") is None
-    assert find_edf_column(path.with_suffix(".fif"), "L0") is None
+    assert read_edf_header(path).column("L7") is None
 
 
 @pytest.mark.parametrize("suffix", [".edf", ".bdf"])
 def test_annotations_read_alone_are_mnes(suffix, tmp_path):
     rows = np.random.default_rng(2).uniform(-3000, 5000, (3, 5000))
     path = write_file(tmp_path / f"x{suffix}", rows, [RATE] * 3, (-3000, 5000))
-    opener = {".edf": LazyEdf, ".bdf": LazyBdf}[suffix]
-    ours, theirs = opener(path, verbose="error"), mne.io.read_raw(path, verbose="error")
-    assert find_annotations(path) is not None
-    assert len(ours.annotations) == 2
-    assert list(ours.annotations.onset) == list(theirs.annotations.onset)
-    assert list(ours.annotations.description) == list(theirs.annotations.description)
+    ours, theirs = open_edf(read_edf_header(path)), mne.io.read_raw(path, verbose="error")
+    assert len(ours.found) == 2
+    assert list(ours.found.onset) == list(theirs.annotations.onset)
+    assert list(ours.found.description) == list(theirs.annotations.description)
 
 
 def test_annotations_are_found_without_reading_the_signals(tmp_path, monkeypatch):
-    """MNE would read all of them: the very thing that LazyEdf is there for."""
+    """MNE itself would read all of them."""
     path = write_file(tmp_path / "x.edf", np.zeros((3, 5000)), [RATE] * 3, (-3000, 5000))
 
     def refuse(*_):
         raise AssertionError("MNE read the signals to find annotations")
 
     monkeypatch.setattr(mne.io.edf.edf, "_read_segment_file", refuse)
-    assert len(LazyEdf(path, verbose="error").annotations) == 2
+    assert len(open_edf(read_edf_header(path)).found) == 2
 
 
 def test_an_amplifiers_own_flags_are_no_codes(tmp_path):
@@ -103,9 +100,10 @@ def test_a_header_that_only_mne_understands_is_left_to_mne(tmp_path):
     path = write_file(tmp_path / "x.edf", np.zeros((1, 500)), [RATE], (-3000, 5000))
     raw = path.read_bytes()
     path.write_bytes(raw.replace(b"-3000   ", b"-3000,0 "))
-    assert find_edf_column(path, "L0") is None
-    assert find_annotations(path) is None
-    assert len(LazyEdf(path, verbose="error").annotations) == 2
+    header = read_edf_header(path)
+    assert header.column("L0") is None
+    assert header.annotation_columns() == [None]
+    assert len(open_edf(header).found) == 2
 
 
 @pytest.mark.parametrize("suffix", [".edf", ".bdf"])

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from bci_stream.errors import SourceError
-from replay.readers.mne.edf import RecordTimes, find_time_keeping
+from replay.readers.mne.edf import read_edf_header
+from replay.readers.mne.record_times import RecordTimes
 from replay.sources import open_source
 
 RATE, RECORDS = 100, 6
@@ -34,7 +35,7 @@ def write_paused(path, starts, notes, trigger_at=None):
     listed = [edfio.EdfAnnotation(onset, None, text) for onset, text in notes]
     document(rows, data_record_duration=1, annotations=listed).write(path)
     raw = bytearray(path.read_bytes().replace(b"DF+C", b"DF+D", 1))
-    column = find_time_keeping(path)
+    (column,) = read_edf_header(path).annotation_columns()
     for record, (text, start) in enumerate(zip(column.texts(), starts, strict=True)):
         at = column.data_start + record * column.record_bytes + column.column_start
         moved = text.replace(b"+%d\x14\x14" % record, b"+%s\x14\x14" % start.encode(), 1)
@@ -107,7 +108,7 @@ def test_records_that_overlap_are_refused(tmp_path):
 def test_records_without_a_time_are_refused(tmp_path):
     path = write_paused(tmp_path / "x.edf", "015678", [LONG])
     path.write_bytes(path.read_bytes().replace(b"+6\x14\x14", b"x6\x14\x14", 1))
-    with pytest.raises(SourceError, match="does not say when each of its records begins"):
+    with pytest.raises(SourceError, match="does not state when each record begins"):
         opened(path)
 
 

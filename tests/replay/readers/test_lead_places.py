@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from replay.readers.mne.raw_file import HEAD_RADIUS_M, places_of
+from replay.readers.mne.content import HEAD_RADIUS_M, places_of
 from replay.sources import open_source
 
 
