@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from bci_stream.packet import FloatArray
 from replay.synthetic.head import Head, Vectors, position_of
-from replay.synthetic.noise import Activity, between, noise, several
+from replay.synthetic.noise import Activity, activities_of, between, noise
 from replay.synthetic.subject import Subject
 
 MAINS_HZ = 50.0
@@ -13,8 +13,8 @@ MAINS_HZ = 50.0
 
 def eyes(subject: Subject, head: Head, block: int, n: int, rate: float) -> list[Activity]:
     """Blinks, and the eyes' jumps from one place to look at to the next."""
-    rng = subject.chance("eyes", block)
-    person = subject.trait("eyes")
+    rng = subject.session_rng("eyes", block)
+    person = subject.person_rng("eyes")
     blink_uv, per_minute = person.uniform(70, 140), person.uniform(6, 18)
     across_uv, up_uv = person.uniform(10, 30), person.uniform(5, 15)
     return [
@@ -26,8 +26,8 @@ def eyes(subject: Subject, head: Head, block: int, n: int, rate: float) -> list[
 
 def heart(subject: Subject, leads: tuple[str, ...], block: int, n: int, rate: float) -> Activity:
     """P wave, QRS complex and T wave on the ECG lead; a trace of it on the others."""
-    rng = subject.chance("heart", block)
-    person = subject.trait("heart")
+    rng = subject.session_rng("heart", block)
+    person = subject.person_rng("heart")
     beat_s, r_wave_uv = person.uniform(0.75, 1.0), person.uniform(600, 1200)
     leak = person.normal(0, 0.0015, len(leads))
     row = np.where([lead == "ECG" for lead in leads], 1.0, leak)
@@ -41,20 +41,20 @@ def heart(subject: Subject, leads: tuple[str, ...], block: int, n: int, rate: fl
 
 def muscles(subject: Subject, head: Head, block: int, n: int, rate: float) -> list[Activity]:
     """Bursts of the temples' muscles, now and then."""
-    rng = subject.chance("muscles", block)
+    rng = subject.session_rng("muscles", block)
     rows = np.stack([_near(head.leads, temple) for temple in ("FT7", "FT8")])
     hum = noise(rng, 2, n, rate, between(25, 0.45 * rate))
     for row in hum:
         row *= _bursts(rng, n, rate, per_minute=1.5) * rng.uniform(4, 12)
-    return several(rows, hum)
+    return activities_of(rows, hum)
 
 
 def mains(
     subject: Subject, leads: tuple[str, ...], block: int, n: int, rate: float, level_uv: float
 ) -> list[Activity]:
     """Line noise with the harmonics that the rate can carry; each lead picks up its own share."""
-    rng = subject.chance("mains", block)
-    person = subject.trait("mains")
+    rng = subject.session_rng("mains", block)
+    person = subject.person_rng("mains")
     t = np.arange(n) / rate
     line_hz = MAINS_HZ + rng.normal(0, 0.02)
     out = []
@@ -64,7 +64,7 @@ def mains(
             angle = 2 * np.pi * harmonic * line_hz * t + rng.uniform(0, 2 * np.pi)
             swell = 1 + 0.2 * np.sin(2 * np.pi * rng.uniform(0.02, 0.1) * t)
             waves = np.stack([np.cos(angle), np.sin(angle)]) * swell
-            out += several(rows, waves.astype(np.float32))
+            out += activities_of(rows, waves.astype(np.float32))
     return out
 
 
@@ -72,7 +72,7 @@ def add_pops(
     subject: Subject, block: int, data: FloatArray, rate: float, per_minute: float
 ) -> None:
     """An electrode loses its skin for a moment: a step that dies away. Changes data (n, leads)."""
-    rng = subject.chance("pops", block)
+    rng = subject.session_rng("pops", block)
     n, leads = data.shape
     for _ in range(rng.poisson(per_minute * n / rate / 60)):
         start, lead = int(rng.integers(n)), int(rng.integers(leads))
@@ -84,7 +84,7 @@ def add_pops(
 
 def flat_leads(subject: Subject, count: int, probability: float = 0.005) -> NDArray[np.int64]:
     """The leads that recorded nothing in this set; mostly none."""
-    return np.flatnonzero(subject.chance("flat leads").random(count) < probability)
+    return np.flatnonzero(subject.session_rng("flat leads").random(count) < probability)
 
 
 def _blinks(rng: np.random.Generator, n: int, rate: float, per_minute: float) -> FloatArray:

@@ -12,10 +12,9 @@ from replay.model.recording import Recording
 from replay.synthetic import artefacts
 from replay.synthetic.head import Vectors
 from replay.synthetic.noise import band, noise, power_law
-from replay.synthetic.params import Number
-from replay.synthetic.source import RecordingSet, recording
+from replay.synthetic.source import NumberParam, RecordingSet, recording
 from replay.synthetic.subject import Subject
-from replay.synthetic.timeline import BlockTimeline, Pen
+from replay.synthetic.timeline import BlockTimeline, TimelineBuilder
 from tracks.common.angles import ANGLE_RATE
 from tracks.common.codes import TRIAL_END, TRIAL_START
 from tracks.common.leads import ECOG_32
@@ -51,9 +50,9 @@ class Walk:
 
 def walk(subject: Subject, block: int, rows: int, belt: Sequence[tuple[int, int, int]]) -> Walk:
     """belt: (first row, end row, REST, STEADY or VARYING); at rest where nothing is said."""
-    rng = subject.chance("walk", block)
+    rng = subject.session_rng("walk", block)
     speed = _speed(rng, rows, belt)
-    strides_hz = subject.trait("gait").uniform(0.85, 1.1)
+    strides_hz = subject.person_rng("gait").uniform(0.85, 1.1)
     unsteady = 1 + 0.04 * noise(rng, 1, rows, ANGLE_RATE, power_law(2, 0.2))[0]
     phase = 2 * np.pi * np.cumsum(strides_hz * speed * unsteady) / ANGLE_RATE
     vigour = 1 - np.exp(-speed / 0.35)
@@ -78,7 +77,7 @@ def _speed(rng: np.random.Generator, rows: int, belt: Sequence[tuple[int, int, i
 
 
 def _angles(subject: Subject, phase: Vectors, vigour: Vectors) -> list[Vectors]:
-    person = subject.trait("joints")
+    person = subject.person_rng("joints")
     out = []
     for rest_deg, swing_deg, place, second, second_place in JOINTS.values():
         rest_deg, swing_deg = rest_deg + person.normal(0, 5), swing_deg * person.uniform(0.8, 1.2)
@@ -109,14 +108,14 @@ class Grid:
     def places_mm(self) -> Vectors:
         """(32, 2): where the channels lie over this animal's cortex, row by row from ch1 on."""
         rows, columns = np.divmod(np.arange(ROWS * COLUMNS), COLUMNS)
-        shift = self.subject.trait("implant").normal(0, 0.7, 2)
+        shift = self.subject.person_rng("implant").normal(0, 0.7, 2)
         out: Vectors = np.stack([rows * SPACING_MM[0], columns * SPACING_MM[1]], axis=1) + shift
         return out
 
     @cached_property
     def noisy(self) -> tuple[int, ...]:
         """Channels with a bad contact; there are always some, so it pays to choose."""
-        rng = self.subject.trait("bad channels")
+        rng = self.subject.person_rng("bad channels")
         return tuple(int(c) for c in rng.choice(len(ECOG_32), rng.integers(3, 6), replace=False))
 
     def record(self, block: int, n: int, walk: Walk) -> FloatArray:
@@ -135,7 +134,7 @@ class Grid:
     def _background(self, block: int, n: int) -> FloatArray:
         weights = self._weights(_scattered("background", FIELDS), "background")
         weights *= BACKGROUND_UV / np.sqrt(np.sum(weights**2, axis=0)).mean()
-        rng = self.subject.chance("background", block)
+        rng = self.subject.session_rng("background", block)
         data: FloatArray = noise(rng, FIELDS, n, RATE, power_law(1.8, 1.0)).T @ weights.astype(
             np.float32
         )
@@ -144,7 +143,7 @@ class Grid:
         return data
 
     def _beta(self, block: int, n: int, walk: Walk) -> FloatArray:
-        rng = self.subject.chance("beta", block)
+        rng = self.subject.session_rng("beta", block)
         weights = BETA_UV * self._weights(_scattered("beta", 4), "background")
         quiet = 1 - 0.6 * _to_samples(walk.vigour[None], n)
         out: FloatArray = (noise(rng, 4, n, RATE, band(19, 3)) * quiet).T @ weights.astype(
@@ -154,9 +153,9 @@ class Grid:
 
     def _slow(self, n: int, walk: Walk) -> FloatArray:
         """The local motor potential: follows the stride."""
-        level_uv = self.subject.between(12, 2.5)
+        level_uv = self.subject.by_difficulty(12, 2.5)
         weights = level_uv * self._weights(_scattered("slow", PATCHES), "slow")
-        person = self.subject.trait("slow tuning")
+        person = self.subject.person_rng("slow tuning")
         turns = 2 * np.pi * (np.arange(PATCHES) / PATCHES + person.normal(0, 0.04, PATCHES))
         course = walk.vigour * np.cos(walk.phase - turns[:, None])
         out: FloatArray = _to_samples(course, n).T @ weights.astype(np.float32)
@@ -164,19 +163,19 @@ class Grid:
 
     def _high_gamma(self, block: int, n: int, walk: Walk) -> FloatArray:
         """Noise of 70-150 Hz, the stronger the nearer the stride is to what a patch prefers."""
-        strength = self.subject.between(1.8, 0.3)
+        strength = self.subject.by_difficulty(1.8, 0.3)
         weights = strength * self._weights(_scattered("gamma", PATCHES), "gamma")
-        person = self.subject.trait("gamma tuning")
+        person = self.subject.person_rng("gamma tuning")
         turns = 2 * np.pi * (np.arange(PATCHES) * 5 / PATCHES + person.normal(0, 0.04, PATCHES))
         tuned = np.exp(2.0 * (np.cos(walk.phase - turns[:, None]) - 1))
         active = _to_samples(walk.vigour * (0.15 + tuned), n)
-        rng = self.subject.chance("high gamma", block)
+        rng = self.subject.session_rng("high gamma", block)
         out = GAMMA_UV * noise(rng, len(ECOG_32), n, RATE, _broadband).T
         out *= 1 + active.T @ weights.astype(np.float32)
         return out
 
     def _spoil(self, block: int, data: FloatArray) -> None:
-        rng = self.subject.chance("bad contacts", block)
+        rng = self.subject.session_rng("bad contacts", block)
         for channel in self.noisy:
             hiss = noise(rng, 1, len(data), RATE, power_law(0.3, 1.0))[0]
             data[:, channel] = 0.2 * data[:, channel] + 40 * hiss
@@ -213,11 +212,11 @@ PACKET_SAMPLES = 40
 SAMPLES_A_ROW = RATE // ANGLE_RATE
 
 
-def _params(blocks: int, trials: int, seconds: float) -> dict[str, Number]:
+def _params(blocks: int, trials: int, seconds: float) -> dict[str, NumberParam]:
     return {
-        "blocks": Number(blocks, 1, 1000, "blocks a subject"),
-        "trials": Number(trials, 1, 1000, "trials a block"),
-        "seconds": Number(seconds, 4.0, 600.0, "seconds a trial"),
+        "blocks": NumberParam(blocks, 1, 1000, "blocks a subject"),
+        "trials": NumberParam(trials, 1, 1000, "trials a block"),
+        "seconds": NumberParam(seconds, 4.0, 600.0, "seconds a trial"),
     }
 
 
@@ -248,18 +247,20 @@ def _walk(subject: Subject, block: int, line: BlockTimeline) -> Walk:
 
 
 def _timeline(subject: Subject, block: int, params: Mapping[str, float]) -> BlockTimeline:
-    rng = subject.chance("timeline", block)
-    pen = Pen(RATE, rng)
-    pen.begin(first=block == 0)
+    rng = subject.session_rng("timeline", block)
+    builder = TimelineBuilder(RATE, rng)
+    builder.begin_block(first=block == 0)
     for trial in range(int(params["trials"])):
-        pen.mark(TRIAL_START)
+        builder.trigger(TRIAL_START)
         for share, kind in _belt(subject, rng, trial):
-            pen.event(share * params["seconds"], kind)
-            pen.wait(share * params["seconds"])
-        pen.mark(TRIAL_END)
-        pen.wait(rng.uniform(0.5, 1.0))
+            builder.event(share * params["seconds"], kind)
+            builder.advance(share * params["seconds"])
+        builder.trigger(TRIAL_END)
+        builder.advance(rng.uniform(0.5, 1.0))
     # Whole rows of angles in every block, so that the session's rows are the blocks' in order.
-    return pen.finish(block == params["blocks"] - 1, PACKET_SAMPLES, multiple_of=SAMPLES_A_ROW)
+    return builder.finish_block(
+        block == params["blocks"] - 1, PACKET_SAMPLES, multiple_of=SAMPLES_A_ROW
+    )
 
 
 def _belt(subject: Subject, rng: np.random.Generator, trial: int) -> list[tuple[float, int]]:

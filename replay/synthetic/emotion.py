@@ -8,11 +8,10 @@ from bci_stream.packet import FloatArray
 from replay.model.recording import Recording
 from replay.synthetic.head import Vectors
 from replay.synthetic.noise import Activity, band, noise, power_law
-from replay.synthetic.params import Number
 from replay.synthetic.scalp import CPZ, Scalp, alpha_hz
-from replay.synthetic.source import RecordingSet, eeg_leads, recording
+from replay.synthetic.source import NumberParam, RecordingSet, eeg_leads, recording
 from replay.synthetic.subject import Subject
-from replay.synthetic.timeline import BlockTimeline, Pen, TimelineEvent
+from replay.synthetic.timeline import BlockTimeline, TimelineBuilder, TimelineEvent
 from tracks.common.codes import TRIAL_END, TRIAL_START
 from tracks.common.leads import EMOTION_FIRST_BATCH, EMOTION_SECOND_BATCH
 from tracks.emotion import BLOCKS, CLASSES, CLIP_NUMBER_LEAD_S, CLIPS, CLIPS_A_BLOCK, TRACK
@@ -70,9 +69,11 @@ def shared_db() -> Vectors:
 
 def pattern_db(subject: Subject) -> Vectors:
     """(classes, bands, regions): the shared part, as strong as in this person, and their own."""
-    person = subject.trait("affect")
-    strength = subject.between(2.2, 0.5) * np.exp(person.normal(0, 0.15))
-    own = person.normal(0, subject.between(0.5, 1.0), (len(CLASSES), len(BANDS), len(REGIONS)))
+    person = subject.person_rng("affect")
+    strength = subject.by_difficulty(2.2, 0.5) * np.exp(person.normal(0, 0.15))
+    own = person.normal(
+        0, subject.by_difficulty(0.5, 1.0), (len(CLASSES), len(BANDS), len(REGIONS))
+    )
     out: Vectors = strength * shared_db() + own
     return out
 
@@ -81,15 +82,17 @@ def rhythms(
     scalp: Scalp, block: int, n: int, shown: Sequence[TimelineEvent], pace: float
 ) -> list[Activity]:
     """shown: when which clip is seen; pace: by how much all that is slow is shortened."""
-    rng = scalp.subject.chance("affect", block)
+    rng = scalp.subject.session_rng("affect", block)
     decibels = _decibels(scalp.subject, rng, n, scalp.rate, shown, pace)
-    person = scalp.subject.trait("affect areas")
+    person = scalp.subject.person_rng("affect areas")
     rows = [scalp.head.area(region, person, spread=0.04) for region in REGIONS]
     spectra = (band(5.5, 1.2), band(alpha_hz(scalp.subject), 1.0), band(20, 4), band(37, 7))
     out = []
     for number, (name, spectrum) in enumerate(zip(BANDS, spectra, strict=True)):
         waves = noise(rng, len(REGIONS), n, scalp.rate, spectrum)
-        levels_uv = LEVELS_UV[name] * np.exp(scalp.subject.trait(name).normal(0, 0.2, len(REGIONS)))
+        levels_uv = LEVELS_UV[name] * np.exp(
+            scalp.subject.person_rng(name).normal(0, 0.2, len(REGIONS))
+        )
         for region, row in enumerate(rows):
             gain = 10 ** (decibels[number, region] / 20)
             waves[region] *= levels_uv[region] * _stretched(gain, n)
@@ -109,7 +112,7 @@ def _decibels(
     out: Vectors = 0.8 * wander.reshape(len(BANDS), len(REGIONS), steps).astype(np.float64)
     for clip in shown:
         feeling = _feeling(rng, t_s - clip.start / rate, (clip.stop - clip.start) / rate, pace)
-        scenery = _clip_db(clip.label) * subject.between(0.4, 0.8)
+        scenery = _clip_db(clip.label) * subject.by_difficulty(0.4, 0.8)
         out += (patterns[CLIPS[clip.label][1]] + scenery)[..., None] * feeling
     return out
 
@@ -139,9 +142,9 @@ SHORTEST_CLIP_S = 4.0  # leaves a second that counts, wherever the grid of secon
 VALENCES = (range(1, 13), range(13, 17), range(17, 29))
 
 PARAMS = {
-    "blocks": Number(BLOCKS, 1, BLOCKS, "blocks a subject, of 4 clips each"),
-    "pace": Number(1.0, 0.02, 1.0, "shortens clips (not below 4 s) and rests by this factor"),
-    "batch": Number(2, 1, 2, "whose names and order of the leads: 1 or 2"),
+    "blocks": NumberParam(BLOCKS, 1, BLOCKS, "blocks a subject, of 4 clips each"),
+    "pace": NumberParam(1.0, 0.02, 1.0, "shortens clips (not below 4 s) and rests by this factor"),
+    "batch": NumberParam(2, 1, 2, "whose names and order of the leads: 1 or 2"),
 }
 
 
@@ -162,7 +165,7 @@ def record(subject: Subject, params: Mapping[str, float]) -> Recording:
 
 def _order(subject: Subject) -> list[list[int]]:
     """Training: the clips of a block are of one valence; test: all are shuffled (2.2.2)."""
-    rng = subject.chance("order")
+    rng = subject.session_rng("order")
     if subject.set == "test":
         clips = rng.permutation(list(CLIPS))
     else:
@@ -172,21 +175,21 @@ def _order(subject: Subject) -> list[list[int]]:
 
 
 def _timeline(subject: Subject, block: int, order: list[list[int]], pace: float) -> BlockTimeline:
-    rng = subject.chance("timeline", block)
-    pen = Pen(TRACK.rate, rng)
-    pen.begin(first=block == 0)
+    rng = subject.session_rng("timeline", block)
+    builder = TimelineBuilder(TRACK.rate, rng)
+    builder.begin_block(first=block == 0)
     for clip in order[block]:
-        pen.wait(FIXATION_S * pace)
-        pen.mark(clip)
-        pen.wait(CLIP_NUMBER_LEAD_S)
+        builder.advance(FIXATION_S * pace)
+        builder.trigger(clip)
+        builder.advance(CLIP_NUMBER_LEAD_S)
         # The player's clock is not the amplifier's: lengths differ by some tens of milliseconds.
         seconds = max(CLIPS[clip][0] * pace, SHORTEST_CLIP_S) + rng.normal(0, 0.02)
-        pen.mark(TRIAL_START)
-        pen.event(seconds, clip)
-        pen.wait(seconds)
-        pen.mark(TRIAL_END)
-        pen.wait(rng.uniform(*RATING_AND_REST_S) * pace)
-    return pen.finish(block == len(order) - 1, TRACK.packet_samples)
+        builder.trigger(TRIAL_START)
+        builder.event(seconds, clip)
+        builder.advance(seconds)
+        builder.trigger(TRIAL_END)
+        builder.advance(rng.uniform(*RATING_AND_REST_S) * pace)
+    return builder.finish_block(block == len(order) - 1, TRACK.packet_samples)
 
 
 SETS = {

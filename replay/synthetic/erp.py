@@ -10,11 +10,10 @@ from bci_stream.packet import FloatArray
 from replay.model.recording import Recording
 from replay.synthetic.head import CORTEX, DEEP, Vectors
 from replay.synthetic.noise import Activity
-from replay.synthetic.params import Number
 from replay.synthetic.scalp import Scalp, record_cap
-from replay.synthetic.source import RecordingSet
+from replay.synthetic.source import NumberParam, RecordingSet
 from replay.synthetic.subject import Subject
-from replay.synthetic.timeline import BlockTimeline, Pen, TimelineEvent
+from replay.synthetic.timeline import BlockTimeline, TimelineBuilder, TimelineEvent
 from tracks.common.codes import TRIAL_END
 from tracks.erp import (
     CHARACTERS,
@@ -51,12 +50,12 @@ def waves_of(subject: Subject) -> tuple[Wave, ...]:
     Sizes are such that at difficulty 0.5 a single flash tells as much as in recorded spellers, whose
     early negativity at the back is as far above the background as their P300 is.
     """
-    person = subject.trait("evoked")
-    size = subject.between(1.6, 0.9) * np.exp(person.normal(0, 0.15))
+    person = subject.person_rng("evoked")
+    size = subject.by_difficulty(1.6, 0.9) * np.exp(person.normal(0, 0.15))
     visual = np.exp(person.normal(0, 0.25))
     late_s = person.normal(0, 0.02)
     p300_s = person.uniform(0.30, 0.37)
-    jitter_s = subject.between(0.015, 0.035)
+    jitter_s = subject.by_difficulty(0.015, 0.035)
     return (
         Wave(("Oz",), CORTEX, 1.3 * visual, 1.2 * visual, 0.10 + late_s / 2, 0.018, 0.003),
         Wave(("PO7", "PO8"), CORTEX, -6.0 * size, -1.0, 0.175 + late_s, 0.022, 0.006),
@@ -69,11 +68,11 @@ def waves_of(subject: Subject) -> tuple[Wave, ...]:
 def responses(scalp: Scalp, block: int, n: int, flashes: Sequence[TimelineEvent]) -> list[Activity]:
     """The sum of all flashes' responses; a flash's label is 1 where it is the target's, else 0."""
     subject, rate = scalp.subject, scalp.rate
-    rng = subject.chance("evoked", block)
-    person = subject.trait("evoked areas")
+    rng = subject.session_rng("evoked", block)
+    person = subject.person_rng("evoked areas")
     starts = np.array([flash.start for flash in flashes])
     is_target = np.array([flash.label == 1 for flash in flashes])
-    attention = _attention(rng, starts / rate, is_target, lapse=subject.between(0.03, 0.12))
+    attention = _attention(rng, starts / rate, is_target, lapse=subject.by_difficulty(0.03, 0.12))
     out = []
     for wave in waves_of(subject):
         peaks_uv = wave.other_uv + (wave.target_uv - wave.other_uv) * attention
@@ -109,8 +108,8 @@ def _overlapped(n: int, starts: NDArray[np.int64], shapes: Vectors) -> FloatArra
 EYES_BUSY = 0.5  # what is left of alpha
 
 PARAMS = {
-    "blocks": Number(1, 1, 100, "blocks a subject"),
-    "trials": Number(32, 1, 1000, "characters a block"),
+    "blocks": NumberParam(1, 1, 100, "blocks a subject"),
+    "trials": NumberParam(32, 1, 1000, "characters a block"),
 }
 
 
@@ -125,37 +124,37 @@ def _task(scalp: Scalp, block: int, line: BlockTimeline) -> list[Activity]:
 
 
 def _timeline(subject: Subject, block: int, blocks: int, trials: int) -> BlockTimeline:
-    rng = subject.chance("timeline", block)
-    pen = Pen(TRACK.rate, rng)
-    pen.begin(first=block == 0)
+    rng = subject.session_rng("timeline", block)
+    builder = TimelineBuilder(TRACK.rate, rng)
+    builder.begin_block(first=block == 0)
     elsewhere = _elsewhere(subject, block, trials)
     for number in range(trials):
         place = int(rng.integers(len(CHARACTERS)))
-        pen.mark(FIRST_TARGET + place)
-        pen.wait(CUE_S)
+        builder.trigger(FIRST_TARGET + place)
+        builder.advance(CUE_S)
         for _ in range(SEQUENCES):
             groups = [int(group) for group in rng.permutation(list(GROUPS))]
-            _draw_sequence(pen, groups, "" if number in elsewhere else CHARACTERS[place])
-            pen.wait(GAP_S)
-        pen.mark(TRIAL_END)
-        pen.wait(rng.uniform(0.3, 0.6))
-    return pen.finish(block == blocks - 1, TRACK.packet_samples)
+            _draw_sequence(builder, groups, "" if number in elsewhere else CHARACTERS[place])
+            builder.advance(GAP_S)
+        builder.trigger(TRIAL_END)
+        builder.advance(rng.uniform(0.3, 0.6))
+    return builder.finish_block(block == blocks - 1, TRACK.packet_samples)
 
 
 def _elsewhere(subject: Subject, block: int, trials: int) -> set[int]:
     """The characters that the eyes are not on while they flash: the one thing no decoder can spell."""
-    rng = subject.chance("eyes elsewhere", block)
-    count = int(subject.between(0.04, 0.10) * trials + rng.random())
+    rng = subject.session_rng("eyes elsewhere", block)
+    count = int(subject.by_difficulty(0.04, 0.10) * trials + rng.random())
     return set(rng.permutation(trials)[:count].tolist())
 
 
-def _draw_sequence(pen: Pen, groups: list[int], watched: str) -> None:
+def _draw_sequence(builder: TimelineBuilder, groups: list[int], watched: str) -> None:
     """watched: the character that is looked at; none where it is empty."""
     for group in groups:
-        pen.mark(group)
-        pen.event(FLASH_S, int(bool(watched) and watched in GROUPS[group]))
-        pen.wait(FLASH_S)
-    pen.mark(SEQUENCE_END)
+        builder.trigger(group)
+        builder.event(FLASH_S, int(bool(watched) and watched in GROUPS[group]))
+        builder.advance(FLASH_S)
+    builder.trigger(SEQUENCE_END)
 
 
 SETS = {

@@ -1,8 +1,8 @@
-"""A head: how strongly each lead sees a source inside it.
+"""Head model: how strongly each lead records a source inside the head.
 
-A conducting sphere on whose surface the leads lie, current dipoles inside. That the skull blurs is
-taken into account as Ary, Klein and Fender (1981) showed: a dipole in a sphere of three shells
-looks like one that lies deeper (about 0.6 of its eccentricity) in a sphere of one.
+Current dipoles in a homogeneous conducting sphere with the leads on its surface. The skull's blur is
+approximated as by Ary, Klein and Fender (1981): a dipole in a sphere of three shells looks like a
+deeper one (about 0.6 of its eccentricity) in a single sphere.
 """
 
 from dataclasses import dataclass
@@ -87,7 +87,7 @@ _BY_UPPER = {name.upper(): position for name, position in POSITIONS_M.items()}
 
 
 def position_of(lead: str) -> tuple[float, float, float] | None:
-    """Where a lead stands, whatever the case of its name; None for one that is not on the head."""
+    """The position of a lead in metres, by its name in any case; None if it is not on the head."""
     return _BY_UPPER.get(OLD_NAMES.get(lead, lead).upper())
 
 
@@ -147,13 +147,13 @@ class Head:
         return np.array([position_of(lead) is not None for lead in self.leads])
 
 
-def wear(
+def fit_cap(
     leads: tuple[str, ...],
     reference: tuple[str, ...],
     rng: np.random.Generator,
     askew_rad: float = 0.04,
 ) -> Head:
-    """Put the cap on: it never sits quite the same."""
+    """A head with its cap rotated by a small random angle, as from one session to the next."""
     x, y, z = rng.normal(0, askew_rad, 3)
     turn_x = np.array([[1, 0, 0], [0, np.cos(x), -np.sin(x)], [0, np.sin(x), np.cos(x)]])
     turn_y = np.array([[np.cos(y), 0, np.sin(y)], [0, 1, 0], [-np.sin(y), 0, np.cos(y)]])

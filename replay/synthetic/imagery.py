@@ -35,17 +35,19 @@ class MotorCortex:
 
     @staticmethod
     def of(subject: Subject) -> "MotorCortex":
-        person = subject.trait("motor cortex")
+        person = subject.person_rng("motor cortex")
         mu_hz = person.normal(11.0, 0.8)
         return MotorCortex(
             mu_hz=mu_hz,
             beta_hz=2 * mu_hz + person.normal(0, 1),
-            mu_uv=subject.between(4.2, 2.6) * np.exp(person.normal(0, 0.2)),
-            beta_uv=subject.between(2.0, 1.3) * np.exp(person.normal(0, 0.2)),
-            depth=np.clip(subject.between(0.6, 0.18) * np.exp(person.normal(0, 0.15)), 0, 0.95),
+            mu_uv=subject.by_difficulty(4.2, 2.6) * np.exp(person.normal(0, 0.2)),
+            beta_uv=subject.by_difficulty(2.0, 1.3) * np.exp(person.normal(0, 0.2)),
+            depth=np.clip(
+                subject.by_difficulty(0.6, 0.18) * np.exp(person.normal(0, 0.15)), 0, 0.95
+            ),
             same_side=person.uniform(0.15, 0.45),
             delay_s=person.uniform(0.2, 0.5),
-            lapse=subject.between(0.03, 0.15),  # share of trials in which the mind wanders
+            lapse=subject.by_difficulty(0.03, 0.15),  # share of trials in which the mind wanders
         )
 
     def effort(self, rng: np.random.Generator) -> float:
@@ -66,10 +68,12 @@ def rhythms(scalp: Scalp, block: int, n: int, imagined: Iterable[TimelineEvent])
     """Mu and beta of the three areas, while LEFT, RIGHT or FEET are imagined."""
     subject, rate = scalp.subject, scalp.rate
     cortex = MotorCortex.of(subject)
-    rng = subject.chance("imagery", block)
+    rng = subject.session_rng("imagery", block)
     mu = noise(rng, len(AREAS), n, rate, band(cortex.mu_hz, 0.9))
     beta = noise(rng, len(AREAS), n, rate, band(cortex.beta_hz, 2.0))
-    moods = noise(rng, 2 * len(AREAS), n, rate, power_law(3, 0.03)) * subject.between(0.2, 0.4)
+    moods = noise(rng, 2 * len(AREAS), n, rate, power_law(3, 0.03)) * subject.by_difficulty(
+        0.2, 0.4
+    )
     mu *= np.exp(moods[: len(AREAS)])  # rhythms come and go over many seconds, task or no task
     beta *= np.exp(moods[len(AREAS) :])
     lost = np.zeros((len(AREAS), n), np.float32)
@@ -83,7 +87,7 @@ def rhythms(scalp: Scalp, block: int, n: int, imagined: Iterable[TimelineEvent])
         rebound[:, span] += np.outer(np.maximum(fades, 0), after)
     mu *= np.clip(1 - lost, 0.05, 2) * cortex.mu_uv
     beta *= np.clip(1 - 0.8 * lost + 0.6 * rebound, 0.05, 2) * cortex.beta_uv
-    person = subject.trait("motor areas")
+    person = subject.person_rng("motor areas")
     rows = [scalp.head.area(area, person, spread=0.05) for area in AREAS]
     return [Activity(row, signal) for row, signal in zip(rows + rows, (*mu, *beta), strict=True)]
 

@@ -7,11 +7,10 @@ import numpy as np
 from replay.model.recording import Recording
 from replay.synthetic import imagery
 from replay.synthetic.noise import Activity
-from replay.synthetic.params import Number
 from replay.synthetic.scalp import Scalp, record_cap
-from replay.synthetic.source import RecordingSet
+from replay.synthetic.source import NumberParam, RecordingSet
 from replay.synthetic.subject import Subject
-from replay.synthetic.timeline import BlockTimeline, Pen
+from replay.synthetic.timeline import BlockTimeline, TimelineBuilder
 from tracks.common.codes import TRIAL_END
 from tracks.mi import CLASSES, CUE_S, IMAGERY_S, REST_S, TRACK
 
@@ -19,8 +18,8 @@ SEGMENTS_S = (0, 2, 3)  # where the first, second and third segment of the image
 EYES_OPEN = 0.6  # what is left of alpha
 
 PARAMS = {
-    "blocks": Number(3, 1, 100, "blocks a subject"),
-    "trials": Number(30, 1, 1000, "trials a block"),
+    "blocks": NumberParam(3, 1, 100, "blocks a subject"),
+    "trials": NumberParam(30, 1, 1000, "trials a block"),
 }
 
 
@@ -35,18 +34,18 @@ def _task(scalp: Scalp, block: int, line: BlockTimeline) -> list[Activity]:
 
 
 def _timeline(subject: Subject, block: int, blocks: int, trials: int) -> BlockTimeline:
-    rng = subject.chance("timeline", block)
-    pen = Pen(TRACK.rate, rng)
-    pen.begin(first=block == 0)
+    rng = subject.session_rng("timeline", block)
+    builder = TimelineBuilder(TRACK.rate, rng)
+    builder.begin_block(first=block == 0)
     for label in _balanced(rng, trials):
-        pen.wait(CUE_S)
-        pen.event(IMAGERY_S, label)
+        builder.advance(CUE_S)
+        builder.event(IMAGERY_S, label)
         for segment, start_s in enumerate(SEGMENTS_S, 1):
-            pen.mark(10 * label + segment, after_s=start_s)
-        pen.wait(IMAGERY_S)
-        pen.mark(TRIAL_END)
-        pen.wait(REST_S)
-    return pen.finish(block == blocks - 1, TRACK.packet_samples)
+            builder.trigger(10 * label + segment, after_s=start_s)
+        builder.advance(IMAGERY_S)
+        builder.trigger(TRIAL_END)
+        builder.advance(REST_S)
+    return builder.finish_block(block == blocks - 1, TRACK.packet_samples)
 
 
 def _balanced(rng: np.random.Generator, trials: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""Noise with a spectrum: Gaussian, shaped in the frequency domain, one row a source."""
+"""Gaussian noise with a given spectrum, and how sources add up at the leads."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -13,18 +13,15 @@ Spectrum = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 """Amplitude (not power) over frequency in Hz; its scale does not matter."""
 
 ROWS_AT_ONCE = 8  # bounds the memory that the transforms need beside their result
-SMALLEST_SHARE = (
-    1e-4  # bins below this share of the largest are left empty: most of a narrow band's
-)
+SMALLEST_SHARE = 1e-4  # of the largest bin; smaller ones stay empty, most of a narrow band's
 
 
 def noise(
     rng: np.random.Generator, count: int, n: int, rate: float, spectrum: Spectrum
 ) -> FloatArray:
     """(count, n) independent rows of noise, each of standard deviation 1."""
-    size = fft.next_fast_len(
-        n + round(rate), real=True
-    )  # longer, so that the end does not meet the beginning
+    # Longer than n, so that the end does not continue into the beginning.
+    size = fft.next_fast_len(n + round(rate), real=True)
     frequencies_hz = np.arange(1, size // 2, dtype=np.float64) * (rate / size)
     amplitudes = spectrum(frequencies_hz)
     first, last = _span(amplitudes)
@@ -46,7 +43,7 @@ def power_law(exponent: float, corner_hz: float = 0.5) -> Spectrum:
 
 
 def band(centre_hz: float, width_hz: float) -> Spectrum:
-    """A peak with skirts: a rhythm that waxes and wanes, the faster the wider."""
+    """A peak: a rhythm whose amplitude varies over time, the faster the wider the band."""
     return lambda f: 1 / (1 + ((f - centre_hz) / width_hz) ** 2)
 
 
@@ -62,7 +59,7 @@ def _span(amplitudes: NDArray[np.float64]) -> tuple[int, int]:
 
 
 class Activity(NamedTuple):
-    """row: (leads,); signal: (n,)."""
+    """A source: its amplitude at each lead (leads,), and its signal over time (n,)."""
 
     row: NDArray[np.float64]
     signal: FloatArray
@@ -76,6 +73,6 @@ def mix(activities: Sequence[Activity]) -> FloatArray:
     return out
 
 
-def several(rows: NDArray[np.float64], signals: FloatArray) -> list[Activity]:
-    """(sources, leads) and (sources, n) as activities."""
+def activities_of(rows: NDArray[np.float64], signals: FloatArray) -> list[Activity]:
+    """One activity for each row of (sources, leads) and (sources, n)."""
     return [Activity(row, signal) for row, signal in zip(rows, signals, strict=True)]

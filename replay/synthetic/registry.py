@@ -1,6 +1,7 @@
-"""Synthetic recordings: people who never lived, in every track's exact format, from a seed.
+"""Opens synthetic recordings by URI: `synthetic:erp?subjects=2&seed=7&difficulty=0.5&set=test`.
 
-`synthetic:erp?subjects=2&seed=7&difficulty=0.5&set=test` names some; docs/synthetic.md tells more.
+They have their track's exact format and depend on the seed only (docs/synthetic.md). A track names
+its sets by its dotted name `Track.synthetic`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,8 +13,7 @@ import numpy as np
 from bci_stream.errors import SourceError
 from bci_stream.files import atomic_write
 from replay.model.recording import Recording
-from replay.synthetic.params import common, read_params
-from replay.synthetic.source import RecordingSet, SyntheticSource
+from replay.synthetic.source import RecordingSet, SyntheticSource, common_params, read_params
 from replay.synthetic.subject import Subject
 from tracks.registry import TRACKS, load_object
 
@@ -25,13 +25,13 @@ def recording_sets(track: str) -> Mapping[str, RecordingSet]:
 
 
 def open_synthetic(track: str, params: Mapping[str, str]) -> SyntheticSource:
-    """The source that `synthetic:track?params` names; `set` is `test` where nothing is said."""
+    """The source that `synthetic:track?params` names; `set` is `test` by default."""
     _check_choice("synthetic: the track", track, TRACKS)
     sets = recording_sets(track)
     name = params.get("set", "test")
     _check_choice(f"synthetic:{track}: set", name, sets)
     chosen = sets[name]
-    known = {**common(chosen.subjects, chosen.first_subject), **chosen.params}
+    known = {**common_params(chosen.subjects, chosen.first_subject), **chosen.params}
     given = {key: text for key, text in params.items() if key != "set"}
     numbers = read_params(f"synthetic:{track}?set={name}", known, given)
     first, count = int(numbers["first_subject"]), int(numbers["subjects"])
@@ -50,7 +50,7 @@ def _check_choice(what: str, name: str, choices: Iterable[str]) -> None:
 
 
 def write_recordings(source: SyntheticSource, out_dir: Path) -> list[Path]:
-    """One .npz a subject; a file appears under its name only when it is whole."""
+    """Write one .npz for each subject, atomically; returns their paths."""
     out_dir.mkdir(parents=True, exist_ok=True)
     return [_write(source, session, out_dir) for session in source.sessions()]
 
@@ -77,7 +77,7 @@ def _write(source: SyntheticSource, session: Recording, out_dir: Path) -> Path:
 def _labelled(
     session: Recording, lengths: list[int]
 ) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
-    """(leads + 1, n): TRIGGER, with its labels, is the last row."""
+    """(leads + 1, n): the last row is TRIGGER, with the labels."""
     data = np.zeros((len(session.leads) + 1, sum(lengths)), np.float32)
     start = 0
     for block in session.blocks:

@@ -9,8 +9,8 @@ import numpy as np
 from bci_stream.packet import FloatArray
 from replay.model.recording import Recording
 from replay.synthetic import artefacts
-from replay.synthetic.head import Head, Vectors, scattered, wear
-from replay.synthetic.noise import Activity, band, mix, noise, power_law, several
+from replay.synthetic.head import Head, Vectors, fit_cap, scattered
+from replay.synthetic.noise import Activity, activities_of, band, mix, noise, power_law
 from replay.synthetic.source import eeg_leads, recording
 from replay.synthetic.subject import Subject
 from replay.synthetic.timeline import BlockTimeline
@@ -37,7 +37,7 @@ class Scalp:
 
     @cached_property
     def head(self) -> Head:
-        return wear(self.leads, self.reference, self.subject.chance("cap"))
+        return fit_cap(self.leads, self.reference, self.subject.session_rng("cap"))
 
     def record(self, block: int, n: int, task: Sequence[Activity]) -> FloatArray:
         """(n, leads) microvolts: the task's activities in the middle of all the rest."""
@@ -59,9 +59,9 @@ class Scalp:
 
     def alpha(self, block: int, n: int, gain: FloatArray | float = 1.0) -> list[Activity]:
         """The rhythm of the closed or idle eye, at the person's own frequency; gain over time."""
-        person = self.subject.trait("alpha")
+        person = self.subject.person_rng("alpha")
         level_uv = 4.5 * np.exp(person.normal(0, 0.35))
-        rng, peak = self.subject.chance("alpha", block), band(alpha_hz(self.subject), 0.7)
+        rng, peak = self.subject.session_rng("alpha", block), band(alpha_hz(self.subject), 0.7)
         shared, *own = noise(rng, 1 + len(ALPHA_AREAS), n, self.rate, peak)
         out = []
         for (lead, share), wave in zip(ALPHA_AREAS.items(), own, strict=True):
@@ -71,19 +71,19 @@ class Scalp:
         return out
 
     def _background(self, block: int, n: int) -> list[Activity]:
-        person = self.subject.trait("background")
+        person = self.subject.person_rng("background")
         rows = self.head.field(*scattered(person, BACKGROUND_SOURCES))
-        level_uv = self.subject.between(9, 11) * np.exp(person.normal(0, 0.15))
+        level_uv = self.subject.by_difficulty(9, 11) * np.exp(person.normal(0, 0.15))
         rows *= level_uv / np.sqrt(np.sum(rows**2, axis=0)).mean()
         exponent = person.normal(1.3, 0.15)
-        rng = self.subject.chance("background", block)
-        return several(rows, noise(rng, len(rows), n, self.rate, power_law(exponent)))
+        rng = self.subject.session_rng("background", block)
+        return activities_of(rows, noise(rng, len(rows), n, self.rate, power_law(exponent)))
 
     def _add_electrodes(self, block: int, data: FloatArray) -> None:
         """What each electrode adds of its own: white noise, a slow drift, an offset."""
-        rng = self.subject.chance("electrodes", block)
-        quality = np.exp(self.subject.trait("electrodes").normal(0, 0.3, len(self.leads)))
-        offsets_uv = self.subject.chance("offsets").normal(0, OFFSET_UV, len(self.leads))
+        rng = self.subject.session_rng("electrodes", block)
+        quality = np.exp(self.subject.person_rng("electrodes").normal(0, 0.3, len(self.leads)))
+        offsets_uv = self.subject.session_rng("offsets").normal(0, OFFSET_UV, len(self.leads))
         white_uv = WHITE_UV_PER_ROOT_HZ * np.float32(np.sqrt(self.rate / 2))
         n = len(data)
         for first in range(0, len(self.leads), ROWS_AT_ONCE):
@@ -96,7 +96,7 @@ class Scalp:
 
 def alpha_hz(subject: Subject) -> float:
     """A person's own frequency."""
-    return subject.trait("alpha frequency").normal(10.2, 0.7)
+    return subject.person_rng("alpha frequency").normal(10.2, 0.7)
 
 
 def _drift(f: Vectors) -> Vectors:

@@ -1,19 +1,70 @@
-"""A synthetic source: people made up as they are asked for, one block in memory at a time."""
+"""Synthetic sources: their sets and parameters; recordings that are rendered block by block."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from bci_stream.errors import SourceError
 from bci_stream.packet import FloatArray, Lead, Triggers
 from replay.model.recording import Recording
 from replay.synthetic.head import position_of
-from replay.synthetic.params import Number
 from replay.synthetic.subject import Subject
 from replay.synthetic.timeline import BlockTimeline
 from tracks.common.leads import NEUSEN_64_KINDS
 
 Render = Callable[[int], FloatArray]
 """Block number to its samples (n, leads)."""
+
+
+@dataclass(frozen=True, slots=True)
+class NumberParam:
+    """A parameter of a URI that is a number; a whole number if `default` is one."""
+
+    default: float
+    low: float
+    high: float
+    about: str
+
+    def read(self, name: str, text: str) -> float:
+        whole = isinstance(self.default, int)
+        try:
+            value: float = int(text) if whole else float(text)
+        except ValueError:
+            value = float("nan")
+        if not self.low <= value <= self.high:
+            kind = "a whole number" if whole else "a number"
+            raise SourceError(f"{name} must be {kind} from {self.low} to {self.high}, got {text!r}")
+        return value
+
+
+def common_params(subjects: int, first_subject: int) -> dict[str, NumberParam]:
+    """The parameters of every synthetic source."""
+    return {
+        "subjects": NumberParam(subjects, 1, 1000, "how many people"),
+        "first_subject": NumberParam(first_subject, 1, 100_000, "the number of the first one"),
+        "seed": NumberParam(1, 0, 2**32 - 1, "another seed, other people"),
+        "difficulty": NumberParam(0.5, 0.0, 1.0, "0 clear signals, 1 a hard case"),
+    }
+
+
+def read_params(
+    source: str, known: Mapping[str, NumberParam], given: Mapping[str, str]
+) -> dict[str, float]:
+    """All parameters: checked where they are given, else their defaults."""
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        raise SourceError(f"{source} has no parameter {unknown[0]!r}; it has\n{_table(known)}")
+    return {
+        name: number.read(f"{source}: {name}", given[name]) if name in given else number.default
+        for name, number in known.items()
+    }
+
+
+def _table(known: Mapping[str, NumberParam]) -> str:
+    return "\n".join(
+        f"  {name}, {number.low} to {number.high} ({number.default}): {number.about}"
+        for name, number in known.items()
+    )
 
 
 @dataclass(frozen=True)
@@ -25,13 +76,13 @@ class RecordingSet:
     """
 
     record: Callable[[Subject, Mapping[str, float]], Recording]
-    params: Mapping[str, Number]
+    params: Mapping[str, NumberParam]
     subjects: int = 2
     first_subject: int = 1
 
 
-class OneBlock:
-    """Keeps the block that was rendered last, and forgets the one before."""
+class BlockCache:
+    """Renders blocks on demand and keeps the last one only."""
 
     def __init__(self, render: Render) -> None:
         self._render = render
@@ -40,7 +91,7 @@ class OneBlock:
 
     def __call__(self, number: int) -> FloatArray:
         if self._data is None or self._number != number:
-            self._data = None  # before the next one is made: two never lie side by side
+            self._data = None  # freed first: two blocks are never in memory together
             self._data = self._render(number)
             self._number = number
         return self._data
@@ -48,11 +99,11 @@ class OneBlock:
 
 @dataclass(frozen=True)
 class SyntheticBlock:
-    """A block whose timeline is known and whose signal is rendered when it is first read."""
+    """A block whose signal is rendered when it is first read."""
 
     number: int
     timeline: BlockTimeline
-    rendered: OneBlock
+    rendered: BlockCache
 
     @property
     def n_samples(self) -> int:
@@ -83,7 +134,7 @@ class SyntheticSource:
         return map(self.record, self.people)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Does nothing: no file is open."""
 
 
 def recording(
@@ -93,13 +144,14 @@ def recording(
     timelines: list[BlockTimeline],
     render: Render,
 ) -> Recording:
-    rendered = OneBlock(render)
+    """A recording whose blocks are rendered when they are read."""
+    rendered = BlockCache(render)
     blocks = [SyntheticBlock(i, timeline, rendered) for i, timeline in enumerate(timelines)]
     return Recording(subject.name, rate, leads, blocks)
 
 
 def eeg_leads(names: tuple[str, ...]) -> tuple[Lead, ...]:
-    """Leads of an EEG cap, with their kinds and places."""
+    """Leads of an EEG cap, with their kinds and positions."""
     return tuple(
         Lead(name, NEUSEN_64_KINDS.get(name, "EEG"), position=position_of(name)) for name in names
     )

@@ -1,9 +1,9 @@
-"""A subject: one synthetic person in one set of recordings. All random numbers come from here.
+"""A synthetic person in one set of recordings, and the random numbers of all that they do.
 
-Every random choice is drawn from a generator that is named by what it decides, so a recording is a
-pure function of (seed, track, set, number), whatever was generated before it. What belongs to the
-person (head, latencies, patterns) is named without the set: subject 3 of the training set and of
-the test set are one person.
+Every random choice has a generator of its own, seeded by what it decides, so a recording is a pure
+function of (seed, track, set, number), whatever was generated before it. What belongs to the person
+(head, latencies, patterns) is seeded without the set: subject 3 of the training set and of the test
+set are the same person.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """difficulty: 0 (clear signals) to 1 (a hard case), for everybody in the source alike."""
+    """difficulty: from 0 (clear signals) to 1 (weak ones), the same for all subjects of a source."""
 
     track: str
     set: str
@@ -26,16 +26,16 @@ class Subject:
     def name(self) -> str:
         return f"S{self.number:02d}"
 
-    def trait(self, topic: str) -> np.random.Generator:
-        """Random numbers for what this person is, the same in all sets."""
+    def person_rng(self, topic: str) -> np.random.Generator:
+        """Random numbers for traits of the person, the same in all sets."""
         return self._generator("person", topic)
 
-    def chance(self, topic: str, block: int = 0) -> np.random.Generator:
+    def session_rng(self, topic: str, block: int = 0) -> np.random.Generator:
         """Random numbers for what happens in this set's recording."""
         return self._generator(self.set, topic, block)
 
-    def between(self, easy: float, hard: float) -> float:
-        """The value that lies between easy and hard as far as the difficulty says."""
+    def by_difficulty(self, easy: float, hard: float) -> float:
+        """Interpolate linearly from `easy` at difficulty 0 to `hard` at 1."""
         return easy + (hard - easy) * self.difficulty
 
     def _generator(self, *path: str | int) -> np.random.Generator:

@@ -1,6 +1,6 @@
-"""A timeline: when what happens in one block.
+"""The timeline of one block: its triggers, and the events that shape the signal.
 
-It is drawn before the signal is, so its triggers are known at once.
+It is drawn before the signal is rendered, so the triggers of a recording are known at once.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from tracks.common.codes import BLOCK_END, BLOCK_START, SESSION_END, SESSION_STA
 
 @dataclass(frozen=True, slots=True)
 class TimelineEvent:
-    """Something the person does or sees: from sample start to sample stop (exclusive)."""
+    """Something that the person does or sees, from sample `start` to `stop` (exclusive)."""
 
     start: int
     stop: int
@@ -22,15 +22,15 @@ class TimelineEvent:
 
 @dataclass(frozen=True, slots=True)
 class BlockTimeline:
-    """One block: its length, the labelled triggers, and the events that shape the signal."""
+    """Length in samples, labelled triggers and events of one block."""
 
     n_samples: int
     triggers: Triggers
     events: tuple[TimelineEvent, ...]
 
 
-class Pen:
-    """Draws a timeline from left to right; time is kept in seconds, and rounded at a mark only."""
+class TimelineBuilder:
+    """Builds a block's timeline in order. Time is in seconds, rounded to samples only at the end."""
 
     def __init__(self, rate: float, rng: np.random.Generator) -> None:
         self._rate = rate
@@ -39,38 +39,39 @@ class Pen:
         self._triggers: list[tuple[int, int]] = []
         self._events: list[TimelineEvent] = []
 
-    def wait(self, seconds: float) -> None:
+    def advance(self, seconds: float) -> None:
+        """Move the current time forward."""
         self._now_s += seconds
 
-    def mark(self, code: int, after_s: float = 0.0) -> None:
-        """A trigger, now or a while later; time does not move."""
+    def trigger(self, code: int, after_s: float = 0.0) -> None:
+        """Add a trigger, at the current time or `after_s` later."""
         # One sample of TRIGGER holds one code, so a second one moves on to the next sample.
         last = self._triggers[-1][0] if self._triggers else -1
         self._triggers.append((max(self._sample(after_s), last + 1), code))
 
     def event(self, seconds: float, label: int) -> None:
-        """From now on, for so long; time does not move."""
+        """Add an event of this length that begins at the current time."""
         self._events.append(TimelineEvent(self._sample(), self._sample(seconds), label))
 
-    def begin(self, first: bool) -> None:
+    def begin_block(self, first: bool) -> None:
+        """The codes of a block's start, and before the first block the session's."""
         if first:
-            self.mark(SESSION_START)
-            self.wait(0.5)
-        self.mark(BLOCK_START)
-        self.wait(self._rng.uniform(0.5, 1.0))
+            self.trigger(SESSION_START)
+            self.advance(0.5)
+        self.trigger(BLOCK_START)
+        self.advance(self._rng.uniform(0.5, 1.0))
 
-    def finish(self, last: bool, packet_samples: int, multiple_of: int = 1) -> BlockTimeline:
-        """End the block, in the middle of a packet: the last one is shorter than the others."""
-        self.wait(self._rng.uniform(0.5, 1.0))
-        self.mark(BLOCK_END)
+    def finish_block(self, last: bool, packet_samples: int, multiple_of: int = 1) -> BlockTimeline:
+        """End the block within a packet, so that its last packet is shorter than the others."""
+        self.advance(self._rng.uniform(0.5, 1.0))
+        self.trigger(BLOCK_END)
         if last:
-            self.wait(0.5)
-            self.mark(SESSION_END)
+            self.advance(0.5)
+            self.trigger(SESSION_END)
         packets = self._triggers[-1][0] // packet_samples + 1
         rest = multiple_of * int(self._rng.integers(1, packet_samples // multiple_of))
-        return BlockTimeline(
-            packets * packet_samples + rest, tuple(self._triggers), tuple(self._events)
-        )
+        n_samples = packets * packet_samples + rest
+        return BlockTimeline(n_samples, tuple(self._triggers), tuple(self._events))
 
     def _sample(self, after_s: float = 0.0) -> int:
         return int((self._now_s + after_s) * self._rate + 0.5)

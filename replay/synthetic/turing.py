@@ -9,11 +9,10 @@ from replay.model.recording import Recording
 from replay.synthetic import imagery
 from replay.synthetic.head import Vectors
 from replay.synthetic.noise import Activity
-from replay.synthetic.params import Number
 from replay.synthetic.scalp import Scalp, record_cap
-from replay.synthetic.source import RecordingSet
+from replay.synthetic.source import NumberParam, RecordingSet
 from replay.synthetic.subject import Subject
-from replay.synthetic.timeline import BlockTimeline, Pen, TimelineEvent
+from replay.synthetic.timeline import BlockTimeline, TimelineBuilder, TimelineEvent
 from tracks.common.codes import TRIAL_END, TRIAL_START
 from tracks.turing import ACTION_S, CUE_S, SSVEP_HZ, TASK_S, TASKS_OF_BEHAVIOUR, TRACK
 
@@ -32,14 +31,14 @@ class VisualCortex:
 
     @staticmethod
     def of(subject: Subject) -> "VisualCortex":
-        person = subject.trait("visual cortex")
+        person = subject.person_rng("visual cortex")
         # At difficulty 0.5 some 4 to 13 dB above its neighbours at the best lead, as recorded people.
-        first_uv = subject.between(2.6, 0.8) * np.exp(person.normal(0, 0.2))
+        first_uv = subject.by_difficulty(2.6, 0.8) * np.exp(person.normal(0, 0.2))
         shares = (1.0, person.uniform(0.3, 0.5), person.uniform(0.1, 0.2))
         return VisualCortex(
-            latency_s=0.135 + subject.between(0.006, 0.02) * person.uniform(-1, 1),
+            latency_s=0.135 + subject.by_difficulty(0.006, 0.02) * person.uniform(-1, 1),
             harmonics_uv=tuple(first_uv * share for share in shares),
-            lapse=subject.between(0.02, 0.08),
+            lapse=subject.by_difficulty(0.02, 0.08),
         )
 
     def follow(self, t: Vectors, strengths: Mapping[float, float]) -> Vectors:
@@ -55,7 +54,7 @@ class VisualCortex:
 def responses(scalp: Scalp, block: int, n: int, watched: Iterable[TimelineEvent]) -> list[Activity]:
     """watched: when which light is looked at; all four begin to flicker then, with phase 0."""
     cortex = VisualCortex.of(scalp.subject)
-    rng = scalp.subject.chance("ssvep", block)
+    rng = scalp.subject.session_rng("ssvep", block)
     signal = np.zeros(n, np.float32)
     for event in watched:
         strengths = dict.fromkeys(SSVEP_HZ.values(), UNATTENDED)
@@ -63,7 +62,7 @@ def responses(scalp: Scalp, block: int, n: int, watched: Iterable[TimelineEvent]
             strengths[SSVEP_HZ[event.label]] = rng.normal(1, 0.15)
         t = np.arange(event.stop - event.start) / scalp.rate
         signal[event.start : event.stop] = cortex.follow(t, strengths)
-    person = scalp.subject.trait("visual areas")
+    person = scalp.subject.person_rng("visual areas")
     return [
         Activity(scalp.head.area(lead, person, spread=0.03), share * signal)
         for lead, share in AREAS.items()
@@ -74,13 +73,13 @@ HANDS = (imagery.LEFT, imagery.RIGHT)  # tasks 1 and 2
 EYES_OPEN = 0.6  # what is left of alpha
 
 TEST_PARAMS = {
-    "blocks": Number(6, 1, 100, "blocks a subject"),
-    "rounds": Number(0, 0, 20, "rounds a block; 0: 3 to 5, by chance"),
-    "trials": Number(0, 0, 1000, "trials a round; 0: 4 to 6, by chance"),
+    "blocks": NumberParam(6, 1, 100, "blocks a subject"),
+    "rounds": NumberParam(0, 0, 20, "rounds a block; 0: 3 to 5, by chance"),
+    "trials": NumberParam(0, 0, 1000, "trials a round; 0: 4 to 6, by chance"),
 }
 TRAIN_PARAMS = {
-    "blocks": Number(10, 1, 100, "blocks a subject"),
-    "trials": Number(20, 1, 1000, "trials a block, imagery only"),
+    "blocks": NumberParam(10, 1, 100, "blocks a subject"),
+    "trials": NumberParam(20, 1, 1000, "trials a block, imagery only"),
 }
 
 
@@ -100,35 +99,35 @@ def _task(scalp: Scalp, block: int, line: BlockTimeline) -> list[Activity]:
 
 
 def _test(subject: Subject, block: int, params: Mapping[str, float]) -> BlockTimeline:
-    rng = subject.chance("timeline", block)
-    pen = Pen(TRACK.rate, rng)
-    pen.begin(first=block == 0)
+    rng = subject.session_rng("timeline", block)
+    builder = TimelineBuilder(TRACK.rate, rng)
+    builder.begin_block(first=block == 0)
     for _ in range(int(params["rounds"]) or rng.integers(3, 6)):
         for _ in range(int(params["trials"]) or rng.integers(4, 7)):
             behaviour = int(rng.integers(1, 10))
-            _draw_trial(pen, behaviour, int(rng.choice(TASKS_OF_BEHAVIOUR[behaviour])))
-        pen.wait(rng.uniform(1, 2))  # the robots take their new places
-    return pen.finish(block == params["blocks"] - 1, TRACK.packet_samples)
+            _draw_trial(builder, behaviour, int(rng.choice(TASKS_OF_BEHAVIOUR[behaviour])))
+        builder.advance(rng.uniform(1, 2))  # the robots take their new places
+    return builder.finish_block(block == params["blocks"] - 1, TRACK.packet_samples)
 
 
 def _training(subject: Subject, block: int, params: Mapping[str, float]) -> BlockTimeline:
     """Imagery only, both hands alike often; the 8 s between two tasks are idle."""
-    rng = subject.chance("timeline", block)
-    pen = Pen(TRACK.rate, rng)
-    pen.begin(first=block == 0)
+    rng = subject.session_rng("timeline", block)
+    builder = TimelineBuilder(TRACK.rate, rng)
+    builder.begin_block(first=block == 0)
     for task in rng.permutation(np.resize(rng.permutation(HANDS), int(params["trials"]))):
         allowing = [b for b, tasks in TASKS_OF_BEHAVIOUR.items() if task in tasks]
-        _draw_trial(pen, int(rng.choice(allowing)), int(task))
-    return pen.finish(block == params["blocks"] - 1, TRACK.packet_samples)
+        _draw_trial(builder, int(rng.choice(allowing)), int(task))
+    return builder.finish_block(block == params["blocks"] - 1, TRACK.packet_samples)
 
 
-def _draw_trial(pen: Pen, behaviour: int, task: int) -> None:
-    pen.mark(TRIAL_START)
-    pen.wait(CUE_S)
-    pen.mark(8 * behaviour + task)
-    pen.event(TASK_S, task)
-    pen.wait(TASK_S + ACTION_S)
-    pen.mark(TRIAL_END)
+def _draw_trial(builder: TimelineBuilder, behaviour: int, task: int) -> None:
+    builder.trigger(TRIAL_START)
+    builder.advance(CUE_S)
+    builder.trigger(8 * behaviour + task)
+    builder.event(TASK_S, task)
+    builder.advance(TASK_S + ACTION_S)
+    builder.trigger(TRIAL_END)
 
 
 SETS = {"train": RecordingSet(record, TRAIN_PARAMS), "test": RecordingSet(record, TEST_PARAMS)}

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import eval_legendre
 
-from replay.synthetic.head import EYES_M, POSITIONS_M, position_of, potential, wear
+from replay.synthetic.head import EYES_M, POSITIONS_M, fit_cap, position_of, potential
 from tracks.common.leads import NEUSEN_64
 
 UP = np.array([[0.0, 0.0, 1.0]])
@@ -33,7 +33,7 @@ def test_potential_is_linear_in_the_moment(eccentricity: float, a: float, b: flo
 
 
 def test_a_source_is_seen_best_by_the_lead_above_it() -> None:
-    head = wear(NEUSEN_64, ("A1", "A2"), np.random.default_rng(0), askew_rad=0.0)
+    head = fit_cap(NEUSEN_64, ("A1", "A2"), np.random.default_rng(0), askew_rad=0.0)
     for lead in ("C3", "C4", "Pz", "Oz", "F3"):
         row = head.area(lead, np.random.default_rng(0), spread=0.0)
         assert NEUSEN_64[int(np.argmax(row))] == lead
@@ -41,21 +41,21 @@ def test_a_source_is_seen_best_by_the_lead_above_it() -> None:
 
 def test_the_reference_is_subtracted_and_a_lead_that_is_not_on_the_head_sees_nothing() -> None:
     leads = ("Pz", "A1", "A2", "ECG")
-    head = wear(leads, ("A1", "A2"), np.random.default_rng(0))
+    head = fit_cap(leads, ("A1", "A2"), np.random.default_rng(0))
     row = head.area("Pz", np.random.default_rng(1))
     np.testing.assert_allclose(row[1] + row[2], 0, atol=1e-12)
     assert row[3] == 0
 
 
 def test_a_blink_is_positive_above_the_eye_negative_below_and_fades_towards_the_back() -> None:
-    head = wear(NEUSEN_64, ("A1", "A2"), np.random.default_rng(0))
+    head = fit_cap(NEUSEN_64, ("A1", "A2"), np.random.default_rng(0))
     row = dict(zip(NEUSEN_64, head.eyes((0.0, 0.35, 1.0), "Fp1"), strict=True))
     assert row["VEOU"] > row["Fp1"] > row["F3"] > row["C3"] > abs(row["O1"])
     assert row["VEOL"] < 0
 
 
 def test_looking_right_is_positive_on_the_right_and_negative_on_the_left() -> None:
-    head = wear(NEUSEN_64, ("A1", "A2"), np.random.default_rng(0))
+    head = fit_cap(NEUSEN_64, ("A1", "A2"), np.random.default_rng(0))
     row = dict(zip(NEUSEN_64, head.eyes((1.0, 0.0, 0.0), "HEOR"), strict=True))
     assert row["HEOR"] > row["F8"] > 0 > row["F7"] > row["HEOL"]
 
