@@ -1,4 +1,4 @@
-"""Artefacts: what is in a recording and does not come from the brain."""
+"""Artefacts of a recording: eyes, heart, muscles, mains, electrodes."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ MAINS_HZ = 50.0
 
 
 def eyes(subject: Subject, head: Head, block: int, n: int, rate: float) -> list[Activity]:
-    """Blinks, and the eyes' jumps from one place to look at to the next."""
+    """Blinks and saccades."""
     rng = subject.session_rng("eyes", block)
     person = subject.person_rng("eyes")
     blink_uv, per_minute = person.uniform(70, 140), person.uniform(6, 18)
@@ -25,7 +25,7 @@ def eyes(subject: Subject, head: Head, block: int, n: int, rate: float) -> list[
 
 
 def heart(subject: Subject, leads: tuple[str, ...], block: int, n: int, rate: float) -> Activity:
-    """P wave, QRS complex and T wave on the ECG lead; a trace of it on the others."""
+    """P wave, QRS complex and T wave on the ECG lead, weakly on the others."""
     rng = subject.session_rng("heart", block)
     person = subject.person_rng("heart")
     beat_s, r_wave_uv = person.uniform(0.75, 1.0), person.uniform(600, 1200)
@@ -52,7 +52,7 @@ def muscles(subject: Subject, head: Head, block: int, n: int, rate: float) -> li
 def mains(
     subject: Subject, leads: tuple[str, ...], block: int, n: int, rate: float, level_uv: float
 ) -> list[Activity]:
-    """Line noise with the harmonics that the rate can carry; each lead picks up its own share."""
+    """Line noise with its harmonics up to half the rate; each lead picks up its own share."""
     rng = subject.session_rng("mains", block)
     person = subject.person_rng("mains")
     t = np.arange(n) / rate
@@ -71,7 +71,7 @@ def mains(
 def add_pops(
     subject: Subject, block: int, data: FloatArray, rate: float, per_minute: float
 ) -> None:
-    """An electrode loses its skin for a moment: a step that dies away. Changes data (n, leads)."""
+    """Add electrode pops, steps that decay exponentially, to data (n, leads) in place."""
     rng = subject.session_rng("pops", block)
     n, leads = data.shape
     for _ in range(rng.poisson(per_minute * n / rate / 60)):
@@ -83,7 +83,7 @@ def add_pops(
 
 
 def flat_leads(subject: Subject, count: int, probability: float = 0.005) -> NDArray[np.int64]:
-    """The leads that recorded nothing in this set; mostly none."""
+    """Places of the leads that recorded nothing in this set; mostly none."""
     return np.flatnonzero(subject.session_rng("flat leads").random(count) < probability)
 
 
@@ -124,7 +124,7 @@ def _placed(wave: Vectors, starts_s: Vectors, n: int, rate: float) -> FloatArray
 
 
 def _near(leads: tuple[str, ...], place: str, reach_m: float = 0.03) -> Vectors:
-    """(leads,): what lies on the scalp at a place, dying away with the distance."""
+    """(leads,): weight of a source on the scalp at a place, falling with the distance."""
     at = np.array(position_of(place))
     row = np.zeros(len(leads))
     for i, lead in enumerate(leads):

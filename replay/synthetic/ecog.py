@@ -1,6 +1,6 @@
-"""ecog: an animal on a treadmill; 32 channels of motor cortex at 1000 Hz, 8 angles at 200 Hz."""
+"""ecog: an animal on a treadmill; 32 channels of motor cortex, and eight joint angles."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -12,12 +12,13 @@ from replay.model.recording import Recording
 from replay.synthetic import artefacts
 from replay.synthetic.head import Vectors
 from replay.synthetic.noise import band, noise, power_law
-from replay.synthetic.source import NumberParam, RecordingSet, recording
+from replay.synthetic.source import NumberParam, Params, RecordingSet, recording
 from replay.synthetic.subject import Subject
 from replay.synthetic.timeline import BlockTimeline, TimelineBuilder
 from tracks.common.angles import ANGLE_RATE
 from tracks.common.codes import TRIAL_END, TRIAL_START
 from tracks.common.leads import ECOG_32
+from tracks.ecog import TRACK
 
 REST, STEADY, VARYING = 0, 1, 2
 BELT_S = 0.4  # the belt takes about so long to reach a new speed
@@ -49,7 +50,7 @@ class Walk:
 
 
 def walk(subject: Subject, block: int, rows: int, belt: Sequence[tuple[int, int, int]]) -> Walk:
-    """belt: (first row, end row, REST, STEADY or VARYING); at rest where nothing is said."""
+    """belt: (first row, end row, REST, STEADY or VARYING); at rest elsewhere."""
     rng = subject.session_rng("walk", block)
     speed = _speed(rng, rows, belt)
     strides_hz = subject.person_rng("gait").uniform(0.85, 1.1)
@@ -88,7 +89,6 @@ def _angles(subject: Subject, phase: Vectors, vigour: Vectors) -> list[Vectors]:
     return out
 
 
-RATE = 1000
 ROWS, COLUMNS = 4, 8
 SPACING_MM = (5 / (ROWS - 1), 15 / (COLUMNS - 1))
 PATCHES = 16
@@ -124,7 +124,7 @@ class Grid:
         data += self._beta(block, n, walk)
         data += self._slow(n, walk)
         data += self._high_gamma(block, n, walk)
-        lines = artefacts.mains(self.subject, ECOG_32, block, n, RATE, LINE_UV)
+        lines = artefacts.mains(self.subject, ECOG_32, block, n, TRACK.rate, LINE_UV)
         for row, line in lines:
             data += np.outer(line, row.astype(np.float32))
         self._spoil(block, data)
@@ -135,10 +135,10 @@ class Grid:
         weights = self._weights(_scattered("background", FIELDS), "background")
         weights *= BACKGROUND_UV / np.sqrt(np.sum(weights**2, axis=0)).mean()
         rng = self.subject.session_rng("background", block)
-        data: FloatArray = noise(rng, FIELDS, n, RATE, power_law(1.8, 1.0)).T @ weights.astype(
-            np.float32
-        )
-        data += OWN_UV * noise(rng, len(ECOG_32), n, RATE, power_law(1.0, 1.0)).T
+        data: FloatArray = noise(
+            rng, FIELDS, n, TRACK.rate, power_law(1.8, 1.0)
+        ).T @ weights.astype(np.float32)
+        data += OWN_UV * noise(rng, len(ECOG_32), n, TRACK.rate, power_law(1.0, 1.0)).T
         data += 0.8 * rng.standard_normal((n, len(ECOG_32)), np.float32)
         return data
 
@@ -146,7 +146,7 @@ class Grid:
         rng = self.subject.session_rng("beta", block)
         weights = BETA_UV * self._weights(_scattered("beta", 4), "background")
         quiet = 1 - 0.6 * _to_samples(walk.vigour[None], n)
-        out: FloatArray = (noise(rng, 4, n, RATE, band(19, 3)) * quiet).T @ weights.astype(
+        out: FloatArray = (noise(rng, 4, n, TRACK.rate, band(19, 3)) * quiet).T @ weights.astype(
             np.float32
         )
         return out
@@ -170,14 +170,14 @@ class Grid:
         tuned = np.exp(2.0 * (np.cos(walk.phase - turns[:, None]) - 1))
         active = _to_samples(walk.vigour * (0.15 + tuned), n)
         rng = self.subject.session_rng("high gamma", block)
-        out = GAMMA_UV * noise(rng, len(ECOG_32), n, RATE, _broadband).T
+        out = GAMMA_UV * noise(rng, len(ECOG_32), n, TRACK.rate, _broadband).T
         out *= 1 + active.T @ weights.astype(np.float32)
         return out
 
     def _spoil(self, block: int, data: FloatArray) -> None:
         rng = self.subject.session_rng("bad contacts", block)
         for channel in self.noisy:
-            hiss = noise(rng, 1, len(data), RATE, power_law(0.3, 1.0))[0]
+            hiss = noise(rng, 1, len(data), TRACK.rate, power_law(0.3, 1.0))[0]
             data[:, channel] = 0.2 * data[:, channel] + 40 * hiss
 
     def _weights(self, centres_mm: Vectors, reach: str) -> Vectors:
@@ -203,13 +203,12 @@ def _broadband(f: Vectors) -> Vectors:
 
 def _to_samples(courses: Vectors, n: int) -> FloatArray:
     """(k, rows at 200 Hz) to (k, n) at 1000 Hz, later by the delay."""
-    at = (np.arange(n) / RATE - DELAY_S) * (RATE / 5)
+    at = (np.arange(n) / TRACK.rate - DELAY_S) * (TRACK.rate / 5)
     rows = np.arange(courses.shape[1])
     return np.stack([np.interp(at, rows, course) for course in courses]).astype(np.float32)
 
 
-PACKET_SAMPLES = 40
-SAMPLES_A_ROW = RATE // ANGLE_RATE
+SAMPLES_A_ROW = TRACK.rate // ANGLE_RATE
 
 
 def _params(blocks: int, trials: int, seconds: float) -> dict[str, NumberParam]:
@@ -225,7 +224,7 @@ CALIBRATION_PARAMS = _params(1, 2, 150.0)  # five minutes: rest, then an even wa
 TEST_PARAMS = _params(6, 5, 60.0)  # half an hour
 
 
-def record(subject: Subject, params: Mapping[str, float]) -> Recording:
+def record(subject: Subject, params: Params) -> Recording:
     blocks = range(int(params["blocks"]))
     timelines = [_timeline(subject, block, params) for block in blocks]
     grid = Grid(subject)
@@ -237,7 +236,7 @@ def record(subject: Subject, params: Mapping[str, float]) -> Recording:
     leads = tuple(Lead(name, "ECOG") for name in ECOG_32)
     angles = [_walk(subject, block, line).angles for block, line in enumerate(timelines)]
     return replace(
-        recording(subject, RATE, leads, timelines, render), angles=np.concatenate(angles)
+        recording(subject, TRACK.rate, leads, timelines, render), angles=np.concatenate(angles)
     )
 
 
@@ -246,9 +245,9 @@ def _walk(subject: Subject, block: int, line: BlockTimeline) -> Walk:
     return walk(subject, block, line.n_samples // SAMPLES_A_ROW, belt)
 
 
-def _timeline(subject: Subject, block: int, params: Mapping[str, float]) -> BlockTimeline:
+def _timeline(subject: Subject, block: int, params: Params) -> BlockTimeline:
     rng = subject.session_rng("timeline", block)
-    builder = TimelineBuilder(RATE, rng)
+    builder = TimelineBuilder(TRACK.rate, rng)
     builder.begin_block(first=block == 0)
     for trial in range(int(params["trials"])):
         builder.trigger(TRIAL_START)
@@ -259,7 +258,7 @@ def _timeline(subject: Subject, block: int, params: Mapping[str, float]) -> Bloc
         builder.advance(rng.uniform(0.5, 1.0))
     # Whole rows of angles in every block, so that the session's rows are the blocks' in order.
     return builder.finish_block(
-        block == params["blocks"] - 1, PACKET_SAMPLES, multiple_of=SAMPLES_A_ROW
+        block == params["blocks"] - 1, TRACK.packet_samples, multiple_of=SAMPLES_A_ROW
     )
 
 

@@ -1,6 +1,6 @@
-"""emotion: 28 clips that stir nine emotions, 32 leads at 250 Hz, one lead order a batch."""
+"""emotion: 28 film clips of nine emotions, 32 leads; each batch has its own order of leads."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from replay.model.recording import Recording
 from replay.synthetic.head import Vectors
 from replay.synthetic.noise import Activity, band, noise, power_law
 from replay.synthetic.scalp import CPZ, Scalp, alpha_hz
-from replay.synthetic.source import NumberParam, RecordingSet, eeg_leads, recording
+from replay.synthetic.source import NumberParam, Params, RecordingSet, eeg_leads, recording
 from replay.synthetic.subject import Subject
 from replay.synthetic.timeline import BlockTimeline, TimelineBuilder, TimelineEvent
 from tracks.common.codes import TRIAL_END, TRIAL_START
@@ -68,7 +68,7 @@ def shared_db() -> Vectors:
 
 
 def pattern_db(subject: Subject) -> Vectors:
-    """(classes, bands, regions): the shared part, as strong as in this person, and their own."""
+    """(classes, bands, regions): the shared part as strong as this person has it, and their own."""
     person = subject.person_rng("affect")
     strength = subject.by_difficulty(2.2, 0.5) * np.exp(person.normal(0, 0.15))
     own = person.normal(
@@ -81,7 +81,7 @@ def pattern_db(subject: Subject) -> Vectors:
 def rhythms(
     scalp: Scalp, block: int, n: int, shown: Sequence[TimelineEvent], pace: float
 ) -> list[Activity]:
-    """shown: when which clip is seen; pace: by how much all that is slow is shortened."""
+    """shown: when each clip is seen. pace: factor by which slow changes are shortened."""
     rng = scalp.subject.session_rng("affect", block)
     decibels = _decibels(scalp.subject, rng, n, scalp.rate, shown, pace)
     person = scalp.subject.person_rng("affect areas")
@@ -118,7 +118,7 @@ def _decibels(
 
 
 def _feeling(rng: np.random.Generator, t_s: Vectors, length_s: float, pace: float) -> Vectors:
-    """0 before the clip, grows to about 1, swells and ebbs, and dies away after its end."""
+    """Course over a clip: 0 before it, rises to about 1, varies, decays after its end."""
     grows = 1 - np.exp(-np.clip(t_s, 0, None) / (6 * pace))
     dies = np.exp(-np.clip(t_s - length_s, 0, None) / (8 * pace))
     swell = noise(rng, 1, len(t_s), 10, power_law(2, 0.05 / pace))[0]
@@ -127,7 +127,7 @@ def _feeling(rng: np.random.Generator, t_s: Vectors, length_s: float, pace: floa
 
 
 def _clip_db(clip: int) -> Vectors:
-    """What a clip's pictures and sound do to everybody: the same for all seeds."""
+    """The effect of a clip's pictures and sound on all people: the same for all seeds."""
     return np.random.default_rng([2020, clip]).normal(0, 1, (len(BANDS), len(REGIONS)))
 
 
@@ -148,7 +148,7 @@ PARAMS = {
 }
 
 
-def record(subject: Subject, params: Mapping[str, float]) -> Recording:
+def record(subject: Subject, params: Params) -> Recording:
     blocks, pace = int(params["blocks"]), params["pace"]
     leads = EMOTION_FIRST_BATCH if params["batch"] == 1 else EMOTION_SECOND_BATCH
     order = _order(subject)[:blocks]

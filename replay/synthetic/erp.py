@@ -1,6 +1,6 @@
 """erp: a speller of 36 characters in 12 groups that flash, 64 leads at 250 Hz."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,7 @@ from replay.model.recording import Recording
 from replay.synthetic.head import CORTEX, DEEP, Vectors
 from replay.synthetic.noise import Activity
 from replay.synthetic.scalp import Scalp, record_cap
-from replay.synthetic.source import NumberParam, RecordingSet
+from replay.synthetic.source import NumberParam, Params, RecordingSet
 from replay.synthetic.subject import Subject
 from replay.synthetic.timeline import BlockTimeline, TimelineBuilder, TimelineEvent
 from tracks.common.codes import TRIAL_END
@@ -28,12 +28,12 @@ from tracks.erp import (
 )
 
 WINDOW_S = 0.9
-REFRACTORY_S = 0.5  # a target that follows another one so closely finds a tired brain
+REFRACTORY_S = 0.5  # a target that follows another one so soon evokes a smaller response
 
 
 @dataclass(frozen=True)
 class Wave:
-    """One bump of the response; other_uv is what a flash that is not the target evokes."""
+    """One component of the response; other_uv: its size after a flash that is not the target."""
 
     areas: tuple[str, ...]
     depth: float
@@ -47,8 +47,8 @@ class Wave:
 def waves_of(subject: Subject) -> tuple[Wave, ...]:
     """A person's own response: early visual waves, N170 to the face, N200, P300.
 
-    Sizes are such that at difficulty 0.5 a single flash tells as much as in recorded spellers, whose
-    early negativity at the back is as far above the background as their P300 is.
+    Sizes are such that at difficulty 0.5 a single flash is as informative as in recorded spellers,
+    whose early occipital negativity is as far above the background as their P300 is.
     """
     person = subject.person_rng("evoked")
     size = subject.by_difficulty(1.6, 0.9) * np.exp(person.normal(0, 0.15))
@@ -88,7 +88,7 @@ def responses(scalp: Scalp, block: int, n: int, flashes: Sequence[TimelineEvent]
 def _attention(
     rng: np.random.Generator, at_s: Vectors, is_target: NDArray[np.bool_], lapse: float
 ) -> Vectors:
-    """(flashes,): 0 for what is not the target, about 1 for a target that was noticed."""
+    """(flashes,): 0 for flashes that are not the target, about 1 for a target that was noticed."""
     noticed = np.clip(rng.normal(1, 0.25, len(at_s)), 0, 2) * (rng.random(len(at_s)) > lapse)
     places = np.flatnonzero(is_target)
     tired = np.diff(at_s[places], prepend=-np.inf) < REFRACTORY_S
@@ -113,17 +113,16 @@ PARAMS = {
 }
 
 
-def record(subject: Subject, params: Mapping[str, float]) -> Recording:
-    blocks, trials = int(params["blocks"]), int(params["trials"])
-    timelines = [_timeline(subject, block, blocks, trials) for block in range(blocks)]
-    return record_cap(TRACK, subject, timelines, _task, EYES_BUSY)
+def record(subject: Subject, params: Params) -> Recording:
+    return record_cap(TRACK, subject, params, _timeline, _task, EYES_BUSY)
 
 
 def _task(scalp: Scalp, block: int, line: BlockTimeline) -> list[Activity]:
     return responses(scalp, block, line.n_samples, line.events)
 
 
-def _timeline(subject: Subject, block: int, blocks: int, trials: int) -> BlockTimeline:
+def _timeline(subject: Subject, block: int, params: Params) -> BlockTimeline:
+    trials = int(params["trials"])
     rng = subject.session_rng("timeline", block)
     builder = TimelineBuilder(TRACK.rate, rng)
     builder.begin_block(first=block == 0)
@@ -138,18 +137,18 @@ def _timeline(subject: Subject, block: int, blocks: int, trials: int) -> BlockTi
             builder.advance(GAP_S)
         builder.trigger(TRIAL_END)
         builder.advance(rng.uniform(0.3, 0.6))
-    return builder.finish_block(block == blocks - 1, TRACK.packet_samples)
+    return builder.finish_block(block == params["blocks"] - 1, TRACK.packet_samples)
 
 
 def _elsewhere(subject: Subject, block: int, trials: int) -> set[int]:
-    """The characters that the eyes are not on while they flash: the one thing no decoder can spell."""
+    """Trials in which the person looks elsewhere, so that no decoder can spell them."""
     rng = subject.session_rng("eyes elsewhere", block)
     count = int(subject.by_difficulty(0.04, 0.10) * trials + rng.random())
     return set(rng.permutation(trials)[:count].tolist())
 
 
 def _draw_sequence(builder: TimelineBuilder, groups: list[int], watched: str) -> None:
-    """watched: the character that is looked at; none where it is empty."""
+    """watched: the character that the person looks at; empty: elsewhere."""
     for group in groups:
         builder.trigger(group)
         builder.event(FLASH_S, int(bool(watched) and watched in GROUPS[group]))

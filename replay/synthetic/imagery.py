@@ -1,7 +1,7 @@
-"""Imagery: the rhythms of the motor cortex, and how they fade where a movement is imagined.
+"""Motor imagery: rhythms of the motor cortex and their desynchronisation.
 
-Imagining a hand quiets mu and beta over the other side's hand area, the feet over the vertex; beta
-rebounds after.
+Imagining a hand movement weakens mu and beta over the contralateral hand area, imagining the feet
+over the vertex; beta rebounds afterwards.
 """
 
 from collections.abc import Iterable
@@ -47,11 +47,11 @@ class MotorCortex:
             ),
             same_side=person.uniform(0.15, 0.45),
             delay_s=person.uniform(0.2, 0.5),
-            lapse=subject.by_difficulty(0.03, 0.15),  # share of trials in which the mind wanders
+            lapse=subject.by_difficulty(0.03, 0.15),  # share of trials without imagery
         )
 
     def effort(self, rng: np.random.Generator) -> float:
-        """How well this person does it in one trial; 0 where the mind wanders."""
+        """Strength of the imagery in one trial; 0 where attention lapses."""
         return 0.0 if rng.random() < self.lapse else float(np.clip(rng.normal(1, 0.2), 0, 1.3))
 
     def fade(self, label: int, area: str) -> float:
@@ -74,7 +74,7 @@ def rhythms(scalp: Scalp, block: int, n: int, imagined: Iterable[TimelineEvent])
     moods = noise(rng, 2 * len(AREAS), n, rate, power_law(3, 0.03)) * subject.by_difficulty(
         0.2, 0.4
     )
-    mu *= np.exp(moods[: len(AREAS)])  # rhythms come and go over many seconds, task or no task
+    mu *= np.exp(moods[: len(AREAS)])  # rhythms vary over many seconds, whatever the task
     beta *= np.exp(moods[len(AREAS) :])
     lost = np.zeros((len(AREAS), n), np.float32)
     rebound = np.zeros((len(AREAS), n), np.float32)

@@ -1,14 +1,12 @@
 """mi: imagery of the left hand, the right hand and the feet, 64 leads at 1000 Hz."""
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from replay.model.recording import Recording
 from replay.synthetic import imagery
 from replay.synthetic.noise import Activity
 from replay.synthetic.scalp import Scalp, record_cap
-from replay.synthetic.source import NumberParam, RecordingSet
+from replay.synthetic.source import NumberParam, Params, RecordingSet
 from replay.synthetic.subject import Subject
 from replay.synthetic.timeline import BlockTimeline, TimelineBuilder
 from tracks.common.codes import TRIAL_END
@@ -23,21 +21,19 @@ PARAMS = {
 }
 
 
-def record(subject: Subject, params: Mapping[str, float]) -> Recording:
-    blocks, trials = int(params["blocks"]), int(params["trials"])
-    timelines = [_timeline(subject, block, blocks, trials) for block in range(blocks)]
-    return record_cap(TRACK, subject, timelines, _task, EYES_OPEN)
+def record(subject: Subject, params: Params) -> Recording:
+    return record_cap(TRACK, subject, params, _timeline, _task, EYES_OPEN)
 
 
 def _task(scalp: Scalp, block: int, line: BlockTimeline) -> list[Activity]:
     return imagery.rhythms(scalp, block, line.n_samples, line.events)
 
 
-def _timeline(subject: Subject, block: int, blocks: int, trials: int) -> BlockTimeline:
+def _timeline(subject: Subject, block: int, params: Params) -> BlockTimeline:
     rng = subject.session_rng("timeline", block)
     builder = TimelineBuilder(TRACK.rate, rng)
     builder.begin_block(first=block == 0)
-    for label in _balanced(rng, trials):
+    for label in _balanced(rng, int(params["trials"])):
         builder.advance(CUE_S)
         builder.event(IMAGERY_S, label)
         for segment, start_s in enumerate(SEGMENTS_S, 1):
@@ -45,11 +41,11 @@ def _timeline(subject: Subject, block: int, blocks: int, trials: int) -> BlockTi
         builder.advance(IMAGERY_S)
         builder.trigger(TRIAL_END)
         builder.advance(REST_S)
-    return builder.finish_block(block == blocks - 1, TRACK.packet_samples)
+    return builder.finish_block(block == params["blocks"] - 1, TRACK.packet_samples)
 
 
 def _balanced(rng: np.random.Generator, trials: int) -> list[int]:
-    """All classes alike often (as far as the number allows), in random order."""
+    """All classes equally often (as far as the number allows), in random order."""
     first = rng.permutation(list(CLASSES))
     return [int(label) for label in rng.permutation(np.resize(first, trials))]
 

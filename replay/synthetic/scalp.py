@@ -1,4 +1,4 @@
-"""A scalp recording: everything the leads of an EEG cap show beside what a track's task adds."""
+"""EEG of a whole cap: background, alpha, artefacts, and the activity that a track's task adds."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from replay.model.recording import Recording
 from replay.synthetic import artefacts
 from replay.synthetic.head import Head, Vectors, fit_cap, scattered
 from replay.synthetic.noise import Activity, activities_of, band, mix, noise, power_law
-from replay.synthetic.source import eeg_leads, recording
+from replay.synthetic.source import Params, eeg_leads, recording
 from replay.synthetic.subject import Subject
 from replay.synthetic.timeline import BlockTimeline
 from tracks.track import Track
@@ -40,7 +40,7 @@ class Scalp:
         return fit_cap(self.leads, self.reference, self.subject.session_rng("cap"))
 
     def record(self, block: int, n: int, task: Sequence[Activity]) -> FloatArray:
-        """(n, leads) microvolts: the task's activities in the middle of all the rest."""
+        """(n, leads) microvolts: the task's activity and all the rest."""
         place = (block, n, self.rate)
         data = mix(
             [
@@ -58,7 +58,7 @@ class Scalp:
         return data
 
     def alpha(self, block: int, n: int, gain: FloatArray | float = 1.0) -> list[Activity]:
-        """The rhythm of the closed or idle eye, at the person's own frequency; gain over time."""
+        """The occipital alpha rhythm at the person's own frequency. gain: a number, or (n,)."""
         person = self.subject.person_rng("alpha")
         level_uv = 4.5 * np.exp(person.normal(0, 0.35))
         rng, peak = self.subject.session_rng("alpha", block), band(alpha_hz(self.subject), 0.7)
@@ -80,7 +80,7 @@ class Scalp:
         return activities_of(rows, noise(rng, len(rows), n, self.rate, power_law(exponent)))
 
     def _add_electrodes(self, block: int, data: FloatArray) -> None:
-        """What each electrode adds of its own: white noise, a slow drift, an offset."""
+        """Add what each electrode has of its own: white noise, a slow drift, an offset."""
         rng = self.subject.session_rng("electrodes", block)
         quality = np.exp(self.subject.person_rng("electrodes").normal(0, 0.3, len(self.leads)))
         offsets_uv = self.subject.session_rng("offsets").normal(0, OFFSET_UV, len(self.leads))
@@ -104,13 +104,22 @@ def _drift(f: Vectors) -> Vectors:
 
 
 Task = Callable[[Scalp, int, BlockTimeline], Sequence[Activity]]
-"""(whose head, the block's number, what happens in it) -> what the brain does about it."""
+"""(head, number of the block, its timeline) -> activity that the task evokes."""
 
 
 def record_cap(
-    track: Track, subject: Subject, timelines: list[BlockTimeline], task: Task, alpha: float
+    track: Track,
+    subject: Subject,
+    params: Params,
+    timeline: Callable[[Subject, int, Params], BlockTimeline],
+    task: Task,
+    alpha: float,
 ) -> Recording:
-    """A subject's recording in a track's format; its blocks are rendered when they are read."""
+    """A subject's recording in a track's format; its blocks are rendered when they are read.
+
+    timeline: draws that of a block by its number. alpha: gain of the alpha rhythm.
+    """
+    timelines = [timeline(subject, block, params) for block in range(int(params["blocks"]))]
     scalp = Scalp(subject, track.leads, MASTOIDS, track.rate)
 
     def render(block: int) -> FloatArray:

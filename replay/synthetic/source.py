@@ -12,6 +12,9 @@ from replay.synthetic.subject import Subject
 from replay.synthetic.timeline import BlockTimeline
 from tracks.common.leads import NEUSEN_64_KINDS
 
+Params = Mapping[str, float]
+"""The parameters of a source, checked and with their defaults."""
+
 Render = Callable[[int], FloatArray]
 """Block number to its samples (n, leads)."""
 
@@ -75,7 +78,7 @@ class RecordingSet:
     numbers share people; a track that tests on people who were not trained on begins at another one.
     """
 
-    record: Callable[[Subject, Mapping[str, float]], Recording]
+    record: Callable[[Subject, Params], Recording]
     params: Mapping[str, NumberParam]
     subjects: int = 2
     first_subject: int = 1

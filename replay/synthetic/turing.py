@@ -10,7 +10,7 @@ from replay.synthetic import imagery
 from replay.synthetic.head import Vectors
 from replay.synthetic.noise import Activity
 from replay.synthetic.scalp import Scalp, record_cap
-from replay.synthetic.source import NumberParam, RecordingSet
+from replay.synthetic.source import NumberParam, Params, RecordingSet
 from replay.synthetic.subject import Subject
 from replay.synthetic.timeline import BlockTimeline, TimelineBuilder, TimelineEvent
 from tracks.common.codes import TRIAL_END, TRIAL_START
@@ -83,10 +83,9 @@ TRAIN_PARAMS = {
 }
 
 
-def record(subject: Subject, params: Mapping[str, float]) -> Recording:
-    draw = _training if subject.set == "train" else _test
-    timelines = [draw(subject, block, params) for block in range(int(params["blocks"]))]
-    return record_cap(TRACK, subject, timelines, _task, EYES_OPEN)
+def record(subject: Subject, params: Params) -> Recording:
+    timeline = _training if subject.set == "train" else _test
+    return record_cap(TRACK, subject, params, timeline, _task, EYES_OPEN)
 
 
 def _task(scalp: Scalp, block: int, line: BlockTimeline) -> list[Activity]:
@@ -98,7 +97,7 @@ def _task(scalp: Scalp, block: int, line: BlockTimeline) -> list[Activity]:
     ]
 
 
-def _test(subject: Subject, block: int, params: Mapping[str, float]) -> BlockTimeline:
+def _test(subject: Subject, block: int, params: Params) -> BlockTimeline:
     rng = subject.session_rng("timeline", block)
     builder = TimelineBuilder(TRACK.rate, rng)
     builder.begin_block(first=block == 0)
@@ -110,8 +109,8 @@ def _test(subject: Subject, block: int, params: Mapping[str, float]) -> BlockTim
     return builder.finish_block(block == params["blocks"] - 1, TRACK.packet_samples)
 
 
-def _training(subject: Subject, block: int, params: Mapping[str, float]) -> BlockTimeline:
-    """Imagery only, both hands alike often; the 8 s between two tasks are idle."""
+def _training(subject: Subject, block: int, params: Params) -> BlockTimeline:
+    """Imagery only, both hands equally often; the 8 s between two tasks are idle."""
     rng = subject.session_rng("timeline", block)
     builder = TimelineBuilder(TRACK.rate, rng)
     builder.begin_block(first=block == 0)
