@@ -118,7 +118,7 @@ class EcogReferee:
             return None
         _, start, end = self._trials[self._given - 1]
         rows = slice(max(0, start), max(0, end))
-        return Traces(JOINTS, ANGLE_RATE, self._truth.rows[rows], self._predicted.rows[rows])
+        return Traces(self._truth.rows[rows], self._predicted.rows[rows])
 
     def open_trial(self) -> OpenTrial | None:
         if not self._packets:

@@ -8,7 +8,7 @@ from typing import Final
 
 from bci_stream.errors import LogError, StoreError
 from bci_stream.leaderboard.ranking import LeaderboardRow, Qualifying, to_csv, to_records
-from bci_stream.leaderboard.store import Store, exists, open_store
+from bci_stream.leaderboard.store import Store, open_store, store_exists
 
 PIPED_WIDTH: Final = 120
 """Of a table that goes to a file or a program, where nobody knows a terminal's width."""
@@ -27,7 +27,7 @@ def print_leaderboard(
 
     form: "table", "json" or "csv". Logs that can't be read are named on stderr and left out.
     """
-    if logs is None and not exists(where):
+    if logs is None and not store_exists(where):
         raise StoreError(f"there is no store {where}; make it from run logs: --logs FOLDER")
     store = open_store(where)
     try:

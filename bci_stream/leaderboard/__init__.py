@@ -1,1 +1,1 @@
-"""The leaderboard: how each team stands, in the terminal, on a page, in a store, in a report."""
+"""The leaderboard: rows, ranks and updates of a contest, its web page, terminal view, store and report."""

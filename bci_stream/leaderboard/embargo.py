@@ -1,39 +1,38 @@
-"""What is settled when trials close: their verdicts, and how the run stands after them.
+"""Embargo: holds the results of closed trials back while another team may still be asked the same.
 
-An embargo keeps it back until every team that may still be asked the same trial has closed it too.
-Where teams hear one replay in real time that is at once: a trial that a packet closed is behind all of
-them. But in lockstep each team has its own replay, and a fast team's verdicts would tell a slow one its
-labels; and a team that leaves early is judged on all that it missed, which the others have still before
-them.
+In real time all teams receive one replay, so a trial that a packet closed is over for all of them and
+can be shown at once. In lockstep each team has its own replay, and the verdicts of a fast team would
+give the labels to a slow one. A team that leaves early is judged on the trials that it missed, which
+the other teams have not received yet.
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tracks.common.verdicts import RunStanding, Verdict
-from tracks.run import Run
 
-Key = tuple[str, str]
+TeamKey = tuple[str, str]
 """(track, team)."""
 TrialKey = tuple[str, int, int]
+"""(subject, block, trial)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
-    """The verdicts that fell together, and what may be shown with them.
+class ClosedTrials:
+    """The verdicts of one event of the run log, and what is shown with them.
 
-    t: seconds of the judge's clock, where the log has them. result: the final scores, once the run
-    has ended. angles: the traces of the last of the trials (ecog). ahead: no packet closed them, so
-    that they may be still before the other teams.
+    standing: of the run after the event. t: seconds on the judge's clock; None if the log has none.
+    result: the final scores if the event ended the run. traces: of the last trial, where reports are
+    traces. ahead: no packet closed the trials, so the other teams may not have received them yet.
     """
 
     verdicts: Sequence[Verdict]
     standing: RunStanding
     t: float | None
     result: dict[str, Any] | None
-    angles: dict[str, Any] | None = None
+    traces: dict[str, Any] | None = None
     ahead: bool = False
 
     @property
@@ -41,57 +40,36 @@ class Settled:
         return {(v.subject, v.block, v.trial) for v in self.verdicts}
 
 
-def settles(event: Mapping[str, Any], verdicts: Sequence[Verdict]) -> bool:
-    """Whether the event closed a trial or ended the run."""
-    return bool(verdicts) or event["kind"] == "end"
-
-
-def settle(
-    event: Mapping[str, Any],
-    verdicts: Sequence[Verdict],
-    run: Run,
-    angles: dict[str, Any] | None,
-    *,
-    complete: bool,
-) -> Settled:
-    """What an event that `settles` something leaves to be shown; complete: all packets have come."""
-    t = event.get("t")
-    time_s = float(t) if isinstance(t, int | float) else None
-    result = run.result() if event["kind"] == "end" else None
-    ahead = event["kind"] not in ("packet", "report") and not complete
-    return Settled(verdicts, run.standing(), time_s, result, angles, ahead)
-
-
 class Embargo:
-    """Holds what is settled, team by team, in order."""
+    """Closed trials that are not shown yet, by team, in order."""
 
     def __init__(self) -> None:
-        self._held: dict[Key, deque[Settled]] = {}
-        self._closed: dict[Key, set[TrialKey]] = {}
+        self._held: dict[TeamKey, deque[ClosedTrials]] = {}
+        self._closed: dict[TeamKey, set[TrialKey]] = {}
 
-    def add(self, key: Key, settled: Settled) -> None:
-        self._held.setdefault(key, deque()).append(settled)
-        self._closed.setdefault(key, set()).update(settled.trials)
+    def add(self, key: TeamKey, closed: ClosedTrials) -> None:
+        self._held.setdefault(key, deque()).append(closed)
+        self._closed.setdefault(key, set()).update(closed.trials)
 
-    def forget(self, key: Key) -> None:
-        """The team begins anew."""
+    def remove_team(self, key: TeamKey) -> None:
+        """Drop everything about a team, because its next run begins."""
         self._held.pop(key, None)
         self._closed.pop(key, None)
 
-    def holds(self, key: Key) -> bool:
+    def holds(self, key: TeamKey) -> bool:
         return bool(self._held.get(key))
 
-    def pass_by(self, key: Key) -> None:
-        """The team heard another packet: what was settled before it is not ahead of anybody."""
-        self._held[key] = deque(replace(settled, ahead=False) for settled in self._held[key])
+    def packet_received(self, key: TeamKey) -> None:
+        """The team received another packet: what it closed before is not ahead of other teams."""
+        self._held[key] = deque(replace(closed, ahead=False) for closed in self._held[key])
 
     def release(
-        self, waits_for: Callable[[Key, Settled], Collection[Key]]
-    ) -> Iterator[tuple[Key, Settled]]:
-        """What may be shown now; waits_for: the teams that may still be asked what this one was."""
+        self, waits_for: Callable[[TeamKey, ClosedTrials], Collection[TeamKey]]
+    ) -> Iterator[tuple[TeamKey, ClosedTrials]]:
+        """Remove and yield what may be shown; waits_for: the teams that may still be asked the same."""
         for key, held in self._held.items():
             while held and self._closed_by(waits_for(key, held[0]), held[0].trials):
                 yield key, held.popleft()
 
-    def _closed_by(self, teams: Collection[Key], trials: set[TrialKey]) -> bool:
+    def _closed_by(self, teams: Collection[TeamKey], trials: set[TrialKey]) -> bool:
         return all(trials <= self._closed.get(team, set()) for team in teams)

@@ -1,22 +1,21 @@
-"""Folding a run log gives what the board shows of it: the same as was shown live."""
+"""Folding a run log gives what the leaderboard showed of it live."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from bci_stream.errors import LogError, RuleError
-from bci_stream.leaderboard.latency import elapsed
 from bci_stream.leaderboard.ranking import LeaderboardRow
-from bci_stream.leaderboard.team_view import TeamView
+from bci_stream.leaderboard.team_view import TeamView, elapsed_s
 from bci_stream.runlog import read_log
 from tracks.run import Run
 
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """One run, as a store keeps it.
+    """One run as a store keeps it.
 
-    log: the path of its run log, which names the run. log_bytes: how much of it was folded.
+    log: path of the run log, which identifies the run. log_bytes: its size when it was folded.
     """
 
     log: str
@@ -28,7 +27,7 @@ class StoredRun:
 
 @dataclass(frozen=True, slots=True)
 class FoldedRun:
-    """A whole log: the view, the run, and the measured latencies in seconds."""
+    """A whole log: the team's view, the run, and the measured latencies in seconds."""
 
     view: TeamView
     run: Run
@@ -37,7 +36,7 @@ class FoldedRun:
 
 
 def fold(path: Path) -> FoldedRun:
-    """Fold a log from its first line to its last; LogError where it can't be read or scored."""
+    """Fold a log from its first line to its last; LogError if it can't be read or scored."""
     run, view, contest, number = Run(), None, "", 0
     latencies_s: list[float] = []
     for number, event in read_log(path):
@@ -48,20 +47,20 @@ def fold(path: Path) -> FoldedRun:
         if view is None and run.track is not None:
             view = TeamView(run.team, run.track.name)
             contest = str(event.get("contest", ""))
-        if view is not None and (settled := view.take(event, verdicts, run)) is not None:
-            view.show(settled)
-        if (latency_s := elapsed(event)) is not None:
+        if view is not None and (closed := view.add_event(event, verdicts, run)) is not None:
+            view.show_trials(closed)
+        if (latency_s := elapsed_s(event)) is not None:
             latencies_s.append(latency_s)
     if view is None:
         raise LogError(f"{path}, line {number + 1}: the log ends without a run line")
     if not run.has_truth:
         raise LogError(f"{path}: the log holds no truth, so it can't be scored")
-    view.ends(run.result())
+    view.set_result(run.result())
     return FoldedRun(view, run, contest, latencies_s)
 
 
 def fold_log(path: Path, contest: str = "") -> StoredRun:
-    """What a store keeps of a log; `contest` names it where the log itself does not."""
+    """What a store keeps of a log; `contest` is used if the log itself names none."""
     log_bytes = path.stat().st_size
     folded = fold(path)
     return StoredRun(

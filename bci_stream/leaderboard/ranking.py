@@ -1,4 +1,4 @@
-"""A row is one team's place on the leaderboard of one track; ranking is a pure function of rows."""
+"""Rows of the leaderboard, and their ranks: a pure function of the rows."""
 
 import csv
 import io
@@ -22,16 +22,16 @@ STATUSES: Final = (
     "timeout",
     "disqualified",
 )
-"""What a team may be doing; the last five are final and are the `end` reasons of a run log."""
+"""The statuses of a team; the last five are final, and are the `end` reasons of a run log."""
 
 FINAL: Final = frozenset(STATUSES[4:])
 IN_PLAY: Final = frozenset(STATUSES[:3])
-"""Those that may still be asked something."""
+"""Teams that may still be asked something."""
 
 
 @dataclass(frozen=True, slots=True)
 class Qualifying:
-    """Where a contest draws its line: the first `top` teams, of at least `least_score`."""
+    """A contest's qualifying line: the first `top` teams with at least `least_score`."""
 
     top: int | None = None
     least_score: float | None = None
@@ -50,12 +50,11 @@ class LeaderboardRow:
     """What the leaderboard shows of one team on one track.
 
     rank: None until there is something to rank, and for a disqualified team.
-    accuracy: share of right answers among what was judged; None where a track has no classes.
-    used, used_unit: mean data used a trial; None where the track's rules measure none.
+    accuracy: share of right answers among what was judged; None on a track without classes.
+    used, used_unit: mean data used a trial; None if the track's rules do not count it.
     latency_p50_s, latency_p99_s: how long its reports took, as the judge measured them.
-    reason: why the team has this status, in English. reasons: the same as codes with parameters; empty
-    where the reason is free text.
-    qualifies: above the contest's line; None where it draws none.
+    reason: why the team has its status, in English. reasons: the same as codes with parameters;
+    empty if the reason is free text. qualifies: above the contest's line; None if it draws none.
     """
 
     team: str
@@ -84,7 +83,7 @@ class LeaderboardRow:
 def rank(
     rows: Iterable[LeaderboardRow], qualifying: Qualifying | None = None
 ) -> list[LeaderboardRow]:
-    """The rows with their ranks, track by track, best first; ties go by TIE_RULE."""
+    """The rows with their ranks, track by track, best first; ties follow TIE_RULE."""
     line = qualifying or Qualifying()
     by_track: dict[str, list[LeaderboardRow]] = {}
     for row in rows:
@@ -92,53 +91,56 @@ def rank(
     return [row for track in sorted(by_track) for row in _rank_track(by_track[track], line)]
 
 
+def best_runs(rows: Iterable[LeaderboardRow]) -> list[LeaderboardRow]:
+    """One row per team and track: the one that ranks first."""
+    by_team: dict[tuple[str, str], list[LeaderboardRow]] = {}
+    for row in rows:
+        by_team.setdefault((row.track, row.team), []).append(row)
+    return [rank(group)[0] for group in by_team.values()]
+
+
 def _rank_track(rows: Sequence[LeaderboardRow], line: Qualifying) -> list[LeaderboardRow]:
     ranked = sorted((row for row in rows if row.ranked), key=lambda row: (*_merit(row), row.team))
-    unranked = sorted((row for row in rows if not row.ranked), key=_waiting_first)
+    unranked = sorted(
+        (row for row in rows if not row.ranked),
+        key=lambda row: (row.status == "disqualified", row.team),
+    )
     placed: list[LeaderboardRow] = []
     for index, row in enumerate(ranked):
         tied = bool(placed) and _merit(row) == _merit(placed[-1])
         place = placed[-1].rank if tied else index + 1
         assert place is not None
-        placed.append(_placed(row, place, _qualifies(line, place, row)))
-    rest = [_placed(row, None, False if line.drawn else None) for row in unranked]
-    return placed + rest
+        # A team that was asked nothing (it did not start) can't have reached a line.
+        admitted = row.trials > 0 and line.admits(place, row.score)
+        placed.append(_placed(row, place, admitted if line.drawn else None))
+    return placed + [_placed(row, None, False if line.drawn else None) for row in unranked]
 
 
 def _placed(row: LeaderboardRow, place: int | None, qualifies: bool | None) -> LeaderboardRow:
-    """The row itself where it stands already there: of a hundred teams few move at a time."""
+    """The same object if nothing changed: of a hundred teams few move at a time."""
     if (row.rank, row.qualifies) == (place, qualifies):
         return row
     return replace(row, rank=place, qualifies=qualifies)
 
 
 def _merit(row: LeaderboardRow) -> tuple[float, float, float]:
-    """Smaller is better."""
+    """A sort key: smaller is better."""
     accuracy = row.accuracy if row.accuracy is not None else 0.0
     return -row.score, -accuracy, row.used if row.used is not None else float("inf")
 
 
-def _waiting_first(row: LeaderboardRow) -> tuple[bool, str]:
-    return row.status == "disqualified", row.team
-
-
-def _qualifies(line: Qualifying, place: int, row: LeaderboardRow) -> bool | None:
-    """A team that was asked nothing (it never came up) can't have reached a line."""
-    return (row.trials > 0 and line.admits(place, row.score)) if line.drawn else None
-
-
-COLUMNS = ("rank", *(fact.name for fact in fields(LeaderboardRow) if fact.name != "rank"))
-CSV_COLUMNS = tuple(name for name in COLUMNS if name != "reasons")
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+COLUMNS: Final = ("rank", *(f.name for f in fields(LeaderboardRow) if f.name != "rank"))
+CSV_COLUMNS: Final = tuple(name for name in COLUMNS if name != "reasons")
+FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
 def to_records(rows: Iterable[LeaderboardRow]) -> list[dict[str, Any]]:
-    """One dict a row, its keys in the order of COLUMNS."""
+    """One dict per row, its keys in the order of COLUMNS."""
     return [{name: values[name] for name in COLUMNS} for values in map(asdict, rows)]
 
 
 def to_csv(rows: Iterable[LeaderboardRow]) -> str:
-    """A header line and a line a row; empty where there is no value."""
+    """A header line and a line per row; a cell without a value is empty."""
     text = io.StringIO()
     writer = csv.DictWriter(text, CSV_COLUMNS, lineterminator="\n")
     writer.writeheader()
@@ -148,7 +150,7 @@ def to_csv(rows: Iterable[LeaderboardRow]) -> str:
 
 
 def _cell(value: object) -> object:
-    """A spreadsheet runs text that looks like a formula, and teams choose their own names."""
+    """Spreadsheets run text that looks like a formula, and teams choose their own names."""
     if isinstance(value, str) and value.startswith(FORMULA_STARTS):
         return f"'{value}"
     return value

@@ -1,43 +1,35 @@
-"""A view is one team's run as the board shows it: a fold of the run's events and verdicts."""
+"""What the leaderboard shows of one team: a fold of its run's events and verdicts."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from bci_stream.leaderboard.embargo import Settled, settle, settles
-from bci_stream.leaderboard.latency import Latencies, elapsed
+from bci_stream.leaderboard.embargo import ClosedTrials
 from bci_stream.leaderboard.ranking import FINAL, LeaderboardRow
-from bci_stream.leaderboard.timeline import TrialTimeline
-from bci_stream.leaderboard.verdict_rows import LONGEST_REASON, Confusion, brief, verdict_row
+from bci_stream.leaderboard.verdict_rows import LONGEST_REASON, Confusion, short_text, verdict_row
+from tracks.common.codes import BLOCK_START, BlockCounter
 from tracks.common.reasons import Reason
 from tracks.common.verdicts import RunStanding, Verdict
 from tracks.common.words import describe
 from tracks.registry import TRACKS
 from tracks.run import Run
 
-POINTS_SHOWN: Final = 400
-
-
-def _last_traces(run: Run) -> dict[str, Any] | None:
-    """The traces of the last closed trial, thinned to what a screen can show; None if there are none."""
-    traces = run.sessions[-1].referee.last_traces() if run.sessions else None
-    if traces is None:
-        return None
-    every = max(1, -(-len(traces.measured) // POINTS_SHOWN))
-    return {
-        "joints": traces.names,
-        "rate": traces.rate / every,
-        "truth": traces.measured[::every].round(2).tolist(),
-        "reported": traces.reported[::every].round(2).tolist(),
-    }
-
-
 HISTORY_KEPT: Final = 400
 TRIALS_KEPT: Final = 5000
+TRACE_ROWS_SHOWN: Final = 400
+MARKS_KEPT: Final = 96
+"""Triggers and reports on a time line."""
+
+LEAST_LATENCY_S: Final = 1e-6
+BIN_RATIO: Final = 1.01
+"""Each bin of latencies is 1 % wide, so a percentile is right to half a percent."""
+
+_LOG_BIN_RATIO: Final = math.log(BIN_RATIO)
 
 
 class TeamView:
-    """What is known of one team on one track. Trials enter when they are closed, never before."""
+    """The display of one team on one track. A trial is shown once it is closed, never before."""
 
     def __init__(self, team: str, track: str) -> None:
         self.team = team
@@ -47,95 +39,74 @@ class TeamView:
         self.reasons: list[dict[str, Any]] = []
         self.lag_s = 0.0
         self.pace = ""
-        self.lane = TrialTimeline(track)
+        self.timeline = TrialTimeline(track)
         self.history: list[tuple[float, float]] = []
         self._trials: list[dict[str, Any]] = []
         self._standing: RunStanding | None = None
         self._latencies = Latencies()
         self._confusion = Confusion()
         self._classes = tuple(TRACKS[track].classes.values())
-        self._shown_angles: dict[str, Any] | None = None
+        self._traces: dict[str, Any] | None = None
         self._sessions: list[dict[str, Any]] = []
         self._rate = 1.0
         self._time_s = 0.0
-        self._complete = False
+        self._all_packets_received = False
 
     def set_status(self, status: str, reason: str | Reason = "", lag_s: float = 0.0) -> None:
         """reason: a code, or free text."""
         self.status, self.lag_s = status, lag_s
-        self.reason = brief(describe(reason), LONGEST_REASON)
+        self.reason = short_text(describe(reason), LONGEST_REASON)
         self.reasons = [reason.to_json()] if isinstance(reason, Reason) else []
 
-    def take(self, event: dict[str, Any], verdicts: Sequence[Verdict], run: Run) -> Settled | None:
-        """The next event of the log, and what Run.feed said to it.
+    def add_event(
+        self, event: dict[str, Any], verdicts: Sequence[Verdict], run: Run
+    ) -> ClosedTrials | None:
+        """Take the next event of the log and the verdicts that `run.feed(event)` returned.
 
-        What it settled is given back, to be shown (`show`) as soon as it may be.
+        Returns the trials that the event closed; `show_trials` shows them when the embargo allows.
         """
-        self._see(event)
-        if not settles(event, verdicts):
+        self._update(event)
+        if not verdicts and event["kind"] != "end":
             return None
-        return settle(event, verdicts, run, _last_traces(run), complete=self._complete)
+        t = event.get("t")
+        return ClosedTrials(
+            verdicts,
+            run.standing(),
+            t=float(t) if isinstance(t, int | float) else None,
+            result=run.result() if event["kind"] == "end" else None,
+            traces=self._last_traces(run),
+            ahead=event["kind"] not in ("packet", "report") and not self._all_packets_received,
+        )
 
-    def _see(self, event: dict[str, Any]) -> None:
-        """What is no secret: where the team is, how fast it reports, what it is doing."""
-        match event["kind"]:
-            case "packet":
-                self.lane.packet(event["n"], event["triggers"])
-                self._time_s += event["n"] / self._rate
-                self._complete = bool(event.get("finish"))
-            case "report":
-                self.lane.report()
-                if (elapsed_s := elapsed(event)) is not None:
-                    self._latencies.add(elapsed_s)
-            case "run":
-                self.pace = str(event.get("pace", "realtime"))
-            case "session":
-                self._begin(str(event["subject"]), float(event["rate"]))
-            case "end":
-                self.set_status(str(event["reason"]), str(event.get("detail", "")))
-                self.reasons = [event["why"]] if isinstance(event.get("why"), dict) else []
-
-    def _begin(self, subject: str, rate: float) -> None:
-        self._rate = rate
-        self.lane.begin(brief(subject), rate)
-        if self.status not in FINAL:
-            self.set_status("running")
-
-    def show(self, settled: Settled) -> list[dict[str, Any]]:
-        """Show what closed trials settled; gives their records."""
-        records = [verdict_row(verdict, self._classes) for verdict in settled.verdicts]
-        self._trials = (self._trials + records)[-TRIALS_KEPT:]
-        for verdict in settled.verdicts:
+    def show_trials(self, closed: ClosedTrials) -> list[dict[str, Any]]:
+        """Show closed trials and the score after them; returns their rows."""
+        rows = [verdict_row(verdict, self._classes) for verdict in closed.verdicts]
+        self._trials = (self._trials + rows)[-TRIALS_KEPT:]
+        for verdict in closed.verdicts:
             self._confusion.add(verdict)
-        self._standing = settled.standing
-        self._shown_angles = settled.angles or self._shown_angles
-        if settled.result is not None:
-            self.ends(settled.result)
+        self._standing = closed.standing
+        self._traces = closed.traces or self._traces
+        if closed.result is not None:
+            self.set_result(closed.result)
         if self.status == "running":
             # A note on the source ("resumed") is shown until the next trial closes.
             self.set_status("running", lag_s=self.lag_s)
-        self._add_point(settled.t)
-        return records
+        self._add_to_history(closed.t)
+        return rows
 
-    def ends(self, result: dict[str, Any]) -> None:
-        """Take the final scores; they are those of `bci-judge score`, bit for bit."""
+    def set_result(self, result: dict[str, Any]) -> None:
+        """Take the final scores, `Run.result()`: they equal those of `bci-judge score` exactly."""
         self._sessions = result["sessions"]
         if self._standing is not None:
             self._standing = replace(self._standing, score=result["score"])
 
-    def _add_point(self, t: float | None) -> None:
-        """The score over time, by the judge's clock where the log has it; thinned when long."""
-        score = self._standing.score if self._standing is not None else 0.0
-        self.history.append((round(self._time_s if t is None else t, 2), score))
-        if len(self.history) > HISTORY_KEPT:
-            self.history = [*self.history[:-1:2], self.history[-1]]
-
     def row(self) -> LeaderboardRow:
-        """The team's row, still without its rank."""
+        """The team's row without a rank."""
+        track = TRACKS[self.track]
         row = LeaderboardRow(
             self.team,
             self.track,
-            unit=TRACKS[self.track].unit,
+            unit=track.unit,
             latency_p50_s=self._latencies.percentile(0.50),
             latency_p99_s=self._latencies.percentile(0.99),
             status=self.status,
@@ -150,18 +121,152 @@ class TeamView:
             row,
             score=standing.score,
             accuracy=standing.accuracy,
-            used=standing.mean_used if TRACKS[self.track].waits else None,
+            used=standing.mean_used if track.waits else None,
             used_unit=standing.used_unit,
             trials=standing.trials,
             right=standing.right,
         )
 
     def detail(self) -> dict[str, Any]:
-        """What the team's own page shows."""
+        """What the team's own page shows beside its row."""
         return {
             "history": list(self.history),
             "trials": self._trials,
             "confusion": self._confusion.table(self._classes),
-            "angles": self._shown_angles,
+            "angles": self._traces,
             "sessions": self._sessions,
         }
+
+    def _update(self, event: dict[str, Any]) -> None:
+        """Take from an event what may be shown at once: position, latency, status."""
+        match event["kind"]:
+            case "packet":
+                self.timeline.add_packet(event["n"], event["triggers"])
+                self._time_s += event["n"] / self._rate
+                self._all_packets_received = bool(event.get("finish"))
+            case "report":
+                self.timeline.add_report()
+                if (latency_s := elapsed_s(event)) is not None:
+                    self._latencies.add(latency_s)
+            case "run":
+                self.pace = str(event.get("pace", "realtime"))
+            case "session":
+                self._rate = float(event["rate"])
+                self.timeline.begin_session(short_text(str(event["subject"])), self._rate)
+                if self.status not in FINAL:
+                    self.set_status("running")
+            case "end":
+                self.set_status(str(event["reason"]), str(event.get("detail", "")))
+                self.reasons = [event["why"]] if isinstance(event.get("why"), dict) else []
+
+    def _last_traces(self, run: Run) -> dict[str, Any] | None:
+        """The traces of the last judged trial, thinned for a screen; None if there are none."""
+        facts = TRACKS[self.track].traces
+        traces = run.sessions[-1].referee.last_traces() if run.sessions else None
+        if facts is None or traces is None:
+            return None
+        step = max(1, -(-len(traces.measured) // TRACE_ROWS_SHOWN))
+        return {
+            "joints": facts.names,
+            "rate": facts.rate / step,
+            "truth": traces.measured[::step].round(2).tolist(),
+            "reported": traces.reported[::step].round(2).tolist(),
+        }
+
+    def _add_to_history(self, t: float | None) -> None:
+        """Add the score at time t (judge's clock, else seconds of data); thin a long history."""
+        score = self._standing.score if self._standing is not None else 0.0
+        self.history.append((round(self._time_s if t is None else t, 2), score))
+        if len(self.history) > HISTORY_KEPT:
+            self.history = [*self.history[:-1:2], self.history[-1]]
+
+
+class TrialTimeline:
+    """The triggers and reports of a team's running trial.
+
+    Positions are in seconds of data since the packet after the trial's trigger packet.
+    """
+
+    def __init__(self, track: str) -> None:
+        self._facts = TRACKS[track].timeline
+        self.begin_session("", 1.0)
+
+    def begin_session(self, subject: str, rate: float) -> None:
+        self._subject = subject
+        self._rate = rate
+        self._blocks = BlockCounter()
+        self._trial = -1
+        self._now = 0
+        self._restart()
+
+    def add_packet(self, n: int, triggers: list[list[int]]) -> None:
+        first = self._now
+        self._now = first + n
+        for offset, code in triggers:
+            self._add_trigger(first + offset, code)
+        if self._facts.begins is None and self._seconds(self._now) > self._facts.span_s:
+            self._restart()
+
+    def add_report(self) -> None:
+        if len(self._reports) < MARKS_KEPT:
+            self._reports.append(self._now)
+
+    def view(self) -> dict[str, Any]:
+        """What the page draws; the trial is None if the track shows none or none has begun."""
+        return {
+            "subject": self._subject,
+            "block": self._blocks.current,
+            "trial": self._trial if self._trial >= 0 else None,
+            "span_s": self._facts.span_s,
+            "now_s": round(self._seconds(self._now), 3),
+            "triggers": [[round(self._seconds(at), 3), code] for at, code in self._triggers],
+            "reports": [round(self._seconds(at), 3) for at in self._reports],
+        }
+
+    def _add_trigger(self, position: int, code: int) -> None:
+        self._blocks.see(code)
+        if self._facts.begins is not None and self._facts.begins(code):
+            self._trial += 1
+            self._restart()
+        elif code == BLOCK_START:
+            self._trial = -1
+        if len(self._triggers) < MARKS_KEPT:
+            self._triggers.append((position, code))
+
+    def _restart(self) -> None:
+        self._origin = self._now
+        self._triggers: list[tuple[int, int]] = []
+        self._reports: list[int] = []
+
+    def _seconds(self, position: int) -> float:
+        return (position - self._origin) / self._rate
+
+
+def elapsed_s(event: Mapping[str, Any]) -> float | None:
+    """How long a report took, as the judge measured it; None if the event does not have it."""
+    value = event.get("elapsed_s") if event.get("kind") == "report" else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if math.isfinite(value) else None
+
+
+class Latencies:
+    """A histogram of latencies with narrow bins: memory and time do not grow with their number."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._bins: dict[int, int] = {}
+
+    def add(self, seconds: float) -> None:
+        index = round(math.log(max(seconds, LEAST_LATENCY_S) / LEAST_LATENCY_S) / _LOG_BIN_RATIO)
+        self._bins[index] = self._bins.get(index, 0) + 1
+        self._count += 1
+
+    def percentile(self, share: float) -> float | None:
+        """The least latency in s that `share` (0 to 1) of the reports do not exceed; None without reports."""
+        wanted, below = share * self._count, 0
+        for index in sorted(self._bins):
+            below += self._bins[index]
+            if below >= wanted:
+                return round(float(LEAST_LATENCY_S * BIN_RATIO**index), 6)
+        return None

@@ -1,4 +1,4 @@
-"""The leaderboard in a terminal: a table a track, live while a contest runs, or printed once."""
+"""The leaderboard in a terminal: a table per track, live during a contest or printed once."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from rich.text import Text
 
 from bci_stream.leaderboard.board import Leaderboard
 from bci_stream.leaderboard.ranking import TIE_RULE, LeaderboardRow
-from bci_stream.leaderboard.verdict_rows import LONGEST_REASON, brief
+from bci_stream.leaderboard.verdict_rows import LONGEST_REASON, short_text
 from tracks.registry import TRACKS
 
 REFRESH_HZ: Final = 4
@@ -44,7 +44,7 @@ History = dict[str, Sequence[Sequence[float]]]
 
 
 class TerminalBoard:
-    """Shows `board` for as long as the context lasts, and leaves the last table standing."""
+    """Shows `board` while the context lasts; the last table stays on the screen."""
 
     def __init__(self, board: Leaderboard, console: Console | None = None) -> None:
         self._board = board
@@ -76,7 +76,7 @@ class TerminalBoard:
 def render_leaderboard(
     rows: Sequence[LeaderboardRow], history: History | None = None
 ) -> RenderableType:
-    """The tables of all tracks, best team first, with the tie rule beneath them."""
+    """The tables of all tracks, best team first, and the tie rule."""
     if not rows:
         return Text("No team has joined yet.", style="dim")
     return _Tables(rows, history)
@@ -84,14 +84,13 @@ def render_leaderboard(
 
 @dataclass(frozen=True)
 class _Tables:
-    """The tables, as wide as the terminal lets them be."""
+    """The tables, with the columns that the terminal has room for."""
 
     rows: Sequence[LeaderboardRow]
     history: History | None
 
     def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
-        room = options.max_width
-        columns = [name for name in CELLS if LEAST_WIDTH.get(name, 0) <= room]
+        columns = [name for name in CELLS if LEAST_WIDTH.get(name, 0) <= options.max_width]
         for track, rows in groupby(self.rows, lambda row: row.track):
             yield _table(track, list(rows), columns, self.history)
         if any(row.qualifies for row in self.rows):
@@ -105,7 +104,7 @@ def _table(
     title = Text(f"{TRACKS[track].title} · {TRACKS[track].unit}", style="bold")
     table = Table(title=title, title_justify="left", box=box.ROUNDED, header_style="bold")
     table.add_column("#", justify="right")
-    longest = max(len(brief(row.team)) + 2 for row in rows)
+    longest = max(len(short_text(row.team)) + 2 for row in rows)
     table.add_column("team", min_width=min(16, longest), max_width=28, overflow="fold")
     for name in columns:
         table.add_column(name, justify="right", no_wrap=True)
@@ -116,7 +115,7 @@ def _table(
     for row, following in zip(rows, [*rows[1:], None], strict=True):
         style = "bold" if row.rank == 1 else ""
         rank = Text("–" if row.rank is None else str(row.rank), style=style)
-        team = Text(brief(row.team), style=style).append(
+        team = Text(short_text(row.team), style=style).append(
             " ✓" if row.qualifies else "", style="green"
         )
         cells = [rank, team, *(CELLS[name](row) for name in columns)]
@@ -140,14 +139,16 @@ CELLS: Final[dict[str, Callable[[LeaderboardRow], Text]]] = {
     "latency p50/p99": lambda row: Text(_latency(row)),
 }
 LEAST_WIDTH: Final = {"accuracy": 64, "trials": 72, "data used": 100, "latency p50/p99": 116}
-"""How wide a terminal must be to have room for a column, beside names and reasons."""
+"""Least width of a terminal, in characters, that shows a column."""
 
 
 def _status(row: LeaderboardRow) -> Text:
     lag = f" by {row.lag_s:.1f} s" if row.status == "lagging" else ""
     text = Text(row.status + lag, style=STYLES.get(row.status, ""))
     return (
-        text.append(f" ({brief(row.reason, LONGEST_REASON)})", style="dim") if row.reason else text
+        text.append(f" ({short_text(row.reason, LONGEST_REASON)})", style="dim")
+        if row.reason
+        else text
     )
 
 
@@ -158,12 +159,12 @@ def _latency(row: LeaderboardRow) -> str:
 
 
 def _ends_qualified(row: LeaderboardRow, following: LeaderboardRow | None) -> bool:
-    """The qualifying line is drawn under the last team above it."""
+    """Whether the qualifying line is drawn under this row."""
     return row.qualifies is True and (following is None or not following.qualifies)
 
 
 def sparkline(points: Sequence[Sequence[float]]) -> str:
-    """The last scores as small bars, the highest one full."""
+    """The last scores as small bars; the highest one is full."""
     values = [point[1] for point in points][-SPARK_WIDTH:]
     top = max(values, default=0.0)
     if top <= 0:
@@ -176,7 +177,7 @@ def _verdict_line(item: dict[str, object]) -> Text:
     where = (
         f"{item['subject']} block {int(str(item['block'])) + 1} trial {int(str(item['trial'])) + 1}"
     )
-    line = Text(f" {sign} ", style=style).append(brief(item["team"]), style="bold")
-    return line.append(f"  {where}  {brief(item['reported'])}  ").append(
+    line = Text(f" {sign} ", style=style).append(short_text(item["team"]), style="bold")
+    return line.append(f"  {where}  {short_text(item['reported'])}  ").append(
         str(item["reason"]), style="dim"
     )

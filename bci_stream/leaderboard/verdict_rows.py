@@ -1,4 +1,4 @@
-"""A record is a verdict as the board shows it: plain values, short enough to read."""
+"""Verdicts as the leaderboard shows them: plain values, short enough to read."""
 
 from collections import Counter
 from collections.abc import Collection
@@ -14,8 +14,8 @@ ANSWERS_SHOWN: Final = 3
 REASONS_SHOWN: Final = 5
 
 
-def brief(value: object, longest: int = LONGEST) -> str:
-    """A value that a team sent, as one short printable line."""
+def short_text(value: object, longest: int = LONGEST) -> str:
+    """A value that a team sent, as one printable line of at most `longest` characters."""
     text = (value if isinstance(value, str) else repr(value))[:1000]
     if not text.isprintable():
         text = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
@@ -23,10 +23,10 @@ def brief(value: object, longest: int = LONGEST) -> str:
 
 
 def verdict_row(verdict: Verdict, classes: Collection[str]) -> dict[str, Any]:
-    """What may be shown of a verdict; its trial is over, so its label may be."""
+    """A closed trial for the page, the API and the report. classes: of the track; empty if it has none."""
     reasons = shown_reasons(verdict)
     return {
-        "subject": brief(verdict.subject),
+        "subject": short_text(verdict.subject),
         "block": verdict.block,
         "trial": verdict.trial,
         "reported": reported(verdict),
@@ -34,7 +34,7 @@ def verdict_row(verdict: Verdict, classes: Collection[str]) -> dict[str, Any]:
         "mark": mark(verdict, classes),
         "share": verdict.share,
         "used_s": used_s(verdict) if classes else None,
-        "reason": "; ".join(brief(describe(reason), LONGEST_REASON) for reason in reasons),
+        "reason": "; ".join(short_text(describe(reason), LONGEST_REASON) for reason in reasons),
         "reasons": [reason.to_json() for reason in reasons],
     }
 
@@ -51,23 +51,23 @@ def mark(verdict: Verdict, classes: Collection[str]) -> str:
 
 
 def reported(verdict: Verdict) -> str:
-    """The answers, in order; where there are many, the ones given most often."""
+    """The answers in order; if there are many, the most frequent ones with their counts."""
     if not verdict.answers or verdict.answers[0].result is verdict.answers[0].said is None:
         return ""
     if len(verdict.answers) <= ANSWERS_SHOWN:
-        return ", ".join(_said(answer) for answer in verdict.answers)
-    counts = Counter(_said(answer) for answer in verdict.answers)
-    return ", ".join(f"{said} ×{n}" for said, n in counts.most_common(ANSWERS_SHOWN))
+        return ", ".join(_answer_text(answer) for answer in verdict.answers)
+    counts = Counter(_answer_text(answer) for answer in verdict.answers)
+    return ", ".join(f"{text} ×{n}" for text, n in counts.most_common(ANSWERS_SHOWN))
 
 
-def _said(answer: Answer) -> str:
+def _answer_text(answer: Answer) -> str:
     if answer.said is not None:
         return answer.said
-    return "–" if answer.when is None else brief(answer.result)
+    return "–" if answer.when is None else short_text(answer.result)
 
 
 def used_s(verdict: Verdict) -> float | None:
-    """The data in seconds that the trial was charged with, or that its answers used on average."""
+    """The data in s that the trial was charged with, or that its answers used on average."""
     if verdict.charged_s is not None:
         return float(verdict.charged_s)
     used = [float(a.when) for a in verdict.answers if a.when is not None and a.unit == "s"]
@@ -83,7 +83,7 @@ def shown_reasons(verdict: Verdict) -> list[Reason]:
 
 
 class Confusion:
-    """How often each class was answered with each; the last column is for no readable answer."""
+    """Counts how often each class was answered with each; "" stands for no readable answer."""
 
     def __init__(self) -> None:
         self._counts: Counter[tuple[str, str]] = Counter()
@@ -96,11 +96,11 @@ class Confusion:
                 self._counts[verdict.label, answer.said or ""] += 1
 
     def table(self, classes: tuple[str, ...]) -> dict[str, Any] | None:
-        """Rows: the truth; columns: what was said. None while there is nothing to show."""
+        """Rows: the truth; columns: the answers. None while nothing was counted."""
         seen = {name for pair in self._counts for name in pair if name}
         labels = [name for name in classes if name in seen]
         if not labels:
             return None
         columns = [*labels, ""]
-        rows = [[self._counts[label, said] for said in columns] for label in labels]
+        rows = [[self._counts[label, column] for column in columns] for label in labels]
         return {"labels": labels, "columns": columns, "counts": rows}

@@ -103,10 +103,8 @@ class OpenTrial:
 
 @dataclass(frozen=True, slots=True)
 class Traces:
-    """Measured and reported values of a judged trial, for a display: (rows, names) at `rate` Hz."""
+    """Measured and reported rows of a judged trial, as `Track.traces` describes them."""
 
-    names: tuple[str, ...]
-    rate: float
     measured: TraceRows
     reported: TraceRows
 

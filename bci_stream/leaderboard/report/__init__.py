@@ -1,1 +1,1 @@
-"""A report is one self-contained HTML page on one or more judged runs."""
+"""The report: one self-contained HTML page on judged runs."""

@@ -1,4 +1,4 @@
-"""Figures of a report, each drawn by matplotlib and given as SVG text."""
+"""Figures of a report: each function draws one with matplotlib and returns it as SVG text."""
 
 import io
 import warnings
@@ -37,14 +37,14 @@ STYLE: Final[dict[Any, Any]] = {
 TEXT_LIMIT: Final = 12
 WIDTH_IN: Final = 4.8
 HEIGHT_IN: Final = 3.0
-"""Three of these stand side by side on the page, and can still be read."""
+"""Three of these fit side by side on the page."""
 
 
 def to_svg(figure: Figure) -> str:
-    """The SVG element alone, without a date, so that the same runs give the same file."""
+    """The SVG element without a date, so that the same runs give the same file."""
     text = io.StringIO()
     with warnings.catch_warnings():
-        # Names stay text and are drawn by the browser's fonts, which know Chinese.
+        # Names stay text: the browser's fonts have Chinese characters.
         warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
         figure.savefig(text, format="svg", bbox_inches="tight", metadata={"Date": None})
     svg = text.getvalue()
@@ -61,7 +61,7 @@ def _figure(width: float, height: float) -> tuple[Figure, Axes]:
 
 
 def draw_scores(teams: Sequence[str], sessions: Sequence[Mapping[str, float]], unit: str) -> str:
-    """A bar a team for its score, a dot for each subject's."""
+    """A bar per team for its score, a dot per subject."""
     with mpl.rc_context(STYLE):
         figure, axes = _figure(WIDTH_IN, max(HEIGHT_IN, 0.5 + 0.3 * len(teams)))
         for index, scores in enumerate(sessions):
@@ -78,7 +78,7 @@ def draw_scores(teams: Sequence[str], sessions: Sequence[Mapping[str, float]], u
 def draw_confusion(
     labels: Sequence[str], columns: Sequence[str], counts: Sequence[Sequence[int]]
 ) -> str:
-    """Shares of each row (the truth), with the counts written in where there is room."""
+    """Shares of each row (the truth), with counts if there is room."""
     table = np.asarray(counts, dtype=float)
     shares = table / np.maximum(table.sum(axis=1, keepdims=True), 1)
     with mpl.rc_context(STYLE):
@@ -119,7 +119,7 @@ def draw_accuracy(curves: Mapping[str, Sequence[AccuracyPoint]], unit: str) -> s
 
 
 def draw_latency(latencies: Mapping[str, Sequence[float]]) -> str:
-    """The share of reports that took at most so long."""
+    """Cumulative distribution of the latencies."""
     with mpl.rc_context(STYLE):
         figure, axes = _figure(WIDTH_IN, HEIGHT_IN)
         for index, (team, values) in enumerate(latencies.items()):
@@ -136,7 +136,7 @@ def draw_latency(latencies: Mapping[str, Sequence[float]]) -> str:
 
 
 def literal(text: str) -> str:
-    """matplotlib reads $...$ as mathematics; a team's name is none."""
+    """Text that matplotlib does not read as mathematics ($...$)."""
     return text.replace("$", r"\$")
 
 
@@ -145,7 +145,7 @@ VERDICT_COLOURS = {"good": "#0f8a63", "hum": "#d26a00", "noisy": "#c43d3d", "fla
 
 
 def draw_topographies(title: str, info: Any, values: dict[str, Floats]) -> str:
-    """One head a class, all on the same scale."""
+    """One map per class, all on the same scale."""
     limit = max(float(np.abs(value).max()) for value in values.values()) or 1.0
     columns = min(COLUMNS, len(values))
     rows = -(-len(values) // columns)
@@ -166,7 +166,7 @@ def draw_topographies(title: str, info: Any, values: dict[str, Floats]) -> str:
 
 
 def draw_quality(leads: list[LeadQuality]) -> str:
-    """A bar a lead: its spread, in the colour of what it is good for."""
+    """A bar per lead: its spread, in the colour of its quality."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(max(5.0, 0.16 * len(leads) + 1), 2.2))
         axes = figure.subplots()

@@ -1,4 +1,4 @@
-"""The report's page: what is known of the runs, put into one HTML file that needs no other."""
+"""The report's page: one HTML file that loads nothing else."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -62,7 +62,7 @@ class TrackPart:
 
 @dataclass(frozen=True, slots=True)
 class RecordingPart:
-    """What a recording looks like: figures, and the leads that are not good."""
+    """The figures of a recording, and its leads that are not good."""
 
     name: str
     figures: list[tuple[str, Markup]]
@@ -72,7 +72,7 @@ class RecordingPart:
 def render_page(
     runs: Sequence[FoldedRun], recordings: Sequence[RecordingPart], title: str, made_at: str
 ) -> str:
-    """The HTML text; everything that a team chose is escaped."""
+    """The HTML text; names and results of teams are escaped."""
     by_track: dict[str, list[FoldedRun]] = {}
     for run in runs:
         by_track.setdefault(run.view.track, []).append(run)
@@ -105,7 +105,7 @@ def track_part(track: str, runs: Sequence[FoldedRun]) -> TrackPart:
 
 
 def distinct_names(names: Sequence[str]) -> list[str]:
-    """Teams by name; several runs of a team are told apart by their number."""
+    """The names, with a number where a team has several runs."""
     seen: dict[str, int] = {}
     distinct = []
     for name in names:
@@ -156,7 +156,7 @@ def recording_parts(source: str, track: str) -> list[RecordingPart]:
 
 
 def _recording_part(name: str, raw: Any, track: str) -> RecordingPart:
-    """Lead quality, and maps by class where the leads' places are known."""
+    """Lead quality, and maps by class if the positions of the leads are known."""
     leads = lead_quality(raw)
     figures = [("Lead quality", Markup(draw_quality(leads)))] if leads else []
     maps = class_maps(raw, track)

@@ -1,4 +1,8 @@
-"""A labelled recording, as a report looks at it: lead quality, and maps of the scalp by class."""
+"""A labelled recording in a report: the quality of its leads, and maps of the scalp by class.
+
+A source that MNE can't read is converted by `bci-replay prepare` in a process of its own: the
+leaderboard does not import `replay`, just as the judge starts replays and decoders as processes.
+"""
 
 import subprocess
 import sys
@@ -21,14 +25,15 @@ FLAT_UV: Final = 0.1
 LARGE_UV: Final = 200.0
 MAINS_HZ: Final = 50.0
 LEAST_POSITIONS: Final = 8
+PREPARE_TIMEOUT_S: Final = 600.0
 Floats = NDArray[np.float64]
 Moment = tuple[int, str]
-"""(sample, class) of something that the subject was asked or shown."""
+"""(sample, class) of a stimulus."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeadQuality:
-    """How good a lead is: its spread, its share of mains hum, its share of large excursions."""
+    """Quality of a lead: standard deviation, share of mains power, share of large samples."""
 
     name: str
     spread_uv: float
@@ -71,25 +76,18 @@ def _quality(name: str, lead_uv: Floats, rate: float) -> LeadQuality:
 
 
 def trigger_codes(raw: Any) -> list[tuple[int, int]]:
-    """(sample, code) from a stimulus channel, or else from annotations that are numbers."""
+    """(sample, code) from a stimulus channel, else from annotations that are numbers."""
     stim = [n for n, k in zip(raw.ch_names, raw.get_channel_types(), strict=True) if k == "stim"]
     named = [name for name in raw.ch_names if is_trigger_name(name)]
     for name in (*stim, *named):
         codes = raw.get_data(picks=[name])[0].round().astype(int)
         starts = np.flatnonzero((codes != 0) & (np.diff(codes, prepend=0) != 0))
         return [(int(at), int(codes[at])) for at in starts]
-    rate = float(raw.info["sfreq"])
-    pairs = zip(raw.annotations.onset, raw.annotations.description, strict=True)
-    first_s = raw.first_time
-    return [
-        (round((onset - first_s) * rate), int(text))
-        for onset, text in pairs
-        if str(text).isdecimal()
-    ]
+    return [(at, int(text)) for at, text in _annotations(raw) if text.isdecimal()]
 
 
-def _annotated(raw: Any) -> Iterator[Moment]:
-    """A recording without the contest's codes may name its classes in its annotations."""
+def _annotations(raw: Any) -> Iterator[Moment]:
+    """(sample, text) of each annotation except those that mark bad data."""
     rate = float(raw.info["sfreq"])
     for onset, text in zip(raw.annotations.onset, raw.annotations.description, strict=True):
         if not str(text).upper().startswith(("BAD", "EDGE")):
@@ -97,7 +95,7 @@ def _annotated(raw: Any) -> Iterator[Moment]:
 
 
 def map_title(track: str) -> str:
-    """What a track's maps show, for their heading; empty for a track without maps."""
+    """The heading of a track's maps; empty for a track without maps."""
     facts = TRACKS[track].maps
     if facts is None:
         return ""
@@ -109,12 +107,12 @@ def map_title(track: str) -> str:
 
 
 def class_maps(raw: Any, track: str) -> tuple[Any, dict[str, Floats]] | None:
-    """(MNE info of the placed leads, one value a lead for each class), or None."""
+    """MNE info of the leads with a position, and for each class a value per lead; None if impossible."""
     facts = TRACKS[track].maps
     placed = place_leads(raw)
     if facts is None or placed is None:
         return None
-    moments = list(facts.moments(trigger_codes(raw))) or list(_annotated(raw))
+    moments = list(facts.moments(trigger_codes(raw))) or list(_annotations(raw))
     values = _values(placed, facts, moments)
     if len(values) < 2:
         return None
@@ -145,11 +143,11 @@ def _values(raw: Any, facts: MapFacts, moments: list[Moment]) -> dict[str, Float
 
 
 def place_leads(raw: Any) -> Any | None:
-    """The EEG leads whose place on the head is known, from the file or by their 10-05 names."""
+    """The EEG leads with a position, from the file or by their 10-05 names; None if there are few."""
     eeg = raw.copy().pick("eeg", exclude=()) if "eeg" in raw else None
     if eeg is None:
         return None
-    eeg.rename_channels(lambda name: name.strip(". "))  # EEGMMIDB pads its names: Fc5.
+    eeg.rename_channels(lambda name: name.strip(". "))  # EEGMMIDB has names like "Fc5."
     if eeg.get_montage() is None:
         montage = mne.channels.make_standard_montage(_montage_name())
         eeg.set_montage(montage, match_case=False, on_missing="ignore", verbose="error")
@@ -162,16 +160,13 @@ def place_leads(raw: Any) -> Any | None:
 
 
 def _montage_name() -> str:
-    """The 10-05 places on MNE's template head; MNE 1.13 gave them another name."""
+    """MNE's 10-05 montage, which MNE 1.13 renamed."""
     names = mne.channels.get_builtin_montages()
     return "colin27_1005" if "colin27_1005" in names else "standard_1005"
 
 
-PREPARE_S = 600.0
-
-
 def read_labelled(source: str, track: str) -> Iterator[tuple[str, Any]]:
-    """(name, raw) of each subject's recording; SourceError where there is none."""
+    """(name, MNE raw) of each subject; SourceError if the source can't be read."""
     path = Path(source)
     if path.suffix == ".npz" and path.is_file():
         yield path.name, read_contest_file(path)
@@ -201,19 +196,19 @@ def _prepare(source: str, track: str, folder: Path) -> list[Path]:
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=PREPARE_S,
+            timeout=PREPARE_TIMEOUT_S,
         )
     except subprocess.TimeoutExpired:
-        raise SourceError(f"{source} could not be read within {PREPARE_S:g} s") from None
+        raise SourceError(f"{source} could not be read within {PREPARE_TIMEOUT_S:g} s") from None
     if done.returncode:
-        said = done.stderr.strip().splitlines() or ["it said nothing"]
-        why = said[-1].removeprefix("Error: ")
+        lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        why = lines[-1].removeprefix("Error: ")
         raise SourceError(f"{source} can't be read as a labelled recording of {track}: {why}")
     return sorted((folder / "organiser").glob("*.npz"))
 
 
 def read_contest_file(path: Path) -> Any:
-    """A contest file as MNE's raw, with its triggers as a stimulus channel."""
+    """A contest file (.npz) as MNE raw, with its triggers as a stimulus channel."""
     try:
         with np.load(path, allow_pickle=False) as file:
             data, rate = file["data"].astype(np.float64), float(file["rate"])

@@ -1,4 +1,4 @@
-"""A comparison asks whether two teams differ by more than chance, on the same trials."""
+"""Statistics of a report: paired tests between teams, and accuracy against data used."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ TrialKey = tuple[str, int, int]
 class TeamComparison:
     """Team `a` against team `b` on one track.
 
-    trials: how many both were judged on. difference: mean of a's trial scores less b's.
+    trials: how many both teams have. difference: mean of a's trial scores minus b's.
     p: of a two-sided paired permutation test. p_holm: corrected for all pairs of the track.
     """
 
@@ -36,19 +36,19 @@ class TeamComparison:
 
 
 def trial_scores(verdicts: Sequence[Verdict]) -> dict[TrialKey, float]:
-    """What each scored trial was worth: its share, or how much of its answers were right."""
+    """The score of each scored trial: its share, or the share of its answers that are right."""
     scored = (verdict for verdict in verdicts if verdict.scored)
-    return {(v.subject, v.block, v.trial): _worth(v) for v in scored}
+    return {(v.subject, v.block, v.trial): _trial_score(v) for v in scored}
 
 
-def _worth(verdict: Verdict) -> float:
+def _trial_score(verdict: Verdict) -> float:
     if verdict.share is not None:
         return float(verdict.share)
     return sum(verdict.right) / len(verdict.right) if verdict.right else 0.0
 
 
 def compare(track: str, teams: Mapping[str, Mapping[TrialKey, float]]) -> list[TeamComparison]:
-    """Every pair of teams that share trials, the clearest difference first."""
+    """All pairs of teams that share trials, smallest p first."""
     pairs = [_pair(track, a, b, teams[a], teams[b]) for a, b in combinations(teams, 2)]
     return holm([pair for pair in pairs if pair is not None])
 
@@ -68,8 +68,8 @@ def _pair(
 def sign_flip_p(of_a: Sequence[float], of_b: Sequence[float]) -> float:
     """Two-sided p of the mean difference, by a paired permutation test.
 
-    Were the teams alike, which of a trial's two results is whose would be a coin's choice. All are
-    tried where they are few, FLIPS random ones otherwise.
+    Under the null hypothesis a trial's two results can be exchanged. All exchanges are tried if they
+    are few, FLIPS random ones otherwise.
     """
     result = permutation_test(
         (np.asarray(of_a, dtype=float), np.asarray(of_b, dtype=float)),
@@ -88,10 +88,8 @@ def _mean_difference(a: FloatVector, b: FloatVector, axis: int = -1) -> FloatVec
 
 
 def holm(comparisons: Sequence[TeamComparison]) -> list[TeamComparison]:
-    """The comparisons by p, each corrected for being one of several (Holm 1979)."""
-    ordered = sorted(
-        comparisons, key=lambda c: c.p
-    )  # pairs of one p stay in the order of the ranks
+    """The comparisons by p, corrected for multiple tests (Holm 1979)."""
+    ordered = sorted(comparisons, key=lambda c: c.p)  # stable: equal p stay in the order of ranks
     corrected, least = [], 0.0
     for index, comparison in enumerate(ordered):
         least = max(least, min(1.0, comparison.p * (len(ordered) - index)))
@@ -118,7 +116,7 @@ class AccuracyPoint:
 
 
 def accuracy_curve(verdicts: Sequence[Verdict]) -> list[AccuracyPoint]:
-    """About POINTS groups of answers, each as large as the others, by the data they used."""
+    """About POINTS groups of equally many answers, by the data that they used."""
     answers = sorted(
         (float(answer.when), answer.right)
         for verdict in verdicts
@@ -144,6 +142,6 @@ def _point(group: Sequence[tuple[float, bool]]) -> AccuracyPoint:
 
 
 def wilson(right: int, n: int) -> tuple[float, float]:
-    """The 95 % interval of a share (Wilson 1927), which holds for few answers too."""
+    """The 95 % interval of a share (Wilson 1927), which is valid for few answers too."""
     interval = binomtest(right, n).proportion_ci(confidence_level=0.95, method="wilson")
     return float(interval.low), float(interval.high)

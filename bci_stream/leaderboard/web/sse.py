@@ -1,8 +1,8 @@
-"""Server-sent events: what the open pages are told, each from where it left off.
+"""Server-sent events: sends the leaderboard's updates to all open pages.
 
-One loop writes an update to all pages, straight to their connections: a thousand pages cost a thousand
-writes of the same bytes, and no task has to wake up. A page that reads too slowly is passed over while
-its connection is full, and goes on from its last message when it has read on.
+One loop writes an update to every page's connection: a thousand pages cost a thousand writes of the
+same bytes, and no task wakes up. A page that reads too slowly gets nothing while its connection is
+full, and continues after its last update when it has read on.
 """
 
 import asyncio
@@ -12,8 +12,7 @@ from typing import Final
 
 from aiohttp import web
 
-from bci_stream.leaderboard.board import Leaderboard
-from bci_stream.leaderboard.updates import GZIP_HEAD, LeaderboardUpdate, deflate
+from bci_stream.leaderboard.board import GZIP_HEAD, Leaderboard, LeaderboardUpdate, deflate
 
 HEADERS: Final = {
     "Content-Type": "text/event-stream",
@@ -21,79 +20,84 @@ HEADERS: Final = {
     "X-Accel-Buffering": "no",
 }
 RETRY: Final = b"retry: 1000\n\n"
-ALIVE: Final = b"event: alive\ndata: {}\n\n"
+KEEP_ALIVE: Final = b"event: alive\ndata: {}\n\n"
 MOST_WAITING_BYTES: Final = 1 << 16
-"""A page whose connection holds more than this back is told nothing new."""
+"""A page with more unsent bytes than this gets no new updates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The messages of one round: those that follow the one with the id `after`."""
+    """The updates that follow the one with the id `after`."""
 
     after: str
-    messages: Sequence[LeaderboardUpdate]
+    updates: Sequence[LeaderboardUpdate]
 
 
-class Page:
-    """An open page, written to in the form that its browser takes."""
+class PageConnection:
+    """The connection of an open page. cursor: id of the last update that was written to it."""
 
     def __init__(
-        self, link: asyncio.WriteTransport, cursor: str, *, takes_gzip: bool, takes_chunks: bool
+        self,
+        transport: asyncio.WriteTransport,
+        cursor: str,
+        *,
+        takes_gzip: bool,
+        takes_chunks: bool,
     ) -> None:
         self.cursor = cursor
-        self._link = link
+        self._transport = transport
         self._takes_gzip = takes_gzip
         self._takes_chunks = takes_chunks
 
-    def tell(self, messages: Sequence[LeaderboardUpdate]) -> None:
-        """As many as its connection takes; the cursor says which one was the last."""
-        for message in messages:
-            if self._link.get_write_buffer_size() > MOST_WAITING_BYTES:
+    def send(self, updates: Sequence[LeaderboardUpdate]) -> None:
+        """Write as many updates as the connection has room for."""
+        for update in updates:
+            if self._transport.get_write_buffer_size() > MOST_WAITING_BYTES:
                 return
-            self._write(message.squeezed if self._takes_gzip else message.encoded)
-            self.cursor = message.id
+            self._write(update.deflated if self._takes_gzip else update.encoded)
+            self.cursor = update.id
 
-    def say(self, text: bytes) -> None:
-        self._write(deflate(text) if self._takes_gzip else text)
+    def send_keep_alive(self) -> None:
+        self._write(deflate(KEEP_ALIVE) if self._takes_gzip else KEEP_ALIVE)
 
     def _write(self, data: bytes) -> None:
-        self._link.write(b"%x\r\n%b\r\n" % (len(data), data) if self._takes_chunks else data)
+        self._transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._takes_chunks else data)
 
 
 class Broadcast:
-    """All open pages: told together, ended together."""
+    """All open pages."""
 
     def __init__(self, board: Leaderboard) -> None:
         self._board = board
-        self._pages: set[Page] = set()
-        self._ended = asyncio.Event()
+        self._pages: set[PageConnection] = set()
+        self._closed = asyncio.Event()
 
-    async def follow(self, page: Page) -> None:
-        """Keep the page told until all are ended; cancelled when the page leaves."""
-        page.tell(pending(self._board, page.cursor))
+    async def serve(self, page: PageConnection) -> None:
+        """Send the page what it missed, then all updates until `close`; cancelled if the page leaves."""
+        page.send(pending_updates(self._board, page.cursor))
         self._pages.add(page)
         try:
-            await self._ended.wait()
+            await self._closed.wait()
         finally:
             self._pages.discard(page)
 
-    def ring(self, batch: Batch) -> None:
-        """Tell all pages what is new, and those that missed something before it that, too."""
+    def send(self, batch: Batch) -> None:
+        """Send a batch to all pages, preceded by what a slow page has missed."""
         for page in self._pages:
             up_to_date = page.cursor == batch.after
-            page.tell(batch.messages if up_to_date else pending(self._board, page.cursor))
+            page.send(batch.updates if up_to_date else pending_updates(self._board, page.cursor))
 
-    def reassure(self) -> None:
-        """There is no news, but the judge is alive."""
+    def keep_alive(self) -> None:
+        """Tell all pages that the judge is alive although nothing changed."""
         for page in self._pages:
-            page.say(ALIVE)
+            page.send_keep_alive()
 
     def close(self) -> None:
-        self._ended.set()
+        self._closed.set()
 
 
-async def stream(request: web.Request, broadcast: Broadcast) -> web.StreamResponse:
-    """Answer a page until it leaves: first what it missed, then what happens."""
+async def stream_events(broadcast: Broadcast, request: web.Request) -> web.StreamResponse:
+    """Answer a page with events until it leaves or the server stops."""
     response = web.StreamResponse(headers=HEADERS)
     takes_gzip = "gzip" in request.headers.get("Accept-Encoding", "").lower()
     if takes_gzip:
@@ -102,20 +106,20 @@ async def stream(request: web.Request, broadcast: Broadcast) -> web.StreamRespon
     try:
         await response.write(GZIP_HEAD + deflate(RETRY) if takes_gzip else RETRY)
     except ConnectionError:
-        return response  # the page was closed: nothing is owed to it
+        return response  # the page was closed
     assert request.transport is not None, "aiohttp wrote to it just now"
-    page = Page(
+    page = PageConnection(
         request.transport,
         request.headers.get("Last-Event-ID", ""),
         takes_gzip=takes_gzip,
-        # aiohttp chunks what it sends to all but HTTP/1.0 clients (nginx speaks it by default).
+        # aiohttp sends chunks to all but HTTP/1.0 clients (nginx uses HTTP/1.0 by default).
         takes_chunks=response.headers.get("Transfer-Encoding") == "chunked",
     )
-    await broadcast.follow(page)
+    await broadcast.serve(page)
     return response
 
 
-def pending(board: Leaderboard, cursor: str) -> Sequence[LeaderboardUpdate]:
-    """The updates after `cursor`, or a snapshot where the board can't bridge the gap."""
+def pending_updates(board: Leaderboard, cursor: str) -> Sequence[LeaderboardUpdate]:
+    """The updates after `cursor`, or a snapshot if the leaderboard has not kept them all."""
     updates = board.after(cursor)
     return [board.snapshot()] if updates is None else updates

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from board.page.tab import Tab
+from leaderboard.page.tab import Tab
 
 from bci_stream.leaderboard.fold import fold
 from bci_stream.leaderboard.web.server import WebBoard

@@ -1,11 +1,23 @@
-"""Ranking is a pure function of rows, with an announced tie rule."""
+"""Ranks are a pure function of the rows; rows as records and CSV."""
 
+import csv
+import io
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bci_stream.leaderboard.ranking import STATUSES, TIE_RULE, LeaderboardRow, Qualifying, rank
+from bci_stream.leaderboard.ranking import (
+    COLUMNS,
+    STATUSES,
+    TIE_RULE,
+    LeaderboardRow,
+    Qualifying,
+    rank,
+    to_csv,
+    to_records,
+)
 
 ROWS = st.lists(
     st.builds(
@@ -110,3 +122,24 @@ def test_a_team_that_was_never_asked_anything_does_not_qualify() -> None:
 
 def test_without_a_line_nobody_qualifies_or_fails_to() -> None:
     assert rank([row("a", 9.0), row("b", 0.0, trials=0)])[0].qualifies is None
+
+
+def test_records_and_csv_have_the_same_columns_with_the_rank_first() -> None:
+    rows = [LeaderboardRow("a", "mi", rank=1, score=2.5, accuracy=0.5), LeaderboardRow("b", "mi")]
+    assert list(to_records(rows)[0]) == list(COLUMNS)
+    read = list(csv.DictReader(io.StringIO(to_csv(rows))))
+    assert COLUMNS[0] == "rank"
+    assert read[0]["score"] == "2.5"
+    assert read[1]["rank"] == ""
+
+
+@pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx"])
+def test_a_name_that_a_spreadsheet_would_run_is_defused(name: str) -> None:
+    read = list(csv.DictReader(io.StringIO(to_csv([LeaderboardRow(name, "mi")]), newline="")))
+    assert read[0]["team"].startswith("'")
+
+
+def test_names_with_commas_quotes_and_line_breaks_come_back_whole() -> None:
+    name = 'a,"b"\nc'
+    read = list(csv.DictReader(io.StringIO(to_csv([LeaderboardRow(name, "mi")]), newline="")))
+    assert read[0]["team"] == name

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from board.page.tab import Tab, serving, teams, wait_for_team
+from leaderboard.page.tab import Tab, serving, teams, wait_for_team
 from processes import Processes
 
 from bci_stream.leaderboard.board import Leaderboard

@@ -1,15 +1,17 @@
-"""The page's server: the API, its description, events that go on where a page left off."""
+"""The page's server: the API, its description, and events over all kinds of connections."""
 
 import asyncio
 import csv
 import io
 import json
+import re
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
 import aiohttp
+import numpy as np
 import pytest
 
 from bci_stream.errors import PageError
@@ -123,7 +125,7 @@ def test_the_api_answers_as_its_description_says(page: WebBoard) -> None:
 
 
 def test_every_route_is_described(page: WebBoard) -> None:
-    from bci_stream.leaderboard.web.api import build_app
+    from bci_stream.leaderboard.web.server import build_app
     from bci_stream.leaderboard.web.sse import Broadcast
 
     document = json.loads(get(page, "/api/v1/openapi.json")[1])
@@ -170,9 +172,9 @@ def test_a_store_that_cannot_be_read_is_an_error_in_words(
 
 
 def test_an_unknown_team_is_not_found_in_words(page: WebBoard) -> None:
-    status, text, _ = get(page, "/api/v1/teams/mi/nobody")
+    status, text, _ = get(page, "/api/v1/teams/mi/unknown")
     assert status == 404
-    assert "no team 'nobody' on the track 'mi'" in json.loads(text)["error"]
+    assert "no team 'unknown' on the track 'mi'" in json.loads(text)["error"]
 
 
 def test_nothing_can_be_written(page: WebBoard) -> None:
@@ -186,7 +188,9 @@ def test_nothing_can_be_written(page: WebBoard) -> None:
     assert fetch(page, ask) == [405] * 4
 
 
-@pytest.mark.parametrize("path", ["/static/../api.py", "/static/%2e%2e/api.py", "/etc/passwd"])
+@pytest.mark.parametrize(
+    "path", ["/static/../server.py", "/static/%2e%2e/server.py", "/etc/passwd"]
+)
 def test_files_beside_the_page_are_not_served(page: WebBoard, path: str) -> None:
     async def ask(session: aiohttp.ClientSession) -> int:
         from yarl import URL
@@ -205,7 +209,7 @@ def test_the_page_may_load_nothing_from_elsewhere(page: WebBoard) -> None:
     assert "https://" not in text
 
 
-def test_a_page_is_told_everything_then_what_changes_and_goes_on_where_it_left_off(
+def test_a_page_gets_everything_then_what_changes_and_continues_after_its_last_update(
     page: WebBoard, board: Leaderboard
 ) -> None:
     async def ask(session: aiohttp.ClientSession) -> None:
@@ -226,7 +230,7 @@ def test_a_page_is_told_everything_then_what_changes_and_goes_on_where_it_left_o
 
 
 @pytest.mark.parametrize("takes", ["gzip, deflate, br", "identity"])
-def test_a_page_is_told_in_the_form_that_it_takes(page: WebBoard, takes: str) -> None:
+def test_a_page_gets_the_encoding_that_it_accepts(page: WebBoard, takes: str) -> None:
     async def ask(session: aiohttp.ClientSession) -> tuple[str, dict[str, str]]:
         headers = {"Accept-Encoding": takes}
         async with session.get("/api/v1/events", headers=headers) as answer:
@@ -283,3 +287,70 @@ def test_stopping_a_page_that_never_started_does_nothing(board: Leaderboard) -> 
 def test_a_host_that_is_not_ours_is_named(board: Leaderboard) -> None:
     with pytest.raises(PageError, match=r"192\.0\.2\.1"):
         WebBoard(board, host="192.0.2.1", port=0).start()
+
+
+READ_TIMEOUT_S = 20
+
+
+@pytest.fixture
+def bare_page() -> Iterator[WebBoard]:
+    served = WebBoard(Leaderboard("Finals"), port=0, period_s=0.01)
+    served.start()
+    yield served
+    served.stop()
+
+
+def connect(page: WebBoard, request: str) -> socket.socket:
+    link = socket.create_connection((page.host, page.port), timeout=READ_TIMEOUT_S)
+    link.sendall(f"{request}\r\nHost: hall\r\n\r\n".encode())
+    return link
+
+
+def read_until(link: socket.socket, wanted: bytes) -> bytes:
+    received = bytearray()
+    while received.find(wanted, -len(wanted) - (1 << 16)) < 0:
+        piece = link.recv(1 << 16)
+        assert piece, f"the stream ended without {wanted!r}"
+        received += piece
+    return bytes(received)
+
+
+def test_a_proxy_that_speaks_http_1_0_gets_no_chunks(bare_page: WebBoard) -> None:
+    with connect(bare_page, "GET /api/v1/events HTTP/1.0") as link:
+        received = read_until(link, b"Finals")
+    head, _, body = received.partition(b"\r\n\r\n")
+    assert b"chunked" not in head
+    assert body.startswith(b"retry: 1000\n\nid: ")
+
+
+def test_a_page_that_takes_chunks_gets_whole_ones(bare_page: WebBoard) -> None:
+    with connect(bare_page, "GET /api/v1/events HTTP/1.1") as link:
+        body = read_until(link, b"}\n\n\r\n").partition(b"\r\n\r\n")[2]
+    while body:
+        size, _, rest = body.partition(b"\r\n")
+        message, body = rest[: int(size, 16)], rest[int(size, 16) + 2 :]
+        assert message.endswith(b"\n\n")
+
+
+def test_the_head_of_a_stream_that_never_ends_is_refused(bare_page: WebBoard) -> None:
+    with connect(bare_page, "HEAD /api/v1/events HTTP/1.1") as link:
+        assert b" 405 " in read_until(link, b"\r\n\r\n")
+
+
+def test_a_page_that_reads_late_delays_no_other_and_misses_nothing(bare_page: WebBoard) -> None:
+    """Sixty updates of some 130 kB are more than a connection holds."""
+    noise = np.random.default_rng(7).normal(0, 1e6, (6000, 8)).astype(np.float32)
+    with (
+        connect(bare_page, "GET /api/v1/events HTTP/1.1") as late,
+        connect(bare_page, "GET /api/v1/events HTTP/1.1") as reader,
+    ):
+        read_until(reader, b"Finals")
+        for number in range(60):
+            for track in TRACKS:
+                bare_page.board.signal(track, noise, 1000.0, tuple("abcdefgh"))
+            bare_page.board.team(f"team-{number}-", "mi", "running")
+            read_until(reader, f"team-{number}-".encode())
+        received = read_until(late, b"team-59-")
+    ids = [int(number) for number in re.findall(rb"\nid: [0-9a-f]+-(\d+)\n", received)]
+    assert len(ids) >= 60
+    assert ids == list(range(ids[0], ids[-1] + 1))

@@ -1,14 +1,32 @@
-"""The board: what the judge publishes, and what a page may know of it when."""
+"""The leaderboard: rows, updates and snapshots, and the live signal."""
 
 import json
+import zlib
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from bci_stream.leaderboard.board import LANES_SHOWN, UPDATES_KEPT, VERDICTS_KEPT, Leaderboard
+from bci_stream.leaderboard.board import (
+    GZIP_HEAD,
+    SHOWN_LEADS,
+    SHOWN_RATE,
+    SHOWN_S,
+    TIMELINES_SHOWN,
+    UPDATES_KEPT,
+    VERDICTS_KEPT,
+    Leaderboard,
+    LeaderboardUpdate,
+    SignalMonitor,
+    deflate,
+)
 from bci_stream.leaderboard.ranking import Qualifying
 from scripts.simulated_runs import SimulatedRun
+from tracks.common.reasons import Reason
+from tracks.common.words import describe
 from tracks.registry import TRACKS
 from tracks.run import Run
 
@@ -25,10 +43,10 @@ def apply(state: Snapshot, update: dict[str, Any]) -> None:
     state["history"] |= {key: [] for key in update.get("restarted", [])}
     for key, points in update.get("history", {}).items():
         state["history"][key] = state["history"].get(key, []) + points
-    for key, lane in update.get("lanes", {}).items():
+    for key, timeline in update.get("lanes", {}).items():
         state["lanes"].pop(key, None)
-        if lane is not None:
-            state["lanes"][key] = lane
+        if timeline is not None:
+            state["lanes"][key] = timeline
     state["verdicts"] = state["verdicts"] + update.get("verdicts", [])
 
 
@@ -80,7 +98,7 @@ def test_a_teams_next_run_takes_the_place_of_its_last_one(feed_board: Callable[.
     assert comparable(state) == comparable(plain(board.snapshot().data))
 
 
-def test_an_idle_board_has_no_news() -> None:
+def test_an_idle_board_makes_no_update() -> None:
     board = Leaderboard()
     board.team("a", "mi")
     assert board.tick() == 1
@@ -120,7 +138,7 @@ def test_exactly_the_updates_that_are_kept_can_be_caught_up_with() -> None:
 
 
 @pytest.mark.parametrize("cursor", ["", "nonsense", "0badcafe-1", "-", "-1"])
-def test_the_cursor_of_another_judge_or_of_nobody_asks_for_a_snapshot(cursor: str) -> None:
+def test_the_cursor_of_another_judge_or_of_no_judge_asks_for_a_snapshot(cursor: str) -> None:
     board = Leaderboard()
     board.team("a", "mi")
     assert board.tick() == 1
@@ -136,8 +154,8 @@ def test_a_cursor_from_the_future_asks_for_a_snapshot() -> None:
 def test_the_final_score_is_that_of_the_log_bit_for_bit(feed_board: Callable[..., Run]) -> None:
     for track in TRACKS:
         board = Leaderboard()
-        rehearsal = SimulatedRun(track, "a", 0.7, subjects=2, trials=2, seed=5)
-        run = feed_board(board, "a", track, rehearsal.events())
+        simulated = SimulatedRun(track, "a", 0.7, subjects=2, trials=2, seed=5)
+        run = feed_board(board, "a", track, simulated.events())
         row = board.rows()[0]
         assert row.score == run.result()["score"]
         assert row.status == "finished"
@@ -224,14 +242,14 @@ def test_the_snapshot_announces_the_tie_rule_and_the_line() -> None:
     assert contest["qualifying"] == {"top": 3, "least_score": None}
 
 
-def test_a_page_is_sent_the_lanes_of_the_best_teams_only() -> None:
+def test_a_page_gets_the_time_lines_of_the_best_teams_only() -> None:
     board = Leaderboard()
-    for number in range(LANES_SHOWN + 5):
+    for number in range(TIMELINES_SHOWN + 5):
         board.team(f"t{number}", "mi", "running")
-    assert len(board.snapshot().data["lanes"]) == LANES_SHOWN
+    assert len(board.snapshot().data["lanes"]) == TIMELINES_SHOWN
 
 
-def test_a_lane_goes_when_its_run_ends(feed_board: Callable[..., Run]) -> None:
+def test_a_time_line_goes_when_its_run_ends(feed_board: Callable[..., Run]) -> None:
     board = Leaderboard()
     board.team("a", "mi", "running")
     assert "mi/a" in board.snapshot().data["lanes"]
@@ -240,11 +258,87 @@ def test_a_lane_goes_when_its_run_ends(feed_board: Callable[..., Run]) -> None:
 
 
 def test_an_unknown_team_has_no_detail() -> None:
-    assert Leaderboard().detail("nobody", "mi") is None
+    assert Leaderboard().detail("unknown", "mi") is None
 
 
 def test_why_a_run_ended_is_shown(feed_board: Callable[..., Run]) -> None:
     board = Leaderboard()
-    rehearsal = SimulatedRun("mi", "a", trials=1, end="crashed", detail="exit code 3")
-    feed_board(board, "a", "mi", rehearsal.events())
+    simulated = SimulatedRun("mi", "a", trials=1, end="crashed", detail="exit code 3")
+    feed_board(board, "a", "mi", simulated.events())
     assert (board.rows()[0].status, board.rows()[0].reason) == ("crashed", "exit code 3")
+
+
+def test_an_ending_that_the_judge_gave_is_shown_in_words_and_as_a_code() -> None:
+    board, why = Leaderboard(), Reason("left_early")
+    run = Run()
+    for event in SimulatedRun("mi", "a", trials=1, end="stopped", detail=describe(why)).events():
+        if event["kind"] == "end":
+            event["why"] = why.to_json()
+        board.event("a", "mi", event, run.feed(event), run)
+    row = board.rows()[0]
+    assert (row.reason, row.reasons) == (describe(why), [why.to_json()])
+    board.team("a", "mi", "stopped", Reason("judge_stopped"))
+    assert board.rows()[0].reasons == [Reason("judge_stopped").to_json()]
+    board.team("a", "mi", "crashed", "exit code 3")
+    assert board.rows()[0].reasons == []
+
+
+@given(st.lists(st.binary(max_size=200)))
+def test_pieces_that_are_compressed_separately_make_one_gzip_stream(texts: list[bytes]) -> None:
+    reader = zlib.decompressobj(16 + zlib.MAX_WBITS)
+    read = reader.decompress(GZIP_HEAD)
+    for text in texts:
+        piece = reader.decompress(deflate(text))
+        assert piece == text  # at once: nothing waits for the next piece
+        read += piece
+    assert read == b"".join(texts)
+
+
+def test_an_update_is_one_event_with_its_id_in_both_forms() -> None:
+    message = LeaderboardUpdate("boot", 7, "update", {"rows": ["é\n"]})
+    assert message.encoded == 'id: boot-7\nevent: update\ndata: {"rows":["é\\n"]}\n\n'.encode()
+    assert zlib.decompress(GZIP_HEAD + message.deflated + gzip_end(message), 31)
+
+
+def gzip_end(message: LeaderboardUpdate) -> bytes:
+    """What a gzip stream ends with: an empty last block, a checksum, a length."""
+    size = len(message.encoded)
+    return (
+        b"\x03\x00" + zlib.crc32(message.encoded).to_bytes(4, "little") + size.to_bytes(4, "little")
+    )
+
+
+LEADS = tuple(f"L{i}" for i in range(64))
+
+
+@given(st.lists(st.integers(0, 90), max_size=30))
+def test_the_view_is_the_same_for_any_chunking(cuts: list[int]) -> None:
+    samples = np.random.default_rng(0).normal(size=(sum(cuts), 64)).astype(np.float32)
+    whole, pieces = SignalMonitor(1000, LEADS), SignalMonitor(1000, LEADS)
+    whole.add(samples)
+    for start, n in zip(np.cumsum([0, *cuts]), cuts, strict=False):
+        pieces.add(samples[start : start + n])
+    assert whole.view() == pieces.view()
+
+
+def test_only_the_last_seconds_of_a_few_leads_are_kept() -> None:
+    monitor = SignalMonitor(1000, LEADS)
+    monitor.add(np.zeros((60_000, 64), dtype=np.float32))
+    view = monitor.view()
+    assert len(view["leads"]) == SHOWN_LEADS
+    assert len(view["columns"]) == round(SHOWN_S * SHOWN_RATE)
+
+
+def test_new_columns_are_returned_once() -> None:
+    monitor = SignalMonitor(250, LEADS[:3])
+    monitor.add(np.ones((50, 3), dtype=np.float32))
+    new = monitor.take_new()
+    assert new is not None
+    assert len(new["columns"]) == 10
+    assert monitor.take_new() is None
+
+
+def test_values_that_json_does_not_have_are_zero() -> None:
+    monitor = SignalMonitor(50, ("a",))
+    monitor.add(np.array([[np.nan], [np.inf]], dtype=np.float32))
+    assert monitor.view()["columns"] == [[0.0], [0.0]]

@@ -1,4 +1,4 @@
-"""What the board shows of a verdict."""
+"""Verdicts as the leaderboard shows them."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from bci_stream.leaderboard.verdict_rows import (
     LONGEST,
     Confusion,
-    brief,
     mark,
     reported,
+    short_text,
     verdict_row,
 )
 from tracks.common.reasons import Reason
@@ -32,13 +32,13 @@ def verdict(*answers: Answer, right: tuple[bool, ...] = (), **more: object) -> V
 
 @given(st.one_of(st.text(), st.integers(), st.lists(st.text())))
 def test_what_a_team_sends_is_shown_as_one_short_printable_line(value: object) -> None:
-    text = brief(value)
+    text = short_text(value)
     assert len(text) <= LONGEST
     assert text.isprintable()
 
 
 def test_terminal_escapes_are_not_passed_on() -> None:
-    assert "\x1b" not in brief("\x1b[2J\x07boo")
+    assert "\x1b" not in short_text("\x1b[2J\x07boo")
 
 
 def test_a_trial_is_right_wrong_or_partly_so() -> None:

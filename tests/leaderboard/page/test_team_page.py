@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from board.page.tab import Tab, serving, wait_for_team
+from leaderboard.page.tab import Tab, serving, wait_for_team
 
 from bci_stream.leaderboard.board import Leaderboard
 from bci_stream.leaderboard.web.server import WebBoard

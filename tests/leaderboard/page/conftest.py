@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from board.page.tab import Tab, serving
+from leaderboard.page.tab import Tab, serving
 
 from bci_stream.leaderboard.board import Leaderboard
 from bci_stream.leaderboard.ranking import Qualifying
