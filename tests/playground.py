@@ -83,7 +83,7 @@ def program(track: str, *sessions: Session) -> PlaybackPlan:
 
 @dataclass
 class Recorder:
-    """A decoder that keeps what it saw, and reports what a function of the packet number says."""
+    """A decoder that keeps its packets, and reports what `answer` returns for the packet's number."""
 
     answer: Callable[[int, Packet], list[object]] = lambda number, packet: []
     infos: list[SignalInfo] = field(default_factory=list)
@@ -101,7 +101,7 @@ class Recorder:
 
 
 class Quiet:
-    """A sink that remembers what teams were said to be."""
+    """A leaderboard sink that keeps the team states it receives."""
 
     def __init__(self) -> None:
         self.states: list[tuple[str, str, str]] = []
@@ -171,8 +171,8 @@ def play(
 
     def team(name: str, decoder: Decoder) -> Callable[[], None]:
         token = (tokens or contest.keys.token)(name)
-        seat = TeamClient(transport, contest.name, name, token, stop=stop, say=said.append)
-        return Worker(seat, decoder, track=track or what.track_name, join_s=WAIT_S, stop=stop).run
+        client = TeamClient(transport, contest.name, name, token, stop=stop, say=said.append)
+        return Worker(client, decoder, track=track or what.track_name, join_s=WAIT_S, stop=stop).run
 
     threads = [guarded("replay", player.play)]
     threads += [guarded(name, team(name, decoder)) for name, decoder in teams.items()]

@@ -139,7 +139,7 @@ class TestEcog:
         assert played.runs == {}
 
 
-class TestWhoIsBelieved:
+class TestTokens:
     def test_a_team_with_a_wrong_token_gets_no_data(self, contest) -> None:
         decoder = Recorder()
         contest_ = contest
@@ -236,22 +236,22 @@ def test_trigger_markers_carry_the_stamp_of_their_sample(contest) -> None:
             open_inlet = transport.text_inlet if role == "markers" else transport.sample_inlet
             inlets[role] = open_inlet(found, 1)
 
-    heard: dict[str, Any] = {"markers": [], "codes": [], "signal": []}
+    received: dict[str, Any] = {"markers": [], "codes": [], "signal": []}
 
     def drain(number: int, packet: Packet) -> list[object]:
-        heard["markers"] += inlets["markers"].pull(0.0)
+        received["markers"] += inlets["markers"].pull(0.0)
         for role in ("codes", "signal"):
             samples, stamps = inlets[role].pull(10**6, 0.0)
-            heard[role] += zip(samples[:, -1].tolist(), stamps.tolist(), strict=True)
+            received[role] += zip(samples[:, -1].tolist(), stamps.tolist(), strict=True)
         return []
 
     played = play(
         transport, contest, program("erp", erp_recording()), {"a": Recorder(drain)}, around=listen
     )
     assert played.errors == {}
-    on_signal = [(code, stamp) for code, stamp in heard["signal"] if code > 0]
-    codes = heard["codes"]
+    on_signal = [(code, stamp) for code, stamp in received["signal"] if code > 0]
+    codes = received["codes"]
     assert [c for c, _ in codes] == [c for c, _ in on_signal][: len(codes)]
-    assert [str(int(c)) for c, _ in codes] == [text for text, _ in heard["markers"]]
+    assert [str(int(c)) for c, _ in codes] == [text for text, _ in received["markers"]]
     for (_, stamp), (_, sample_stamp) in zip(codes, on_signal, strict=False):
         assert abs(stamp - sample_stamp) < 1e-6

@@ -1,4 +1,4 @@
-"""Who comes late loses nothing that was meant for it; who is too slow is told, loudly."""
+"""A team or judge that joins late loses nothing; a team that is too slow gets a warning."""
 
 import threading
 
@@ -16,14 +16,14 @@ from replay.player.player import Player
 
 
 def late_worker(transport, contest, decoder) -> threading.Thread:
-    """A team that has not come yet; start the thread, and it does."""
-    seat = TeamClient(transport, contest.name, "late", contest.keys.token("late"), stop=threading.Event(),
+    """A team that joins when the thread is started."""
+    client = TeamClient(transport, contest.name, "late", contest.keys.token("late"), stop=threading.Event(),
                 say=lambda _: None)  # fmt: skip
-    worker = Worker(seat, decoder, track="erp", join_s=30, stop=threading.Event())
+    worker = Worker(client, decoder, track="erp", join_s=30, stop=threading.Event())
     return threading.Thread(target=worker.run, daemon=True)
 
 
-def test_a_team_that_comes_in_mid_run_is_judged_from_there_on(transport, contest) -> None:
+def test_a_team_that_joins_in_mid_run_is_judged_from_there_on(transport, contest) -> None:
     """Real time: one team is at work; another one joins, and gets whole packets from then on."""
     early, late = Recorder(), Recorder()
     joining = late_worker(transport, contest, late)
@@ -76,7 +76,7 @@ def test_a_team_that_comes_five_seconds_after_the_replay_has_the_first_sample(
 def test_a_judge_that_comes_when_the_team_is_ready_judges_all_of_it(
     transport, contest, pace
 ) -> None:
-    """The team joined before the judge had an ear for the replay; nothing begins without the judge."""
+    """The team joins before the judge listens to the replay; nothing starts without the judge."""
     decoder = Recorder()
     recording = erp_recording()
 
@@ -95,15 +95,15 @@ def test_a_judge_that_comes_when_the_team_is_ready_judges_all_of_it(
     assert sum(packet.n for packet in decoder.packets) == recording.n_samples
 
 
-def test_a_slow_consumer_within_the_buffers_loses_nothing_and_is_told(transport, contest) -> None:
+def test_a_slow_consumer_within_the_buffers_loses_nothing_and_is_warned(transport, contest) -> None:
     held = threading.Event()
 
-    def dawdle(number: int, packet: Packet) -> list[object]:
+    def work_slowly(number: int, packet: Packet) -> list[object]:
         if number == 3:
-            held.wait(1.5)  # as a decoder that thinks for too long
+            held.wait(1.5)  # as a decoder that takes too long
         return []
 
-    decoder = Recorder(dawdle)
+    decoder = Recorder(work_slowly)
     recording = erp_recording()
     played = play(transport, contest, program("erp", recording), {"slow": decoder}, pace="8")
     assert played.errors == {}

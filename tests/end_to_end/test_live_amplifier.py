@@ -32,7 +32,7 @@ LABELS = {11: 1, 21: 2, 31: 3}
 
 
 class Played:
-    """The same session, telling when it has been read to its end."""
+    """The same session; `over` is set when it has been read to its end."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -115,14 +115,14 @@ class Contest:
                 process.wait()
 
 
-def held(
+def run_contest(
     folder: Path, uri: str, protocol: str, faults: list[str], until: int | None = None
 ) -> tuple[list[dict], str, Session]:
     """A contest on an emulated amplifier: to the trigger `until`, else to the operator's stop."""
     session = next(iter(open_source(uri).sessions()))
     played, begin = Played(session), threading.Event()
-    tape = EmulatedSignal(played, quiet=lambda _: not begin.is_set(), tail_s=PATIENCE_S)  # type: ignore[arg-type]
-    amplifier = Amplifier(tape, protocol, [parse_fault(fault) for fault in faults])
+    signal = EmulatedSignal(played, quiet=lambda _: not begin.is_set(), tail_s=PATIENCE_S)  # type: ignore[arg-type]
+    amplifier = Amplifier(signal, protocol, [parse_fault(fault) for fault in faults])
     with Emulator(amplifier) as emulator:
         device = client_uri("127.0.0.1", emulator.port, protocol, session)
         contest = Contest(folder, device + (f"&until={until}" if until else ""))
@@ -178,10 +178,10 @@ def truths(events: list[dict]) -> list[int]:
 @pytest.mark.lsl
 @pytest.mark.timeout(300)
 def test_a_live_contest_is_masked_judged_and_scored(tmp_path):
-    events, _, session = held(tmp_path, ONE_TRIAL, "raw", [], until=251)
+    events, _, session = run_contest(tmp_path, ONE_TRIAL, "raw", [], until=251)
     got = packets(events)
     assert [p["start"] for p in got] == [sum(q["n"] for q in got[:i]) for i in range(len(got))]
-    # What a decoder saw names no class; what the judge was told does.
+    # What a decoder saw names no class; the judge's truth does.
     assert set(codes(events)) <= {200, 202, 203, 241, 242, 243, 250, 251}
     assert codes(events).count(200) == 1
     assert truths(events) == labels(session)
@@ -198,7 +198,7 @@ def test_judge_and_decoder_live_through_a_reconnect_and_the_log_shows_the_gap(tm
     first, *_ = imagery_s(TWO_TRIALS)
     # Away twice: half a second into the first imagery, and between the trials; no trigger is lost.
     faults = [f"eof@{first + 0.5:.3f}", f"refuse@{first + 4.3:.3f}:1"]
-    events, status, session = held(tmp_path, TWO_TRIALS, "jellyfish", faults)
+    events, status, session = run_contest(tmp_path, TWO_TRIALS, "jellyfish", faults)
     got = packets(events)
     jumps = [b["start"] - a["start"] - a["n"] for a, b in pairwise(got)]
     assert all(jump >= 0 for jump in jumps)
@@ -210,11 +210,11 @@ def test_judge_and_decoder_live_through_a_reconnect_and_the_log_shows_the_gap(tm
     assert scored(events)[-1] == (labels(session)[-1] == 1)
     assert (events[-1]["kind"], events[-1]["reason"]) == ("end", "stopped")
     assert '"amp"' in status
-    # Of the device everyone is told numbers only; the gaps are among them.
-    told = [event["detail"] for event in events if event["kind"] == "status"]
-    assert f"{gaps[0]} lost in 1 gaps, 1 reconnects" in told
-    assert f"{sum(gaps)} lost in 2 gaps, 2 reconnects" in told
-    assert all(re.fullmatch(r"\d+ lost in \d gaps, \d reconnects", words) for words in told)
+    # The published device status has numbers only; the gaps are among them.
+    details = [event["detail"] for event in events if event["kind"] == "status"]
+    assert f"{gaps[0]} lost in 1 gaps, 1 reconnects" in details
+    assert f"{sum(gaps)} lost in 2 gaps, 2 reconnects" in details
+    assert all(re.fullmatch(r"\d+ lost in \d gaps, \d reconnects", words) for words in details)
 
 
 def scored(events: list[dict]) -> list[bool]:

@@ -1,7 +1,7 @@
-"""A hunter of labels: it hears all that a replay lets anybody hear, and finds where two replays differ.
+"""Records everything that a replay publishes without a key, and finds where two replays differ.
 
-Two sessions that differ in their labels only must look the same to whoever has no key. Where they do not,
-`differences` says in which channel and at which fact: there a label can be read.
+Two sessions that differ in their labels only must look the same without the key. `differences` names each
+channel that differs and the first fact in it: there a label can be read.
 """
 
 import dataclasses
@@ -33,61 +33,68 @@ FAR_AHEAD_S = 1e9
 """Stamps of a manual clock that the machine's own never reaches: so nothing is ever late."""
 
 
-class Spy(MemoryTransport):
-    """A network on which somebody hears every stream, every text, every sample, and how they are cut."""
+class ObservedTransport(MemoryTransport):
+    """Records every stream, text and sample that is published, and how samples are cut into pieces."""
 
     def __init__(self, now: Callable[[], float] | None = None) -> None:
         super().__init__(now) if now else super().__init__()
         self.streams: list[StreamSpec] = []
-        self.heard: list[tuple[str, Any, Any]] = []
+        self.pushed: list[tuple[str, Any, Any]] = []
 
     def text_outlet(self, spec: StreamSpec) -> Any:
-        return self._tapped(spec, super().text_outlet(spec))
+        return self._recorded(spec, super().text_outlet(spec))
 
     def sample_outlet(self, spec: StreamSpec) -> Any:
-        return self._tapped(spec, super().sample_outlet(spec))
+        return self._recorded(spec, super().sample_outlet(spec))
 
-    def _tapped(self, spec: StreamSpec, outlet: Any) -> Any:
+    def _recorded(self, spec: StreamSpec, outlet: Any) -> Any:
         self.streams.append(spec)
         role = spec.source_id.split("/")[2]
         push = outlet.push
 
-        def heard(what: Any, stamp: Any = 0.0) -> float | None:
+        def record_and_push(what: Any, stamp: Any = 0.0) -> float | None:
             shown = (what.shape, what.dtype.str, what.tobytes()) if role in SAMPLES else what
-            self.heard.append(
+            self.pushed.append(
                 (role, shown, stamp)
-            )  # before it is pushed: what it causes comes later
+            )  # before it is pushed, because its effects follow at once
             return push(what, stamp)
 
-        outlet.push = heard
-        outlet.has_consumers = lambda: True  # the spy
+        outlet.push = record_and_push
+        outlet.has_consumers = lambda: True
         return outlet
 
 
 SAMPLES = ("signal", "codes", "asks")
 
 
-def hear_lockstep(contest: Contest, program: PlaybackPlan) -> Seen:
+def observe_lockstep(contest: Contest, program: PlaybackPlan) -> Seen:
     """A whole contest in lockstep: replay, judge, and a team that reports now and then."""
-    spy, decoder = Spy(), Recorder(lambda number, packet: [1] if number % 7 == 3 else [])
+    observed, decoder = (
+        ObservedTransport(),
+        Recorder(lambda number, packet: [1] if number % 7 == 3 else []),
+    )
     clock = ManualClock(FAR_AHEAD_S)
-    played = play(spy, contest, program, {"alice": decoder}, clock=clock)
+    played = play(observed, contest, program, {"alice": decoder}, clock=clock)
     assert played.errors == {}
     assert played.runs["alice"].ended == "finished"
     packets = [
         (p.samples.shape, p.samples.tobytes(), p.triggers, p.start, p.block, p.subject, p.finish)
         for p in decoder.packets
     ]
-    return {**_overheard(spy, contest), "decoder": [*decoder.infos, *packets], "said": played.said}
+    return {
+        **_observations(observed, contest),
+        "decoder": [*decoder.infos, *packets],
+        "log": played.said,
+    }
 
 
-def hear_realtime(contest: Contest, program: PlaybackPlan) -> Seen:
-    """A replay to whoever listens, on a clock that jumps from deadline to deadline."""
+def observe_realtime(contest: Contest, program: PlaybackPlan) -> Seen:
+    """A replay that starts without listeners, on a clock that jumps from deadline to deadline."""
     clock = ManualClock(FAR_AHEAD_S)
-    spy = Spy(clock.now)
-    said: list[str] = []
+    observed = ObservedTransport(clock.now)
+    log: list[str] = []
     player = Player(
-        spy,
+        observed,
         clock,
         contest,
         program,
@@ -95,49 +102,49 @@ def hear_realtime(contest: Contest, program: PlaybackPlan) -> Seen:
         pace=parse_pace("realtime"),
         start_on="now",
         stop=threading.Event(),
-        say=said.append,
+        say=log.append,
     )
     player.play()
     status = [dataclasses.asdict(player.progress)]
-    return {**_overheard(spy, contest), "status": status, "said": said}
+    return {**_observations(observed, contest), "status": status, "log": log}
 
 
-def hear_live(contest: Contest, program: PlaybackPlan) -> Seen:
-    """The same from an amplifier: no truth is known beforehand, each trial's is told as it comes."""
+def observe_live(contest: Contest, program: PlaybackPlan) -> Seen:
+    """The same from an amplifier: no truth is known beforehand; each trial's is sent when it ends."""
     sessions = tuple(LiveSession(session) for session in program.sessions)
     unknown = (None,) * len(sessions)
     live = dataclasses.replace(program, sessions=sessions, truths=unknown, live=True)
-    return hear_realtime(contest, live)
+    return observe_realtime(contest, live)
 
 
-def _overheard(spy: Spy, contest: Contest) -> Seen:
-    run = next(spec.meta["run"] for spec in spy.streams if "run" in spec.meta)
-    heard = [(role, _any_run(what, run), stamp) for role, what, stamp in spy.heard]
-    begun = next(k for k, (role, what, _) in enumerate(heard) if _kind(role, what) == "session")
+def _observations(observed: ObservedTransport, contest: Contest) -> Seen:
+    run = next(spec.meta["run"] for spec in observed.streams if "run" in spec.meta)
+    pushed = [(role, _any_run(what, run), stamp) for role, what, stamp in observed.pushed]
+    begun = next(k for k, (role, what, _) in enumerate(pushed) if _kind(role, what) == "session")
     seen: Seen = {
-        "streams": sorted(_any_run(str(spec), run) for spec in spy.streams),
-        "truth": list(_sealed(spy, begun, contest.keys.contest_key(), run)),
+        "streams": sorted(_any_run(str(spec), run) for spec in observed.streams),
+        "truth": list(_sealed(observed, begun, contest.keys.contest_key(), run)),
     }
     for role in ("control", "signal", "markers", "codes"):
-        seen[role] = [(what, stamp) for r, what, stamp in heard[begun:] if r == role]
+        seen[role] = [(what, stamp) for r, what, stamp in pushed[begun:] if r == role]
     seen["control"] = list(_once(seen["control"]))
-    # A handshake repeats itself as often as it has to wait: what counts is what was said.
-    seen["handshake"] = sorted({what for role, what, _ in heard[:begun] if role == "control"})
-    seen["results"] = sorted({what for role, what, _ in heard if role == "results"})
-    # Who is seated is said while it changes: what counts is what was said last.
-    judge = {json.loads(what)["kind"]: what for role, what, _ in heard if role == "judge"}
+    # Handshake messages are repeated while a peer waits, so only the distinct ones are compared.
+    seen["handshake"] = sorted({what for role, what, _ in pushed[:begun] if role == "control"})
+    seen["results"] = sorted({what for role, what, _ in pushed if role == "results"})
+    # The judge repeats its messages when teams join, so the last one of each kind is compared.
+    judge = {json.loads(what)["kind"]: what for role, what, _ in pushed if role == "judge"}
     seen["judge"] = list(judge.values())
     return seen
 
 
 def _once(control: list[tuple[str, float]]) -> Iterator[tuple[str, float]]:
-    """Without signs of life, and what is said again to who says hello again."""
+    """Without keep-alive messages, and without the answers to a repeated hello."""
     handshake = {"offer", "welcome", "session"}
-    said = set()
+    sent = set()
     for text, stamp in control:
         kind = _kind("control", text)
-        if kind != "status alive" and not (kind in handshake and text in said):
-            said.add(text)
+        if kind != "status alive" and not (kind in handshake and text in sent):
+            sent.add(text)
             yield text, stamp
 
 
@@ -149,14 +156,16 @@ def _any_run(what: Any, run: str) -> Any:
     return re.sub(r'"(seq|proof)":("\w+"|\d+)', r'"\1":0', plain)
 
 
-def _sealed(spy: Spy, begun: int, key: bytes, run: str) -> Iterator[tuple[int, int]]:
-    """After how many packets each sealed text came, and how long it was: so much can anybody see.
+def _sealed(
+    observed: ObservedTransport, begun: int, key: bytes, run: str
+) -> Iterator[tuple[int, int]]:
+    """After how many packets each sealed text came, and its length: both are visible without the key.
 
-    Left out is what comes as often as somebody waits: probes of the handshake, and, in lockstep, the lots
-    in which the judge is told of packets.
+    Texts whose number depends on waiting times are left out: probes of the handshake and, in lockstep,
+    the batches of events for the judge.
     """
     packets = 0
-    for number, (role, what, _) in enumerate(spy.heard):
+    for number, (role, what, _) in enumerate(observed.pushed):
         packets += number > begun and role == "signal"
         if role == "truth":
             kind = json.loads(unseal(what, key, run))["kind"]
@@ -172,7 +181,7 @@ def _kind(role: str, what: Any) -> str:
 
 
 class LiveSession:
-    """A recording that comes as if from a device: stamped, and nothing of it known beforehand."""
+    """A recording as a device delivers it: stamped, and nothing of it known beforehand."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -190,10 +199,10 @@ class LiveSession:
             yield dataclasses.replace(packet, stamp=seconds)
 
 
-def hear_prepared(sources: list[Path], track: str, out: Path, key: bytes) -> Seen:
+def observe_prepared(sources: list[Path], track: str, out: Path, key: bytes) -> Seen:
     """What `bci-replay prepare` hands to contestants: every public file, its name, place, mode and bytes."""
-    said: list[str] = []
-    written = prepare(track, [str(source) for source in sources], out, key, say=said.append)
+    log: list[str] = []
+    written = prepare(track, [str(source) for source in sources], out, key, say=log.append)
     public = [path for path in written if stat.S_IMODE(path.stat().st_mode) & 0o077]
     found = {path for path in out.rglob("*") if path.is_file() and path.parent.name != "organiser"}
     assert set(public) == found
@@ -202,7 +211,7 @@ def hear_prepared(sources: list[Path], track: str, out: Path, key: bytes) -> See
         "file bytes": [path.read_bytes() for path in public if path.suffix == ".npz"],
         "manifest": [path.read_bytes() for path in public if path.suffix == ".json"],
         "metadata": [_facts(path) for path in public if path.suffix == ".npz"],
-        "said": said,
+        "log": log,
     }
 
 
@@ -212,7 +221,7 @@ def _facts(path: Path) -> list[Any]:
 
 
 def differences(first: Seen, second: Seen) -> dict[str, str]:
-    """The channels in which the two can be told apart, and by what."""
+    """The channels that differ, and the first difference in each."""
     assert first.keys() == second.keys()
     return {
         channel: _first_difference(first[channel], second[channel])

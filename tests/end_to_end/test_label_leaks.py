@@ -1,15 +1,15 @@
-"""Labels never reach a decoder, nor anybody else without the key: hunted for in all that can be seen."""
+"""Labels reach nothing that is visible without the key: streams, packets, prepared files, log lines."""
 
 import dataclasses
 
 import numpy as np
 import pytest
-from end_to_end.label_hunt import (
+from end_to_end.label_leaks import (
     differences,
-    hear_live,
-    hear_lockstep,
-    hear_prepared,
-    hear_realtime,
+    observe_live,
+    observe_lockstep,
+    observe_prepared,
+    observe_realtime,
     program_of,
 )
 from end_to_end.labelled_sessions import LABELS, MOVED_CLIPS, OTHER_LABELS, labelled
@@ -23,29 +23,34 @@ from tracks.registry import TRACKS
 KEY = b"0123456789abcdef"
 
 
-def seen(hear, contest, track, labels):
-    return hear(contest, program_of(track, labelled(track, labels)))
+def seen(observe, contest, track, labels):
+    return observe(contest, program_of(track, labelled(track, labels)))
 
 
 WAYS = [
-    *((track, hear_lockstep) for track in TRACKS),
+    *((track, observe_lockstep) for track in TRACKS),
     # ecog has a signal stream for a team only, and no device measures its angles.
-    *((track, hear) for track in TRACKS if track != "ecog" for hear in (hear_realtime, hear_live)),
+    *(
+        (track, observe)
+        for track in TRACKS
+        if track != "ecog"
+        for observe in (observe_realtime, observe_live)
+    ),
 ]
 
 
-@pytest.mark.parametrize(("track", "hear"), WAYS)
-def test_two_sessions_that_differ_in_labels_only_look_the_same(track, hear, contest) -> None:
+@pytest.mark.parametrize(("track", "observe"), WAYS)
+def test_two_sessions_that_differ_in_labels_only_look_the_same(track, observe, contest) -> None:
     """Every stream and what describes it, every text, sample, stamp, packet, and their order."""
-    first = seen(hear, contest, track, LABELS[track])
-    second = seen(hear, contest, track, OTHER_LABELS[track])
+    first = seen(observe, contest, track, LABELS[track])
+    second = seen(observe, contest, track, OTHER_LABELS[track])
     assert differences(first, second) == {}
 
 
-@pytest.mark.parametrize("hear", [hear_lockstep, hear_realtime, hear_live])
-def test_emotion_does_not_show_where_a_clip_begins_or_ends(hear, contest) -> None:
-    first = seen(hear, contest, "emotion", LABELS["emotion"])
-    second = seen(hear, contest, "emotion", MOVED_CLIPS)
+@pytest.mark.parametrize("observe", [observe_lockstep, observe_realtime, observe_live])
+def test_emotion_does_not_show_where_a_clip_begins_or_ends(observe, contest) -> None:
+    first = seen(observe, contest, "emotion", LABELS["emotion"])
+    second = seen(observe, contest, "emotion", MOVED_CLIPS)
     assert differences(first, second) == {}
 
 
@@ -61,7 +66,7 @@ def prepared(folder, track, labels, name="S01"):
         recording = labelled(track, of_subject, subject, TRACKS[track].rate)
         write_npz(recording, path, track, "test", secret=False)
         sources.append(path)
-    return hear_prepared(sources, track, folder / "sets", KEY)
+    return observe_prepared(sources, track, folder / "sets", KEY)
 
 
 @pytest.mark.parametrize("track", TRACKS)
@@ -87,7 +92,7 @@ def test_the_key_lets_every_clip_stand_anywhere() -> None:
     assert (np.abs(seen_at - 100) < 45).all()
 
 
-# --- the hunter can find what it hunts ----------------------------------------------------------
+# --- a leak is found ----------------------------------------------------------------------------
 
 
 class Leaky:
@@ -134,11 +139,11 @@ def adds_the_smallest_number(label, samples, triggers):
         (adds_the_smallest_number, {"signal"}),
     ],
 )
-@pytest.mark.parametrize("hear", [hear_realtime, hear_live])
-def test_a_mask_that_leaks_is_found(leak, channels, hear, contest) -> None:
+@pytest.mark.parametrize("observe", [observe_realtime, observe_live])
+def test_a_mask_that_leaks_is_found(leak, channels, observe, contest) -> None:
     leaky = dataclasses.replace(TRACKS["mi"], make_mask=Leaky(leak))
     both = [
-        hear(contest, dataclasses.replace(program_of("mi", labelled("mi", labels)), track=leaky))
+        observe(contest, dataclasses.replace(program_of("mi", labelled("mi", labels)), track=leaky))
         for labels in (LABELS["mi"], OTHER_LABELS["mi"])
     ]
     assert set(differences(*both)) == channels
@@ -185,7 +190,7 @@ def subject_name(recording):
 )
 def test_a_session_that_leaks_is_found(leak, channels, contest) -> None:
     both = [
-        hear_realtime(contest, program_of("mi", leak(labelled("mi", labels))))
+        observe_realtime(contest, program_of("mi", leak(labelled("mi", labels))))
         for labels in (LABELS["mi"], [[3, 2, 1, 1], [1, 1, 1]])
     ]
     found = set(differences(*both))
@@ -198,14 +203,14 @@ def test_a_truth_that_is_longer_for_one_label_is_found(contest) -> None:
     for text in ("A", "A" * 1000):
         program = program_of("erp", labelled("erp", LABELS["erp"]))
         truth = {"kind": "truth", "blocks": [[text]]}
-        both.append(hear_realtime(contest, dataclasses.replace(program, truths=(truth,))))
+        both.append(observe_realtime(contest, dataclasses.replace(program, truths=(truth,))))
     assert set(differences(*both)) == {"truth"}
 
 
 def test_a_decoder_that_is_shown_a_label_is_found(contest) -> None:
     leaky = dataclasses.replace(TRACKS["mi"], make_mask=Leaky(adds_the_smallest_number))
     both = [
-        hear_lockstep(
+        observe_lockstep(
             contest, dataclasses.replace(program_of("mi", labelled("mi", labels)), track=leaky)
         )
         for labels in ([[1]], [[2]])
