@@ -70,6 +70,7 @@ class TrackRegistry(Mapping[str, "Track"]):
 
 
 def _load(name: str, path: str) -> "Track":
+    from tracks.common.words import add_templates
     from tracks.track import Track
 
     problem = f"track {name!r}, from the entry point {path!r} of the group {GROUP}"
@@ -83,6 +84,7 @@ def _load(name: str, path: str) -> "Track":
     if not isinstance(track, Track) or track.name != name:
         got = f"a Track named {track.name!r}" if isinstance(track, Track) else f"{track!r:.80}"
         raise RuleError(f"{problem}, must be a tracks.track.Track named {name!r}; got {got}")
+    add_templates(track.reasons)
     return track
 
 

@@ -106,6 +106,7 @@ class Track:
         where the track does not count them. classes: number -> name. traces: the columns of a
         report; None for a track with classes. names: by language ("en", "zh") what the page shows
         for the track's name, classes, traces and units, where it differs from the name itself.
+        reasons: by language, templates of the track's own reason codes (`tracks.common.words`).
     Display
         timeline, maps. waits: whether a decoder may wait for more data, so that the page shows how
         much it used.
@@ -143,6 +144,7 @@ class Track:
     sample_params: Mapping[str, str]
     dry_run_params: Mapping[str, str]
     default_decoder: str
+    reasons: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     interfaces: tuple[str, ...] = FRAMEWORKS
     lead_orders: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     choose_leads: int | None = None

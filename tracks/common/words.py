@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tracks.common.reasons import Reason
+from tracks.errors import RuleError
 
 ENGLISH = {
     # Reports that are refused
@@ -161,12 +162,26 @@ CHINESE = {
 class Language:
     """A table of templates by code, and what stands between reasons and between the items of a list."""
 
-    templates: Mapping[str, str]
+    templates: dict[str, str]
     between_reasons: str
     between_items: str
 
 
 LANGUAGES = {"en": Language(ENGLISH, "; ", ", "), "zh": Language(CHINESE, "；", "、")}
+
+
+def add_templates(by_language: Mapping[str, Mapping[str, str]]) -> None:
+    """Add the templates of a track's own reason codes, by language.
+
+    Raises RuleError if a code is taken already, or does not have words in every language.
+    """
+    for code in {code for templates in by_language.values() for code in templates}:
+        for name, language in LANGUAGES.items():
+            template = by_language.get(name, {}).get(code)
+            if template is None:
+                raise RuleError(f"reason code {code!r} needs words in the language {name!r}")
+            if language.templates.setdefault(code, template) != template:
+                raise RuleError(f"reason code {code!r} is taken: {language.templates[code]!r}")
 
 
 class _Formatter(string.Formatter):
