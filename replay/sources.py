@@ -36,12 +36,11 @@ def _device(
 ) -> Source:
     because = "a device is played as it is, with parameters of its own"
     _refuse_asked(uri, options, because, possible=LEAD_OPTIONS)
-    from replay.devices.fitted import FittedDevice
     from replay.devices.registry import open_device
 
     about_leads = {name: params.pop(name) for name in LEAD_OPTIONS if name in params}
-    device = open_device(uri.partition(":")[0].lower(), rest, params, transport)
-    return FittedDevice(device, options.with_params(about_leads))
+    scheme = uri.partition(":")[0].lower()
+    return open_device(scheme, rest, params, transport, options.with_params(about_leads))
 
 
 LEAD_OPTIONS = ("rename", "select", "missing")

@@ -1,1 +1,1 @@
-"""A device is a live source: an amplifier, a board, another stream; found, watched, found again."""
+"""Live devices: amplifiers over TCP, BrainFlow boards and LSL streams, and an emulated amplifier."""

@@ -1,57 +1,312 @@
-"""A live session: a device's chunks, numbered, stamped and cut into packets, until it is closed."""
+"""Live devices: what an amplifier implements (`Device`), and all that is the same for every one.
+
+`DeviceFeed` connects, watches for silence, reconnects and gives up. `LiveSession` numbers and stamps
+the samples and cuts them into packets. `LiveSource` is the source that `open_source` returns.
+"""
 
 import math
+import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import replace
-from typing import Protocol
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
-from bci_stream.packet import Lead
-from replay.devices.chunk import Chunk, DeviceInfo
+from bci_stream.clock import Clock
+from bci_stream.errors import SourceError
+from bci_stream.wire.transport import Transport
+from replay.devices.adapt import adapt_session
+from replay.devices.chunk import Chunk, DeviceInfo, Packetiser
 from replay.devices.gaps import find_silent_gaps
 from replay.devices.manual_triggers import ManualTriggerError, ManualTriggers, ManualTriggerServer
-from replay.devices.packetiser import Packetiser
+from replay.devices.params import DeviceParams, Timeouts
 from replay.devices.status import DeviceStatus, Listener, StatusKeeper
-from replay.devices.timing import SampleClock, SampleTimeline
+from replay.devices.timing import FittedClock, SampleClock, SampleTimeline
+from replay.model.options import SourceOptions
 from replay.model.source import RawPacket, Session
 
-MARK_WAIT_S = 1.0
-"""A mark waits no longer for the sample of its moment: a device's stamps may be wrong."""
+TRIGGER_WAIT_S = 1.0
+"""A manual trigger waits at most this long for the sample of its time: stamps may be wrong."""
+
+Arrived = tuple[Chunk, float]
+"""A chunk and the LSL time at which it was received."""
 
 
-class DeviceFeed(Protocol):
-    """A device that is being read."""
+class ConnectionLostError(Exception):
+    """The device can't be reached just now, for the reason given; it is connected again."""
 
-    @property
-    def counts(self) -> bool:
-        """Whether its chunks tell how many samples are missing; else that is found by time."""
 
-    def open(self) -> DeviceInfo:
-        """Find the device and what it measures; raises SourceError where that fails in its time."""
+class EndOfDataError(Exception):
+    """The device has no more data and ends regularly, as a played file does."""
 
-    def chunks(self, missing: Callable[[], int]) -> Iterator[tuple[Chunk, float]]:
-        """Each chunk with the LSL time at which it was received, until close() or the end.
 
-        missing: how many samples the next packet still needs; nobody waits for fewer, so a device
-        that can count its bytes need not be read before they are there.
+@dataclass(frozen=True)
+class DeviceContext:
+    """What the opener of a device may use.
+
+    address: the URI between scheme and parameters. transport: this process's LSL, if it has one.
+    """
+
+    address: str
+    params: DeviceParams
+    timeouts: Timeouts
+    clock: Clock
+    status: StatusKeeper
+    manual_triggers: ManualTriggers
+    transport: Transport | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRow:
+    """A line of `bci-replay devices`. rate and leads: numbers, or where they come from."""
+
+    uri: str
+    rate: float | str
+    leads: int | str
+    needs: str
+    names: tuple[str, ...] = ()
+
+
+class Device(ABC):
+    """An amplifier. All methods except `interrupt` are called by one thread, the reader.
+
+    name: for messages, such as "the amplifier at 10.0.0.2:8712".
+    advice: what the user should check if no samples come.
+    silence: describes the state in which the device is connected and sends nothing.
+    counts_samples: chunks say how many samples were lost; otherwise gaps are found by time.
+    reconnects_when_silent: silence of `Timeouts.dead_s` counts as a lost connection.
+    stays_connected: sends nothing before the first `read`, so it can stay connected until then.
+    """
+
+    name = "the device"
+    advice = "check that it is switched on and connected"
+    silence = "the connection is open, but no samples come"
+    counts_samples = False
+    reconnects_when_silent = True
+    stays_connected = False
+
+    @abstractmethod
+    def connect(self, timeout_s: float) -> None:
+        """Connect within timeout_s. Raises ConnectionLostError (tried again) or SourceError (final)."""
+
+    @abstractmethod
+    def describe(self) -> DeviceInfo | None:
+        """What the connected device measures; None if more has to be read to know it."""
+
+    @abstractmethod
+    def read(self, timeout_s: float, missing: int) -> list[Chunk] | None:
+        """Wait at most timeout_s; returns what has come, or None if no sample came.
+
+        The list is empty if all samples that came are held back (for their triggers, say).
+        missing: number of samples that the next packet still needs; fewer need not be returned early.
+        Raises ConnectionLostError, EndOfDataError, or SourceError if the data are unusable.
         """
 
+    def start(self) -> None:  # noqa: B027 - optional
+        """Called once, before the connection from which packets are made."""
+
+    def flush(self) -> list[Chunk]:
+        """Samples that were held back when the connection ended."""
+        return []
+
+    def disconnect(self) -> None:  # noqa: B027 - optional
+        """Release the connection; also called if connecting failed."""
+
+    def close(self) -> None:  # noqa: B027 - optional
+        """Release what outlasts a connection; called when reading has ended."""
+
+    def interrupt(self) -> None:  # noqa: B027 - optional
+        """End a wait in connect or read that takes longer than 0.5 s; called from any thread."""
+
     def clock(self, rate: float) -> SampleClock:
-        """How its samples are stamped."""
+        """Stamps the samples."""
+        return FittedClock(rate)
+
+
+class DeviceFeed:
+    """Reads one device: reports stalls, reconnects with growing pauses, and gives up in time.
+
+    The thread inside `open` or `chunks` owns the device; `close` may be called from any thread.
+    pause: waits so many seconds, but not beyond `close`.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        clock: Clock,
+        status: StatusKeeper,
+        timeouts: Timeouts,
+        pause: Callable[[float], object] | None = None,
+    ) -> None:
+        self.device = device
+        self._clock, self._status, self._timeouts = clock, status, timeouts
+        self._stop = threading.Event()
+        self._pause = pause or self._stop.wait
+        self._lock = threading.Lock()
+        self._is_read = self._connected = False
+        self._info: DeviceInfo | None = None
+        self._missing: Callable[[], int] = lambda: 1
+        self._patience_s = self._deadline = 0.0
+
+    def open(self) -> DeviceInfo:
+        """Connect and find out what the device measures; raises SourceError after `first_s`.
+
+        A device that sends at once is disconnected again: what it sends before `chunks` is not used.
+        """
+        with self._reader(keep_connected=self.device.stays_connected):
+            self._wait_at_most(self._timeouts.first_s)
+            for _ in self._batches(self._timeouts.first_s):
+                self._info = self.device.describe()
+                if self._info is not None:
+                    return self._info
+            raise SourceError(f"the search for {self.device.name} was stopped")
+
+    def chunks(self, missing: Callable[[], int] = lambda: 1) -> Iterator[Arrived]:
+        """Each chunk with the LSL time at which it was received, until `close` or the device's end.
+
+        missing: number of samples that the next packet still needs.
+        """
+        with self._reader():
+            self._missing = missing
+            self.device.start()
+            self._wait_at_most(max(self._timeouts.first_s, self._timeouts.reconnect_s))
+            for batch in self._batches(self._timeouts.reconnect_s):
+                yield from batch
 
     def close(self) -> None:
         """End every wait, from any thread."""
+        self._stop.set()
+        self.device.interrupt()
+        with self._lock:
+            if not self._is_read:
+                self._disconnect()
+                self.device.close()
+
+    @contextmanager
+    def _reader(self, keep_connected: bool = False) -> Iterator[None]:
+        with self._lock:
+            self._is_read = True
+        try:
+            yield
+        except BaseException:
+            keep_connected = False
+            raise
+        finally:
+            with self._lock:
+                self._is_read = False
+                if not keep_connected or self._stop.is_set():
+                    self._disconnect()
+                if self._stop.is_set():
+                    self.device.close()
+
+    def _disconnect(self) -> None:
+        if self._connected:
+            self._connected = False
+            self.device.disconnect()
+
+    def _wait_at_most(self, seconds: float) -> None:
+        self._patience_s, self._deadline = seconds, self._clock.now() + seconds
+
+    def _left_s(self) -> float:
+        """How long the device is still waited for; 0: it is given up."""
+        return max(0.0, self._deadline - self._clock.now())
+
+    def _batches(self, reconnect_s: float) -> Iterator[list[Arrived]]:
+        """The chunks of one connection after another; an empty batch right after each connect."""
+        failures = 0
+        while not self._stop.is_set():
+            received = False
+            try:
+                self._connect()
+                yield []
+                for batch in self._read():
+                    received = True
+                    yield batch
+                yield from self._flush()
+            except EndOfDataError as end:
+                yield from self._flush()
+                self._status.set_state("ended", str(end))
+                return
+            except ConnectionLostError as why:
+                yield from self._flush()
+                self._disconnect()
+                if self._stop.is_set():
+                    return
+                if received:
+                    failures = 0
+                    self._wait_at_most(reconnect_s)
+                failures += 1
+                self._retry(str(why), failures)
+
+    def _flush(self) -> Iterator[list[Arrived]]:
+        if chunks := self.device.flush():
+            yield self._arrived(chunks)
+
+    def _connect(self) -> None:
+        if not self._connected:
+            self._connected = True
+            self.device.connect(self._left_s())
+        self._check_unchanged()
+
+    def _retry(self, why: str, failures: int) -> None:
+        if self._left_s():
+            is_new = self._status.samples == 0
+            self._status.set_state("connecting" if is_new else "reconnecting", why)
+            self._pause(min(self._timeouts.backoff(failures), self._left_s()))
+        if not self._left_s() and not self._stop.is_set():
+            device = self.device
+            raise SourceError(
+                f"no samples from {device.name} for {self._patience_s:g} s: {why}; {device.advice}"
+            )
+
+    def _read(self) -> Iterator[list[Arrived]]:
+        """One connection. Raises ConnectionLostError if it is silent for too long."""
+        quiet_since, received = self._clock.now(), False
+        stall_s = self._timeouts.stall_s
+        while not self._stop.is_set():
+            timeout_s = stall_s if received else min(stall_s, self._left_s())
+            chunks = self.device.read(timeout_s, self._missing())
+            now = self._clock.now()
+            self._check_unchanged()
+            if chunks is not None:
+                quiet_since, received = now, True
+                self._status.set_state("connected")
+                yield self._arrived(chunks)
+            self._watch_silence(now - quiet_since, not received)
+
+    def _watch_silence(self, quiet_s: float, is_first: bool) -> None:
+        silence = self.device.silence
+        is_dead = quiet_s >= self._timeouts.dead_s and self.device.reconnects_when_silent
+        if is_dead or (is_first and not self._left_s()):
+            raise ConnectionLostError(f"{silence} ({quiet_s:.1f} s)")
+        if quiet_s >= self._timeouts.stall_s:
+            self._status.set_state("stalled", silence)
+
+    def _arrived(self, chunks: list[Chunk]) -> list[Arrived]:
+        now = self._clock.now()
+        return [(chunk, now if chunk.arrival is None else chunk.arrival) for chunk in chunks]
+
+    def _check_unchanged(self) -> None:
+        info = self.device.describe()
+        if info is None or self._info is None or info is self._info:
+            return
+        if info != self._info:
+            raise SourceError(
+                f"{self.device.name} changed its leads or rate since it was found; a stream can't "
+                "change: start the replay again"
+            )
+        self._info = info
 
 
 class LiveSession:
-    """Implements `replay.model.source.Session`. A device is one block: its samples count from the first.
+    """Implements `replay.model.source.Session`: a device as one block, numbered from its first sample.
 
     until: a trigger code after whose packet the session ends by itself.
     """
 
     n_samples = None
     angles = None
-    notes = ()
+    notes: tuple[str, ...] = ()
     masked = False
 
     def __init__(
@@ -59,30 +314,23 @@ class LiveSession:
         subject: str,
         info: DeviceInfo,
         feed: DeviceFeed,
-        keeper: StatusKeeper,
-        marks: ManualTriggers,
+        status: StatusKeeper,
+        manual_triggers: ManualTriggers,
         until: int | None = None,
     ) -> None:
         self.subject = subject
-        self.rate = info.rate
-        self.leads: tuple[Lead, ...] = info.leads
-        self._feed, self._keeper, self._marks, self._until = feed, keeper, marks, until
+        self.rate, self.leads = info.rate, info.leads
+        self._feed, self._status, self._until = feed, status, until
+        self._manual_triggers = manual_triggers
 
     def block_triggers(self) -> None:
         return None
-
-    @property
-    def status(self) -> DeviceStatus:
-        return self._keeper.now
-
-    def listen(self, listener: Listener) -> None:
-        self._keeper.listen(listener)
 
     def close(self) -> None:
         self._feed.close()
 
     def packets(self, packet_samples: int) -> Iterator[RawPacket]:
-        server = self._take_marks()
+        server = self._serve_triggers()
         try:
             yield from self._packets(packet_samples)
         finally:
@@ -90,64 +338,69 @@ class LiveSession:
                 server.close()
 
     def _packets(self, packet_samples: int) -> Iterator[RawPacket]:
-        timeline = SampleTimeline(self.rate, self._feed.clock(self.rate))
+        timeline = SampleTimeline(self.rate, self._feed.device.clock(self.rate))
         packetiser = Packetiser(packet_samples, timeline.stamp)
         chunks = self._feed.chunks(lambda: packetiser.missing)
-        if not self._feed.counts:
+        if not self._feed.device.counts_samples:
             chunks = find_silent_gaps(chunks, self.rate)
         for chunk, arrival in chunks:
-            chunk = self._marked(chunk, timeline.end_of(chunk, arrival), arrival)
+            chunk = self._with_manual_triggers(chunk, timeline.end_of(chunk, arrival), arrival)
             placed = timeline.place(chunk, arrival)
-            self._keeper.took(placed, timeline.clock)
+            self._status.count(placed, timeline.clock)
             for packet in packetiser.push(placed):
                 if any(code == self._until for _, code in packet.triggers):
-                    self._keeper.tell("ended", f"trigger {self._until} came")
+                    self._status.set_state("ended", f"trigger {self._until} came")
                     yield replace(packet, last_of_block=True)
                     return
                 yield packet
-            self._keeper.look_at(placed)  # when its packets have left: nobody waits for that
-        self._keeper.tell("ended", "closed")
+            self._status.check(placed)  # after its packets have left, so that they need not wait
+        self._status.set_state("ended", "closed")
         yield from packetiser.flush(last_of_block=True)
 
-    def _marked(self, chunk: Chunk, end: float, arrival: float) -> Chunk:
-        """With the marks that were set until its end: each on the sample that was taken next."""
-        taken = self._marks.take(max(end, arrival - MARK_WAIT_S))
+    def _with_manual_triggers(self, chunk: Chunk, end: float, arrival: float) -> Chunk:
+        """Add the manual triggers set before `end`, each on the sample that was taken next."""
+        taken = self._manual_triggers.take(max(end, arrival - TRIGGER_WAIT_S))
         if not taken:
             return chunk
         last = chunk.n - 1
-        places = (last - math.floor((end - at) * self.rate) for _, at in taken)
-        marks = [(min(last, max(0, i)), code) for i, (code, _) in zip(places, taken, strict=True)]
-        triggers = sorted([*marks, *chunk.triggers], key=lambda trigger: trigger[0])
+        offsets = (last - math.floor((end - at) * self.rate) for _, at in taken)
+        manual = [(min(last, max(0, i)), code) for i, (code, _) in zip(offsets, taken, strict=True)]
+        triggers = sorted([*manual, *chunk.triggers], key=lambda trigger: trigger[0])
         return replace(chunk, triggers=tuple(triggers))
 
-    def _take_marks(self) -> ManualTriggerServer | None:
-        """Marks are a convenience: where they can't be taken, the stream goes on without them."""
+    def _serve_triggers(self) -> ManualTriggerServer | None:
+        """If manual triggers can't be received, the device runs without them."""
+        scheme = self._status.now.device.partition(":")[0]
         try:
-            return ManualTriggerServer(self._marks, self._keeper.now.device.partition(":")[0])
+            return ManualTriggerServer(self._manual_triggers, scheme)
         except ManualTriggerError as error:
-            self._keeper.note(str(error))
+            self._status.note(str(error))
             return None
 
 
 class LiveSource:
-    """Implements `replay.model.source.Source`: one device, one session. now: the device's clock."""
+    """Implements `replay.model.source.Source`: one device, one session, its leads and rate adapted.
+
+    options: which leads, under which names, and the track whose leads and rate it gets.
+    """
 
     live = True
+    track: str | None = None
 
     def __init__(
         self,
-        uri: str,
-        subject: str,
-        make_feed: Callable[[StatusKeeper, ManualTriggers], DeviceFeed],
+        feed: DeviceFeed,
+        status: StatusKeeper,
+        manual_triggers: ManualTriggers | None = None,
+        subject: str = "live",
         until: int | None = None,
-        now: Callable[[], float] = time.monotonic,
+        options: SourceOptions | None = None,
     ) -> None:
-        self.uri = uri
-        self.track: str | None = None
+        self.uri = status.now.device
+        self._feed, self._status = feed, status
+        self._manual_triggers = manual_triggers or ManualTriggers(time.monotonic)
         self._subject, self._until = subject, until
-        self._keeper = StatusKeeper(uri)
-        self.marks = ManualTriggers(now)
-        self._feed = make_feed(self._keeper, self.marks)
+        self._options = options or SourceOptions()
 
     @property
     def device(self) -> "LiveSource":
@@ -155,15 +408,17 @@ class LiveSource:
 
     @property
     def status(self) -> DeviceStatus:
-        return self._keeper.now
+        return self._status.now
 
     def listen(self, listener: Listener) -> None:
-        """Be told of each change: connected, stalled, reconnecting, gaps; on the reading thread."""
-        self._keeper.listen(listener)
+        """Call listener(status) at each change of state and each note, on the reading thread."""
+        self._status.listen(listener)
 
     def sessions(self) -> Iterator[Session]:
         info = self._feed.open()
-        yield LiveSession(self._subject, info, self._feed, self._keeper, self.marks, self._until)
+        triggers, until = self._manual_triggers, self._until
+        session = LiveSession(self._subject, info, self._feed, self._status, triggers, until)
+        yield adapt_session(session, self.uri, self._options)
 
     def close(self) -> None:
         self._feed.close()

@@ -13,7 +13,7 @@ from bci_stream.packet import Lead
 
 @dataclass(frozen=True, slots=True)
 class CounterRule:
-    """modulus: where it wraps. step: between packages. samples: that share a package."""
+    """How a board counts. modulus: where it wraps. step: between packages. samples: per package."""
 
     modulus: int
     step: int = 1
@@ -21,11 +21,13 @@ class CounterRule:
 
     @property
     def cycle_samples(self) -> int:
-        """Losing exactly so many can't be seen in the counter: time must tell."""
+        """A loss of so many samples does not show in the counter."""
         return self.modulus // self.step * self.samples
 
 
 class PackageCounter:
+    """Finds lost samples by a board's package counter."""
+
     def __init__(self, rule: CounterRule) -> None:
         self._rule = rule
         self.restart()
@@ -34,9 +36,9 @@ class PackageCounter:
         self._last: float | None = None
 
     def step(self, counts: NDArray[np.float64]) -> NDArray[np.int64]:
-        """(n,): how many samples are missing before each one, but for whole cycles.
+        """(n,): number of samples missing before each one, apart from whole cycles.
 
-        -1 where a number comes twice: the counter stood still, or a cycle less one was lost.
+        -1 if a number comes twice: the counter stood still, or a cycle less one sample was lost.
         """
         if not len(counts):
             return np.zeros(0, dtype=np.int64)
@@ -70,7 +72,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "NEUROPAWN_KNIGHT_BOARD": ("serial_port",),
     "NEUROPAWN_KNIGHT_BOARD_IMU": ("serial_port",),
 }
-"""What a board can't be found without; BrainFlow only tells when it is tried. Others find themselves."""
+"""Parameters that a board needs. BrainFlow reports them only when a session is prepared."""
 
 COUNTERS: dict[str, CounterRule] = {
     "SYNTHETIC_BOARD": CounterRule(256),
@@ -80,15 +82,15 @@ COUNTERS: dict[str, CounterRule] = {
     "MUSE_S_BOARD": CounterRule(65536, samples=12),
     "MUSE_2016_BOARD": CounterRule(65536, samples=12),
 }
-"""How a board counts its packages, where that is known; gaps of others are seen by their stamps."""
+"""Boards whose counter is known; gaps of other boards are found by their stamps."""
 
 MASTERED = ("PLAYBACK_FILE_BOARD", "STREAMING_BOARD")
-"""Boards whose data look like those of their master board."""
+"""Boards that deliver the data of another one, their master board."""
 
 
 @dataclass(frozen=True, slots=True)
 class BoardFacts:
-    """signal_rows: of the leads in BrainFlow's array; the other rows are beside them."""
+    """signal_rows, package_row, ...: rows of BrainFlow's array."""
 
     name: str
     number: int
@@ -116,7 +118,7 @@ def board_numbers() -> dict[str, int]:
 
 
 def find_board(name: str) -> BoardFacts:
-    """By BrainFlow's name, with or without _BOARD, in any case, or by number."""
+    """Find a board by BrainFlow's name (in any case, with or without _BOARD) or number."""
     numbers = board_numbers()
     wanted = name.upper()
     for known, number in numbers.items():
@@ -147,6 +149,6 @@ def describe_board(name: str, number: int) -> BoardFacts:
 
 
 def all_boards() -> list[BoardFacts]:
-    """Every board that measures leads, and those that play or forward another one's."""
+    """All boards that measure leads, and those that play or forward the data of another one."""
     boards = [describe_board(name, number) for name, number in board_numbers().items()]
     return [board for board in boards if board.leads or board.name in MASTERED]

@@ -1,25 +1,33 @@
-"""A chunk is what a device gave in one piece, in whatever size it liked, before it is numbered."""
+"""Samples on their way from a device to packets: chunks as received, numbered chunks, packets."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from bci_stream.packet import FloatArray, Lead, Triggers
+from replay.model.source import RawPacket
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceInfo:
+    """What a device measures. It must not change while the device is on the wire."""
+
+    rate: float
+    leads: tuple[Lead, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Samples that came together.
+    """Samples that a device delivered together, without a gap inside.
 
-    samples: (n, leads) float32, microvolts; n may be anything from 1.
+    samples: (n, leads) float32, microvolts, n >= 1.
     triggers: (offset in the chunk, code), in order.
-    lost: how many samples the device itself says are missing right before this chunk; None where
-        some are missing and it can't say how many (the clock is asked then).
-    stamp: LSL time of the last sample, where the device stamps its samples; else None, and the time
-        at which the chunk arrived stands for it.
-    newer: samples after this chunk's that have arrived already and are held back for their
-        triggers; the time of arrival is theirs, not this chunk's.
+    lost: number of samples missing before this chunk; None if some are missing and the device does
+        not count them (the number is then estimated from the time that passed).
+    stamp: LSL time of the last sample; None if the device does not stamp its samples.
+    newer: number of later samples that have been received already and are held back.
+    arrival: LSL time at which it was received; None: when `Device.read` returned.
     """
 
     samples: FloatArray
@@ -27,88 +35,92 @@ class Chunk:
     lost: int | None = 0
     stamp: float | None = None
     newer: int = 0
+    arrival: float | None = None
 
     @property
     def n(self) -> int:
         return len(self.samples)
 
 
-def merged(chunks: list[Chunk]) -> list[Chunk]:
-    """The same samples in fewer chunks: those that follow each other without a gap are one."""
-    runs: list[list[Chunk]] = []
-    for chunk in chunks:
-        if runs and chunk.lost == 0 and chunk.stamp is None:
-            runs[-1].append(chunk)
-        else:
-            runs.append([chunk])
-    return [run[0] if len(run) == 1 else _one(run) for run in runs]
-
-
-def _one(run: list[Chunk]) -> Chunk:
-    triggers: list[tuple[int, int]] = []
-    before = 0
-    for chunk in run:
-        triggers += [(before + offset, code) for offset, code in chunk.triggers]
-        before += chunk.n
-    samples = np.concatenate([chunk.samples for chunk in run])
-    return Chunk(samples, tuple(triggers), run[0].lost, newer=run[-1].newer)
-
-
 @dataclass(frozen=True, slots=True)
-class DeviceInfo:
-    """What a device measures; fixed for as long as its stream lives."""
+class Placed:
+    """A chunk with its place in the stream.
 
-    rate: float
-    leads: tuple[Lead, ...]
-
-
-class Parser(Protocol):
-    """Bytes in, chunks out; the chunks' samples are the same for any split of the bytes.
-
-    counts: whether the format itself tells how many samples are missing.
+    start: number of its first sample, counted from the first sample of the stream.
+    lost: number of samples missing before it; exact: whether the device counted them.
     """
 
-    counts: bool
+    samples: FloatArray
+    triggers: Triggers
+    start: int
+    lost: int = 0
+    exact: bool = True
 
     @property
-    def info(self) -> DeviceInfo | None:
-        """None until the device has said what it measures."""
-
-    @property
-    def resyncs(self) -> int:
-        """How often bytes had to be skipped to find the next frame."""
-
-    def feed(self, data: bytes) -> list[Chunk]:
-        """Take what a recv() gave, and return what is complete with it. Raises SourceError."""
-
-    def bytes_for(self, samples: int) -> int:
-        """How many more bytes bring so many samples, at least; 1 where that is not known yet."""
-
-    def reply(self) -> bytes:
-        """What the device now waits for from its client; empty almost always."""
-
-    def notes(self) -> list[str]:
-        """What the user should know of the bytes since the last call, in words."""
-
-    def restart(self) -> None:
-        """A new connection begins: drop the unfinished frame, keep what the numbering needs."""
+    def stop(self) -> int:
+        return self.start + len(self.samples)
 
 
-@dataclass(frozen=True)
-class Timeouts:
-    """In seconds.
+class Packetiser:
+    """Cuts chunks of any size into packets of `packet_samples`.
 
-    first_s: for a device to be found at the start. reconnect_s: for one that went to come back.
-    stall_s: silence of a device that is there. dead_s: such a silence is a dead connection.
+    At a gap, the samples before it are sent as a short packet; the next packet begins with the first
+    sample after the gap, and its `start` jumps by the number of lost samples.
+
+    stamp: gives the LSL time of a sample by its number.
     """
 
-    first_s: float = 30.0
-    reconnect_s: float = 600.0
-    dial_s: float = 5.0
-    stall_s: float = 0.5
-    dead_s: float = 5.0
-    backoff_s: tuple[float, ...] = (0.1, 0.2, 0.5, 1.0)
+    def __init__(self, packet_samples: int, stamp: Callable[[int], float]) -> None:
+        self._size = packet_samples
+        self._stamp = stamp
+        self._start = 0
+        self._pieces: list[FloatArray] = []
+        self._collected = 0
+        self._last_stamp = 0.0
+        self._triggers: list[tuple[int, int]] = []
 
-    def backoff(self, failures: int) -> float:
-        """How long to wait after so many failures in a row, from 1."""
-        return self.backoff_s[min(failures, len(self.backoff_s)) - 1]
+    @property
+    def missing(self) -> int:
+        """Number of samples that the next packet still needs."""
+        return self._size - self._collected
+
+    def push(self, placed: Placed) -> Iterator[RawPacket]:
+        """Add a chunk; yield the packets that are complete with it."""
+        if placed.start != self._start + self._collected:
+            yield from self.flush()
+            self._start = placed.start
+        triggers = list(placed.triggers)
+        begin, n = 0, len(placed.samples)
+        while begin < n:
+            take = min(n - begin, self._size - self._collected)
+            while triggers and triggers[0][0] < begin + take:
+                offset, code = triggers.pop(0)
+                self._triggers.append((self._collected + offset - begin, code))
+            self._pieces.append(placed.samples[begin : begin + take])
+            self._collected += take
+            begin += take
+            # Stamp now: the clock may restart at the gap that ends this packet.
+            self._last_stamp = self._stamp(self._start + self._collected - 1)
+            if self._collected == self._size:
+                yield self._packet()
+
+    def flush(self, last_of_block: bool = False) -> Iterator[RawPacket]:
+        """Yield the remaining samples as a short packet."""
+        if self._collected:
+            yield self._packet(last_of_block)
+
+    def _packet(self, last_of_block: bool = False) -> RawPacket:
+        pieces = self._pieces
+        samples = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+        stop = self._start + self._collected
+        packet = RawPacket(
+            np.ascontiguousarray(samples),
+            tuple(self._triggers),
+            self._start,
+            block=0,
+            last_of_block=last_of_block,
+            stamp=self._last_stamp,
+        )
+        self._start, self._collected = stop, 0
+        self._pieces, self._triggers = [], []
+        return packet

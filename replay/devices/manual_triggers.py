@@ -1,7 +1,7 @@
-"""A mark is a trigger that an operator or a program sets by hand while a device runs.
+"""Manual triggers: set by an operator (`bci-replay mark 7`) or a program while a device runs.
 
-Each running device listens on a socket file that only its own user can open; `bci-replay mark 7`
-finds it there. A mark lands on the next sample that the device gives.
+Each running device listens on a Unix socket that only its user can open. A manual trigger is placed
+on the next sample of the device. A TriggerBox sends triggers to the amplifier itself.
 """
 
 import contextlib
@@ -25,19 +25,19 @@ _LONGEST_MESSAGE = 4096
 
 
 class ManualTriggerError(BciError):
-    """A mark that could not be set."""
+    """A manual trigger could not be set."""
 
 
 class ManualTriggers:
-    """Marks that wait for the next sample; any thread may put one in. now: the device's clock.
+    """Queue of manual triggers, from any thread to the one that reads the device.
 
-    sink: a device that carries marks itself takes each one at once; it may raise MarkError.
+    now: the device's clock. sink: a device that inserts triggers itself; it may raise BciError.
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self.sink: Callable[[int], None] | None = None
         self._now = now
-        self._marks: list[tuple[int, float]] = []
+        self._waiting: list[tuple[int, float]] = []
         self._lock = threading.Lock()
 
     def put(self, code: int) -> None:
@@ -46,39 +46,43 @@ class ManualTriggers:
             self.sink(code)
             return
         with self._lock:
-            self._marks.append((code, self._now()))
+            self._waiting.append((code, self._now()))
 
     def take(self, until: float) -> list[tuple[int, float]]:
-        """(code, moment) of the marks that were set by then; later ones go on waiting."""
+        """(code, time) of the triggers that were set by then; later ones stay in the queue."""
         with self._lock:
-            taken = [mark for mark in self._marks if mark[1] <= until]
-            self._marks = [mark for mark in self._marks if mark[1] > until]
+            taken = [trigger for trigger in self._waiting if trigger[1] <= until]
+            self._waiting = [trigger for trigger in self._waiting if trigger[1] > until]
         return taken
 
 
 def check_code(code: int) -> int:
     if not 1 <= code <= MAX_CODE:
-        raise ManualTriggerError(f"a mark must be a whole number from 1 to {MAX_CODE}, got {code}")
+        raise ManualTriggerError(
+            f"a trigger must be a whole number from 1 to {MAX_CODE}, got {code}"
+        )
     return code
 
 
-def marks_folder() -> Path:
-    """Where this user's running devices can be found."""
+def sockets_folder() -> Path:
+    """Folder of the sockets of this user's running devices."""
     base = os.environ.get("XDG_RUNTIME_DIR")
     name = "bci-stream" if base else f"bci-stream-{os.getuid()}"
     return Path(base or tempfile.gettempdir()) / name / "marks"
 
 
 class ManualTriggerServer:
-    """Takes marks for one device from other processes of the same user, until closed.
+    """Receives triggers for one device from other processes of the same user, in a thread.
 
-    Where the name is taken by another running device, it becomes NAME-2, NAME-3, ...
+    If another running device has the name already, it becomes NAME-2, NAME-3, ...
     """
 
-    def __init__(self, box: ManualTriggers, name: str, folder: Path | None = None) -> None:
-        self._box = box
-        self.path, self._socket = _bind_free(folder or marks_folder(), name)
-        self._thread = threading.Thread(target=self._serve, name=f"marks {name}", daemon=True)
+    def __init__(self, triggers: ManualTriggers, name: str, folder: Path | None = None) -> None:
+        self._triggers = triggers
+        self.path, self._socket = _bind_free(folder or sockets_folder(), name)
+        self._thread = threading.Thread(
+            target=self._serve, name=f"manual triggers {name}", daemon=True
+        )
         self._thread.start()
 
     def close(self) -> None:
@@ -102,8 +106,8 @@ class ManualTriggerServer:
         try:
             code = json.loads(message)["code"]
             if type(code) is not int:
-                raise ManualTriggerError(f"a mark must be a whole number, got {code!r}")
-            self._box.put(code)
+                raise ManualTriggerError(f"a trigger must be a whole number, got {code!r}")
+            self._triggers.put(code)
         except (ValueError, KeyError, TypeError, BciError) as error:
             return json.dumps({"error": str(error)}).encode()
         return json.dumps({"ok": code}).encode()
@@ -111,12 +115,14 @@ class ManualTriggerServer:
 
 def _bind_free(folder: Path, name: str) -> tuple[Path, socket.socket]:
     if not hasattr(socket, "AF_UNIX"):
-        raise ManualTriggerError("this system has no socket files: marks need a TriggerBox here")
+        raise ManualTriggerError(
+            "this system has no Unix sockets: manual triggers need a TriggerBox here"
+        )
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if folder.stat().st_uid != os.getuid():
-            raise PermissionError(0, "the folder belongs to somebody else")
+            raise PermissionError(0, "the folder belongs to another user")
         path = _free_path(folder, name)
         path.unlink(missing_ok=True)  # left behind by a process that was killed
         server.bind(str(path))
@@ -125,7 +131,7 @@ def _bind_free(folder: Path, name: str) -> tuple[Path, socket.socket]:
     except OSError as error:
         server.close()
         raise ManualTriggerError(
-            f"can't take marks in {folder}: {error.strerror or error}"
+            f"can't receive manual triggers in {folder}: {error.strerror or error}"
         ) from None
     return path, server
 
@@ -145,9 +151,9 @@ def _answers(path: Path) -> bool:
 
 
 def send_trigger(code: int, name: str | None = None, folder: Path | None = None) -> str:
-    """Set a mark on the device of that name (by default the only one); returns its name."""
+    """Set a trigger on the running device of that name (default: the only one); returns its name."""
     check_code(code)
-    path = _choose(folder or marks_folder(), name)
+    path = _choose(folder or sockets_folder(), name)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         client.settimeout(ANSWER_S)
         try:
@@ -155,10 +161,12 @@ def send_trigger(code: int, name: str | None = None, folder: Path | None = None)
             client.sendall(json.dumps({"code": code}).encode())
             answer = json.loads(client.recv(_LONGEST_MESSAGE) or b"{}")
         except (OSError, ValueError) as error:
-            raise ManualTriggerError(f"the replay {path.stem!r} took no mark: {error}") from None
+            raise ManualTriggerError(
+                f"the replay {path.stem!r} did not take the trigger: {error}"
+            ) from None
     if "ok" not in answer:
         raise ManualTriggerError(
-            f"the replay {path.stem!r} took no mark: {answer.get('error', 'no answer')}"
+            f"the replay {path.stem!r} did not take the trigger: {answer.get('error', 'no answer')}"
         )
     return path.stem
 
@@ -171,7 +179,7 @@ def _choose(folder: Path, name: str | None) -> Path:
         return wanted[0]
     seen = ", ".join(path.stem for path in running) or "none"
     raise ManualTriggerError(
-        f"a mark needs one running device{f' named {name!r}' if name else ''}, found {len(wanted)} "
+        f"one running device{f' named {name!r}' if name else ''} is needed, found {len(wanted)} "
         f"(running: {seen}); start one with `bci-replay start`, or choose it with --to NAME"
     )
 
@@ -179,7 +187,8 @@ def _choose(folder: Path, name: str | None) -> Path:
 BAUD = 115200
 DEVICE = 0x01
 EMIT = 0xE1
-_FRAME = struct.Struct("<BBH")
+_FRAME = struct.Struct("<BBHB")
+"""Device, function, payload length, payload."""
 
 
 class Port(Protocol):
@@ -188,20 +197,15 @@ class Port(Protocol):
     def close(self) -> None: ...
 
 
-def encode_command(function: int, payload: bytes) -> bytes:
-    """u8 device, u8 function, u16 length, payload."""
-    return _FRAME.pack(DEVICE, function, len(payload)) + payload
-
-
 def encode_code(code: int) -> bytes:
-    """The frame that puts a code on the trigger line: 01 E1 01 00 XX."""
+    """The command that puts a code on the trigger line: 01 E1 01 00 XX."""
     if not 1 <= code <= 255:
         raise SourceError(f"a TriggerBox code is one byte, from 1 to 255, got {code}")
-    return encode_command(EMIT, bytes([code]))
+    return _FRAME.pack(DEVICE, EMIT, 1, code)
 
 
 def open_port(path: str) -> Port:
-    """The serial port at 115200 8N1; raises SourceError where it can't be opened."""
+    """Open a serial port at 115200 8N1. Raises SourceError."""
     try:
         import serial
     except ImportError:
@@ -228,7 +232,7 @@ class TriggerBox:
             self._port.write(frame)
             self._port.flush()
         except OSError as error:  # pyserial's errors are OSErrors
-            raise SourceError(f"the TriggerBox took no code: {error}") from None
+            raise SourceError(f"the TriggerBox did not take the code: {error}") from None
 
     def close(self) -> None:
         self._port.close()

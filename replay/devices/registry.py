@@ -1,99 +1,86 @@
-"""A device is a live source: an amplifier, a board, another stream; found, watched, found again."""
+"""The table of devices. A new amplifier is one module and one line in `DEVICES`."""
 
 import json
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import asdict
+from importlib import import_module
+from typing import Protocol, cast
+from urllib.parse import urlencode
 
-from rich.console import Console
-from rich.table import Table
-
+from bci_stream.clock import RealClock
 from bci_stream.errors import SourceError
-from replay.devices.boards import MASTERED, BoardFacts, all_boards
+from bci_stream.wire.transport import Transport
+from replay.devices.base import Device, DeviceContext, DeviceFeed, DeviceRow, LiveSource
+from replay.devices.manual_triggers import ManualTriggers
+from replay.devices.params import DeviceParams
+from replay.devices.status import StatusKeeper
+from replay.model.options import SourceOptions
 
-if TYPE_CHECKING:
-    from bci_stream.clock import Clock
-    from bci_stream.wire.transport import Transport
-    from replay.devices.base import LiveSource
-
-
-UriParams = dict[str, str]
-
-
-def _neuracle(rest: str, params: UriParams, transport: "Transport | None") -> "LiveSource":
-    from replay.devices.neuracle.feed import open_neuracle
-
-    return open_neuracle(rest, params, _clock(transport))
-
-
-def _brainflow(rest: str, params: UriParams, transport: "Transport | None") -> "LiveSource":
-    from replay.devices.brainflow import open_brainflow
-
-    return open_brainflow(rest, params, _clock(transport))
-
-
-def _lsl(rest: str, params: UriParams, transport: "Transport | None") -> "LiveSource":
-    from replay.devices.lsl import open_lsl
-
-    return open_lsl(rest, params, transport)
-
-
-def _clock(transport: "Transport | None") -> "Clock":
-    """LSL's clock is the system's steady one, which is what we have where no transport is given."""
-    from bci_stream.clock import RealClock
-
-    return RealClock(transport.now) if transport is not None else RealClock()
-
-
-SCHEMES: dict[str, "Callable[[str, UriParams, Transport | None], LiveSource]"] = {
-    "neuracle": _neuracle,
-    "brainflow": _brainflow,
-    "lsl": _lsl,
+DEVICES = {
+    "neuracle": "replay.devices.neuracle.device",
+    "lsl": "replay.devices.lsl",
+    "brainflow": "replay.devices.brainflow",
 }
+"""Scheme of the URI -> module with the two functions of `DeviceModule`, imported when it is used."""
+
+
+class DeviceModule(Protocol):
+    def make_device(self, context: DeviceContext) -> Device:
+        """The device that the context's address and parameters name; not connected yet."""
+
+    def device_rows(self) -> list[DeviceRow]:
+        """Its lines in `bci-replay devices`."""
 
 
 def open_device(
-    scheme: str, rest: str, params: UriParams, transport: "Transport | None" = None
-) -> "LiveSource":
-    """The device that `scheme:rest?params` names; it is contacted when its session is asked for.
+    scheme: str,
+    address: str,
+    params: dict[str, str],
+    transport: Transport | None = None,
+    options: SourceOptions | None = None,
+) -> LiveSource:
+    """The device of `scheme:address?params`; it is connected when its session is asked for.
 
-    transport: the process's own LSL, where it has one already: `lsl:` reads through it, and stamps
-    are in its clock.
+    transport: the LSL of this process, if it has one: `lsl:` reads from it, and stamps use its clock.
     """
-    if scheme not in SCHEMES:
-        raise SourceError(f"{scheme!r} is no kind of device; there are {', '.join(SCHEMES)}")
-    return SCHEMES[scheme](rest, params, transport)
+    if scheme not in DEVICES:
+        raise SourceError(f"unknown kind of device {scheme!r}; choose one of {', '.join(DEVICES)}")
+    uri = f"{scheme}:{address}" + (f"?{urlencode(params)}" if params else "")
+    module = cast(DeviceModule, import_module(DEVICES[scheme]))
+    return open_live(module, uri, address, params, transport, options)
 
 
-OTHERS = (
-    ("neuracle://HOST:8712?protocol=raw", "told", "told", "channels, rate; montage"),
-    ("neuracle://HOST:8712?protocol=heeg", "sent", "sent", "montage (for names)"),
-    ("neuracle://HOST:8712?protocol=jellyfish", "sent", "sent", "nothing; module where several"),
-    ("lsl:NAME", "sent", "sent", "nothing; markers=NAME for its markers"),
-)
-"""uri, rate, leads, needs: `told` by the user, or `sent` by the device."""
+def open_live(
+    module: DeviceModule,
+    uri: str,
+    address: str,
+    given: Mapping[str, str],
+    transport: Transport | None = None,
+    options: SourceOptions | None = None,
+) -> LiveSource:
+    """Open a device by its module; for a package that brings its own device."""
+    params = DeviceParams(uri.partition("?")[0], dict(given))
+    # LSL's clock is the system's monotonic clock, which RealClock uses by default.
+    clock = RealClock(transport.now) if transport is not None else RealClock()
+    status, triggers = StatusKeeper(uri), ManualTriggers(clock.now)
+    timeouts, (subject, until) = params.timeouts(), params.session()
+    context = DeviceContext(address, params, timeouts, clock, status, triggers, transport)
+    device = module.make_device(context)
+    params.done()
+    feed = DeviceFeed(device, clock, status, timeouts)
+    return LiveSource(feed, status, triggers, subject, until, options)
 
 
-def device_rows() -> list[dict[str, object]]:
-    rows: list[dict[str, object]] = [
-        {"uri": uri, "rate": rate, "leads": leads, "needs": needs, "names": []}
-        for uri, rate, leads, needs in OTHERS
-    ]
-    return rows + [_board_row(board) for board in all_boards()]
-
-
-def _board_row(board: BoardFacts) -> dict[str, object]:
-    mastered = board.name in MASTERED
-    return {
-        "uri": f"brainflow:{board.name}",
-        "rate": "master's" if mastered else board.rate,
-        "leads": "master's" if mastered else len(board.leads),
-        "needs": ", ".join(board.needs) or "nothing",
-        "names": [lead.name for lead in board.leads],
-    }
+def all_device_rows() -> list[DeviceRow]:
+    modules = [cast(DeviceModule, import_module(name)) for name in DEVICES.values()]
+    return [row for module in modules for row in module.device_rows()]
 
 
 def print_devices(as_json: bool) -> None:
-    rows = device_rows()
+    from rich.console import Console
+    from rich.table import Table
+
+    rows = [asdict(row) for row in all_device_rows()]
     if as_json:
         print(json.dumps({"devices": rows}, indent=1))
         return

@@ -1,46 +1,47 @@
-"""A device's status: what the operator is told while a device is on the wire."""
+"""Status of a device: state, losses and notes, for the operator; and checks of what it sends."""
 
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from statistics import median
 from typing import Literal
 
 import numpy as np
 
 from bci_stream.packet import FloatArray
-from replay.devices.timing import LARGEST_SLOPE, FittedClock, Placed, SampleClock
+from replay.devices.chunk import Placed
+from replay.devices.timing import SampleClock
 
 WINDOW_S = 1.0
 WINDOWS = 6
-OFF = 0.01
-"""No device's clock is wrong by so much: then its rate is another one."""
+TOLERANCE = 0.01
+"""Largest error of a device's clock, as a share; a rate that is further off is another rate."""
 
 
 class RateWatch:
-    """Counts from one arrival to another, so that the size of chunks does not matter.
+    """Counts samples in windows of a second, each from one arrival to another.
 
-    windows: how many seconds must agree. off: by what part of a rate a second may differ from it.
+    windows: how many of them must agree. tolerance: largest deviation from a rate, as a share.
     """
 
-    def __init__(self, windows: int = WINDOWS, off: float = OFF) -> None:
-        self._windows, self._off = windows, off
+    def __init__(self, windows: int = WINDOWS, tolerance: float = TOLERANCE) -> None:
+        self._windows, self._tolerance = windows, tolerance
         self._rates: deque[float] = deque(maxlen=windows)
         self.restart()
 
     @property
     def is_full(self) -> bool:
-        """Whether all seconds that are to agree have been counted."""
+        """Whether all windows have been counted."""
         return len(self._rates) == self._windows
 
     def restart(self) -> None:
-        """After a gap or a stall: what came before it can't be counted together with what follows."""
+        """Forget all counts: after a gap or a stall."""
         self._rates.clear()
         self._since: float | None = None
         self._samples = 0
 
-    def took(self, samples: int, now: float) -> None:
+    def count(self, samples: int, now: float) -> None:
         if self._since is None:
             self._since = now
             return
@@ -51,30 +52,34 @@ class RateWatch:
             self._since, self._samples = now, 0
 
     def agrees_with(self, rate: float) -> bool:
-        """Whether the last second had as many samples as that."""
-        return bool(self._rates) and abs(self._rates[-1] - rate) <= self._off * rate
+        """Whether the last window had this rate."""
+        return bool(self._rates) and abs(self._rates[-1] - rate) <= self._tolerance * rate
 
     def other_than(self, rate: float) -> float | None:
-        """What comes a second, where all of the last seconds agree that it is not `rate`.
+        """The observed rate, if all windows agree that it is higher, or that it is lower, than `rate`.
 
-        All of them: a second in which little came is followed by one in which the rest did.
+        After a stall, a window with too few samples is followed by one with too many.
         """
-        low, high = (1 - self._off) * rate, (1 + self._off) * rate
+        low, high = (1 - self._tolerance) * rate, (1 + self._tolerance) * rate
         if not self.is_full or not (max(self._rates) < low or min(self._rates) > high):
             return None
         return median(self._rates)
 
 
 State = Literal["connecting", "connected", "stalled", "reconnecting", "ended"]
+
 USUAL_UV = (1e-3, 1000.0)
-"""Where an EEG's median size lies in microvolts; far outside, the unit is another one."""
+"""Range of an EEG's median amplitude in microvolts; far outside, the unit is another one."""
 
 UNIT_AFTER_SAMPLES = 500
 
+MOST_TEXTS = 40
+"""Number of different texts that `note_once` reports; further ones are counted."""
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class DeviceStatus:
-    """samples_lost counts all gaps; lost_exact: the device counted them all itself.
+    """A snapshot. samples_lost: over all gaps; lost_exact: the device counted all of them.
 
     offset_s: LSL time of sample 0. drift_ppm: how much slower than nominal the device runs.
     """
@@ -93,8 +98,8 @@ class DeviceStatus:
     drift_ppm: float = 0.0
 
     def as_dict(self) -> dict[str, object]:
-        """For the state file, which is the operator's own."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        """For the state file, which only the operator reads."""
+        return asdict(self)
 
     @property
     def losses(self) -> str:
@@ -103,29 +108,29 @@ class DeviceStatus:
 
     @property
     def public(self) -> str:
-        """What everyone may know. A detail is not for everyone: it may quote a trigger.
+        """What is sent to everyone. Details are left out, because they may quote a trigger.
 
-        Nothing in it grows by itself, or else it would show when a detail was told.
+        It contains no running count, so that it does not show when a detail was reported.
         """
-        words = self.losses + (f", {self.resyncs} resyncs" if self.resyncs else "")
-        return words + (", samples that are not finite" if self.not_finite else "")
+        text = self.losses + (f", {self.resyncs} resyncs" if self.resyncs else "")
+        return text + (", samples that are not finite" if self.not_finite else "")
 
     def __str__(self) -> str:
-        words = f"{self.device}: {self.state}" + (f" ({self.detail})" if self.detail else "")
+        text = f"{self.device}: {self.state}" + (f" ({self.detail})" if self.detail else "")
         if not self.samples:
-            return words
-        words += f", {self.samples} samples, {self.losses}, drift {self.drift_ppm:+.1f} ppm"
-        return words + (f", {self.not_finite} samples not finite" if self.not_finite else "")
+            return text
+        text += f", {self.samples} samples, {self.losses}, drift {self.drift_ppm:+.1f} ppm"
+        return text + (f", {self.not_finite} samples not finite" if self.not_finite else "")
 
 
 Listener = Callable[[DeviceStatus], None]
 
 
 class StatusKeeper:
-    """Keeps one device's status, and calls the listeners when there is something to tell.
+    """Owns one device's status and calls listeners at each change.
 
-    They are called on the thread that reads the device, and a status is a value: keep it freely.
-    now: by which samples are counted a second.
+    Written by the reading thread, on which listeners are called too; `now` may be read by any thread.
+    now: clock by which samples per second are counted.
     """
 
     def __init__(self, device: str, now: Callable[[], float] = time.monotonic) -> None:
@@ -137,6 +142,8 @@ class StatusKeeper:
         self._time = now
         self._rate = RateWatch()
         self._rate_doubted = False
+        self._noted: set[str] = set()
+        self._not_noted = 0
 
     @property
     def now(self) -> DeviceStatus:
@@ -150,48 +157,63 @@ class StatusKeeper:
 
     @property
     def samples(self) -> int:
-        """How many samples have come so far."""
+        """Number of samples received so far."""
         return self._samples
 
     def listen(self, listener: Listener) -> None:
         self._listeners.append(listener)
 
-    def tell(self, state: State, detail: str = "") -> None:
-        """A state begins; said once, however often it is told."""
+    def set_state(self, state: State, detail: str = "") -> None:
+        """Report a state; repeating the present one does nothing."""
         status = self._status
         if state == status.state and (not detail or detail == status.detail):
             return
         self._rate.restart()
-        again = status.reconnects + (state == "reconnecting" != status.state)
-        self._update(state=state, detail=detail, reconnects=again)
+        reconnects = status.reconnects + (state == "reconnecting" != status.state)
+        self._update(state=state, detail=detail, reconnects=reconnects)
 
     def note(self, text: str) -> None:
-        """Something to know that changes no state."""
+        """Report something that does not change the state."""
         self._update(detail=text)
 
-    def resyncs(self, count: int) -> None:
+    def note_once(self, text: str) -> None:
+        """Report each text once, and only so many texts: a device may send broken frames without end."""
+        if text in self._noted:
+            return
+        if len(self._noted) < MOST_TEXTS:
+            self._noted.add(text)
+            self.note(text)
+            return
+        self._not_noted += 1
+        if str(self._not_noted).strip("0") == "1":  # 1, 10, 100, ...
+            self.note(
+                f"{self._not_noted} more notes like the last ones: the data of the amplifier can't "
+                "be read; check protocol= and the recorder's settings"
+            )
+
+    def set_resyncs(self, count: int) -> None:
         if count > self._status.resyncs:
             text = "bytes that were no frame were skipped, and the next frame was found"
             self._update(resyncs=count, detail=text)
 
-    def took(self, placed: Placed, clock: SampleClock) -> None:
-        """Count a chunk, and tell of a gap before it."""
+    def count(self, placed: Placed, clock: SampleClock) -> None:
+        """Count a chunk, and report a gap before it."""
         self._clock = clock
         self._samples += len(placed.samples)
         if placed.lost or not placed.exact:
-            self._tell_gap(placed)
+            self._report_gap(placed)
 
-    def look_at(self, placed: Placed) -> None:
-        """Tell of the first NaN, and of a unit or a rate that can't be right."""
+    def check(self, placed: Placed) -> None:
+        """Report the first NaN, and a unit or a rate that can't be right."""
         if bad := count_not_finite(placed.samples):
             self._count_not_finite(bad, placed.start)
         if not self._unit_checked and self._samples >= UNIT_AFTER_SAMPLES:
             self._check_unit(placed.samples)
-        if not self._rate_doubted and isinstance(self._clock, FittedClock):
-            self._rate.took(len(placed.samples), self._time())
-            self._check_rate(self._clock)
+        if not self._rate_doubted:
+            self._rate.count(len(placed.samples), self._time())
+            self._check_rate()
 
-    def _tell_gap(self, placed: Placed) -> None:
+    def _report_gap(self, placed: Placed) -> None:
         status = self._status
         self._rate.restart()
         about = "" if placed.exact else "about "
@@ -221,16 +243,17 @@ class StatusKeeper:
                 f"{USUAL_UV[1]:g} are usual: check the recorder's unit, and the electrodes"
             )
 
-    def _check_rate(self, clock: FittedClock) -> None:
-        """A clock that can follow no further, while all seconds agree that samples come too fast or slow."""
-        if abs(clock.drift_ppm) < 0.99e6 * LARGEST_SLOPE:
+    def _check_rate(self) -> None:
+        """Doubt the rate if the clock can follow no further and all windows agree."""
+        clock = self._clock
+        if clock is None or not clock.at_limit:
             return
-        come = self._rate.other_than(clock.rate)
-        if come is not None:
+        observed = self._rate.other_than(clock.rate)
+        if observed is not None:
             self._rate_doubted = True
             self.note(
-                f"about {come:.0f} samples a second come, rate= says {clock.rate:g}: check rate= and "
-                "channels=, and the recorder's own rate"
+                f"about {observed:.0f} samples a second come, rate= is {clock.rate:g}: check rate= "
+                "and channels=, and the recorder's own rate"
             )
 
     def _update(self, **changes: object) -> None:
@@ -241,39 +264,9 @@ class StatusKeeper:
 
 
 def count_not_finite(samples: FloatArray) -> int:
-    """How many samples have a NaN or an infinity on some lead."""
+    """Number of samples with a NaN or an infinity on some lead."""
     with np.errstate(all="ignore"):
-        # One NaN or infinity spoils a sum, and a sum is cheap.
+        # A NaN or an infinity makes the sum not finite, and a sum is cheap.
         if np.isfinite(samples.sum()):
             return 0
     return int((~np.isfinite(samples).all(axis=1)).sum())
-
-
-MOST_TEXTS = 40
-"""So many different notes are told; the rest is counted, and the count told now and then."""
-
-
-class Notes:
-    def __init__(self) -> None:
-        self._told: set[str] = set()
-        self._untold = 0
-        self._waiting: list[str] = []
-
-    def add(self, text: str) -> None:
-        if text in self._told:
-            return
-        if len(self._told) < MOST_TEXTS:
-            self._told.add(text)
-            self._waiting.append(text)
-            return
-        self._untold += 1
-        if str(self._untold).strip("0") == "1":  # 1, 10, 100, ...: never a flood
-            self._waiting.append(
-                f"{self._untold} more notes like the last ones: what the amplifier sends is not "
-                "what we can read; check protocol= and the recorder's settings"
-            )
-
-    def take(self) -> list[str]:
-        """What has not been given yet."""
-        waiting, self._waiting = self._waiting, []
-        return waiting

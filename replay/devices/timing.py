@@ -1,46 +1,58 @@
-"""A timeline numbers the samples of a device and tells when each was taken, over all gaps.
+"""Numbers and stamps the samples of a device, across gaps; clocks and clock offsets.
 
-Nothing is invented to fill a gap: the numbers jump by what was lost. Where the device counts
-(JellyFish, BrainFlow) that is exact; where it does not, the time that passed says about how many.
+Gaps are not filled: sample numbers jump by the number of lost samples. It is exact if the device
+counts its samples (JellyFish, BrainFlow); otherwise it is estimated from the time that passed.
 """
 
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
 
-from bci_stream.packet import FloatArray, Triggers
-from replay.devices.chunk import Chunk
+from replay.devices.chunk import Chunk, Placed
 
 LEAST_STEP = 0.1
-"""Stamps never run backwards: each is later than the one before by this share of their usual distance."""
+"""Smallest distance of two stamps, as a share of their nominal distance: they never run backwards."""
 
 
 class SampleClock(Protocol):
+    """Gives samples their LSL times."""
+
     @property
-    def offset_s(self) -> float: ...
+    def rate(self) -> float:
+        """Nominal rate in Hz."""
+
     @property
-    def drift_ppm(self) -> float: ...
+    def offset_s(self) -> float:
+        """LSL time of sample 0."""
+
+    @property
+    def drift_ppm(self) -> float:
+        """How much slower than its nominal rate the device runs; negative: faster."""
+
+    @property
+    def at_limit(self) -> bool:
+        """The drift is the largest that is followed, so the nominal rate may be wrong."""
+
     def restart(self) -> None:
-        """A gap of unknown length: what was learnt before it holds no more."""
+        """Forget what was learnt: after a gap of unknown length."""
 
     def observe(self, index: int, arrival: float) -> None:
-        """Sample `index` was the last one that had come by `arrival`."""
+        """Sample `index` is the last one that was received by `arrival`."""
 
     def stamp(self, index: int) -> float:
-        """LSL time of sample `index`; numbers only grow, and so do the stamps."""
+        """LSL time of sample `index`. Call it with increasing numbers; stamps increase too."""
 
 
 class RisingStamps:
-    """Keeps stamps from running backwards, however the clock that gives them is corrected."""
+    """Keeps stamps from running backwards when their clock is corrected."""
 
     def __init__(self, rate: float) -> None:
         self._rate = rate
         self._last: tuple[int, float] | None = None
 
-    def after_the_last(self, index: int, stamp: float) -> float:
+    def next(self, index: int, stamp: float) -> float:
         if self._last is not None:
             last_index, last = self._last
             stamp = max(stamp, last + LEAST_STEP * (index - last_index) / self._rate)
@@ -49,19 +61,20 @@ class RisingStamps:
 
 
 class GivenClock:
-    """For a device whose stamps are good already (another LSL stream): they are kept."""
+    """Keeps the stamps of a device that stamps well itself (another LSL stream)."""
 
     drift_ppm = 0.0
+    at_limit = False
 
     def __init__(self, rate: float) -> None:
-        self._rate = rate
+        self.rate = rate
         self._known = (0, 0.0)
         self._rising = RisingStamps(rate)
 
     @property
     def offset_s(self) -> float:
         index, stamp = self._known
-        return stamp - index / self._rate
+        return stamp - index / self.rate
 
     def restart(self) -> None:
         pass
@@ -71,25 +84,25 @@ class GivenClock:
 
     def stamp(self, index: int) -> float:
         known, stamp = self._known
-        return self._rising.after_the_last(index, stamp - (known - index) / self._rate)
+        return self._rising.next(index, stamp - (known - index) / self.rate)
 
 
 HEIGHT_WINDOW_S = 10.0
 SLOPE_WINDOW_S = 60.0
 BIN_S = 0.5
-"""Of each half second the quickest arrival is kept: the rest tells nothing."""
+"""Of each interval this long, only the quickest arrival is kept."""
 
 SLOPE_AFTER_S = 5.0
 LARGEST_SLOPE = 2e-3
 SLEW_S = 100e-6
-"""The most a stamp moves at one arrival,"""
+"""The most by which one arrival moves the stamps,"""
 SLEW_RATE = 2.5e-3
-"""and the most it moves a second: the same 100 us where chunks are 40 ms."""
+"""and the most by which they move in a second: 100 us for chunks of 40 ms."""
 LONG_AFTER_S = 5e-3
 
 
 class FittedClock:
-    """Times for the samples of one device, numbered from any number upwards."""
+    """Fits a line (offset, drift) to the quickest arrivals: chunks arrive late, never early."""
 
     def __init__(self, rate: float) -> None:
         self.rate = rate
@@ -98,7 +111,6 @@ class FittedClock:
         self.restart()
 
     def restart(self) -> None:
-        """After a gap of unknown length: what was learnt of the height holds no more."""
         self._quickest.clear()
         self._height_s: float | None = None
         self._slope = 0.0
@@ -107,16 +119,17 @@ class FittedClock:
 
     @property
     def offset_s(self) -> float:
-        """LSL time at which sample 0 was (or would have been) taken."""
         return (self._height_s or 0.0) - self._slope * self._at_s
 
     @property
     def drift_ppm(self) -> float:
-        """How much slower than its nominal rate the device runs; negative: faster."""
         return self._slope * 1e6
 
+    @property
+    def at_limit(self) -> bool:
+        return abs(self._slope) >= 0.99 * LARGEST_SLOPE
+
     def observe(self, index: int, arrival: float) -> None:
-        """Sample `index` was the last one that had come by `arrival`."""
         at_s = index / self.rate
         if self._keep(at_s, arrival - at_s):
             self._fit(at_s)
@@ -133,13 +146,12 @@ class FittedClock:
         self._at_s = at_s
 
     def stamp(self, index: int) -> float:
-        """LSL time of sample `index`; call it with growing numbers."""
         at_s = index / self.rate
         stamp = at_s + (self._height_s or 0.0) + self._slope * (at_s - self._at_s)
-        return self._rising.after_the_last(index, stamp)
+        return self._rising.next(index, stamp)
 
     def _keep(self, at_s: float, delay: float) -> bool:
-        """True where the line has to be fitted anew: most arrivals are late and tell nothing."""
+        """Keep an arrival if it is the quickest of its interval; then the line must be fitted again."""
         quickest = self._quickest
         if quickest and int(quickest[-1][0] / BIN_S) == int(at_s / BIN_S):
             if delay > quickest[-1][1]:
@@ -186,26 +198,11 @@ def _lower_edge(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 DISBELIEF_S = 10.0
-"""A device that claims a gap longer than the time that passed, by more than this, counts anew."""
-
-
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """A chunk with its place: start counts from the first sample of all; lost stands before it."""
-
-    samples: FloatArray
-    triggers: Triggers
-    start: int
-    lost: int = 0
-    exact: bool = True
-
-    @property
-    def stop(self) -> int:
-        return self.start + len(self.samples)
+"""A counted gap that exceeds the time that passed by more than this is a restarted counter."""
 
 
 class SampleTimeline:
-    """clock: fitted to arrivals, unless the device's own stamps are to be kept (`GivenClock`)."""
+    """Gives chunks their sample numbers and keeps the clock informed. Default clock: fitted."""
 
     def __init__(self, rate: float, clock: SampleClock | None = None) -> None:
         self.rate = rate
@@ -214,18 +211,18 @@ class SampleTimeline:
         self._last_end: float | None = None
 
     def place(self, chunk: Chunk, arrival: float) -> Placed:
-        """arrival: when the chunk was received, for a device that stamps nothing itself."""
+        """Number the next chunk. arrival: LSL time at which it was received."""
         end = self.end_of(chunk, arrival)
         lost, exact = self._lost(chunk, end)
         placed = Placed(chunk.samples, chunk.triggers, self._next + lost, lost, exact)
-        if not exact:  # a gap that was counted keeps its place on the line that was fitted
+        if not exact:  # after a counted gap the fitted line still holds
             self.clock.restart()
         self._next, self._last_end = placed.stop, end
         self.clock.observe(placed.stop - 1, end)
         return placed
 
     def end_of(self, chunk: Chunk, arrival: float) -> float:
-        """When its last sample was taken, as far as this chunk alone tells."""
+        """LSL time of its last sample, judged by this chunk alone."""
         return arrival - chunk.newer / self.rate if chunk.stamp is None else chunk.stamp
 
     def stamp(self, index: int) -> float:
@@ -242,11 +239,11 @@ class SampleTimeline:
 
 MEASURE_EVERY_S = 5.0
 OFFSET_SLEW_RATE = 2e-4
-"""The most it moves a second: the clocks of two machines drift apart by less than half of that,"""
+"""The most by which an offset moves in a second; clocks of two machines drift by less than half of it."""
 
 
 class ClockOffset:
-    """measure: asks the transport. Begins with the first measurement as it is."""
+    """Offset of another machine's LSL clock, measured every 5 s and followed slowly."""
 
     def __init__(self, measure: Callable[[], float], now: float) -> None:
         self._measure = measure
@@ -254,7 +251,7 @@ class ClockOffset:
         self._moved_at = self._measured_at = now
 
     def at(self, now: float) -> float:
-        """The offset, in seconds; `now` only grows."""
+        """The offset in seconds. Call it with increasing times."""
         if now - self._measured_at >= MEASURE_EVERY_S:
             self._target_s, self._measured_at = self._measure(), now
         most_s = min(SLEW_S, OFFSET_SLEW_RATE * (now - self._moved_at))
@@ -265,18 +262,18 @@ class ClockOffset:
 
 PAIRS = 5
 MOVED_S = 1e-3
-"""An offset that moved by more is a clock that was set; by less, it is our own measurement."""
+"""A larger change of the offset means that the clock was set; a smaller one is measurement error."""
 
 
 class WallClock:
-    """Keeps the offset between the two clocks; `check` says by how much it was stepped."""
+    """Offset between the computer's wall clock (Unix time) and LSL's steady clock."""
 
     def __init__(self, steady: Callable[[], float], wall: Callable[[], float] = time.time) -> None:
         self._steady, self._wall = steady, wall
         self.offset_s = self._measure()
 
     def check(self) -> float:
-        """Measure again: 0.0 where the clocks run on together, else the step that was taken."""
+        """Measure again; returns by how many seconds the wall clock was set, 0.0 if it was not."""
         moved = self._measure() - self.offset_s
         if abs(moved) <= MOVED_S:
             return 0.0
@@ -284,7 +281,7 @@ class WallClock:
         return moved
 
     def _measure(self) -> float:
-        """The tightest of a few pairs: a reading between two others that lie close together."""
+        """The tightest of a few readings: wall time between two steady times."""
         pairs = []
         for _ in range(PAIRS):
             before, wall, after = self._steady(), self._wall(), self._steady()

@@ -1,4 +1,4 @@
-"""A held trigger line is one trigger, on the sample where it rises."""
+"""Trigger codes of a device: reading them, finding rising edges, placing late ones on their samples."""
 
 import math
 import re
@@ -11,15 +11,16 @@ from numpy.typing import NDArray
 
 from bci_stream.packet import FloatArray, Triggers
 from replay.devices.chunk import Chunk
-from replay.devices.status import Notes
 from tracks.common.codes import MAX_CODE
+
+RULE = f"a whole number from 1 to {MAX_CODE}"
 
 
 class EdgeDetector:
-    """Turns a line of codes, one a sample, into triggers; chunks may cut the line anywhere.
+    """Turns a trigger line, one code a sample, into triggers; chunks may cut the line anywhere.
 
-    hold=True (the default): a code that lasts over several samples is one trigger, and so the same
-    code twice in a row needs a 0 in between. hold=False: each sample that is not 0 is a trigger.
+    hold=True: a code that lasts over several samples is one trigger, on the first of them, so the same
+    code twice in a row needs a 0 in between. hold=False: every sample that is not 0 is a trigger.
     """
 
     def __init__(self, hold: bool = True) -> None:
@@ -27,7 +28,7 @@ class EdgeDetector:
         self._last = 0
 
     def step(self, codes: NDArray[np.int64]) -> Triggers:
-        """codes: (n,), 0 where there is none. Returns (offset, code) in order."""
+        """codes: (n,), 0 for none. Returns (offset, code) in order."""
         if not len(codes):
             return ()
         before, self._last = self._last, int(codes[-1])
@@ -38,15 +39,15 @@ class EdgeDetector:
             rises &= codes != np.concatenate(([before], codes[:-1]))
         return tuple((int(i), int(codes[i])) for i in np.flatnonzero(rises))
 
-    def rest(self) -> None:
-        """The line was at 0, though nobody sent that."""
+    def reset(self) -> None:
+        """Treat the line as 0 before the next sample."""
         self._last = 0
 
 
 class TimedEdgeDetector:
-    """The same for a line whose pieces say when they were taken, and which may be sent twice.
+    """Edge detector for a line whose pieces have device times and may be sent twice.
 
-    rest_ms: after a pause that long the line was at rest; infinite where it is sent all the time.
+    rest_ms: after a pause this long the line counts as 0; infinite for a line that is sent always.
     """
 
     def __init__(self, hold: bool = True, rest_ms: float = math.inf) -> None:
@@ -57,9 +58,9 @@ class TimedEdgeDetector:
     def step(
         self, codes: NDArray[np.int64], start_ms: float, step_ms: float
     ) -> list[tuple[float, int]]:
-        """(time, code) of each trigger; what was there already is passed over."""
+        """(time, code) of each trigger; the part of the line that was seen before is skipped."""
         if start_ms - self._next_ms >= self._rest_ms:
-            self._edges.rest()
+            self._edges.reset()
         known = math.ceil(max(0.0, self._next_ms - start_ms) / step_ms)
         self._next_ms = max(self._next_ms, start_ms + len(codes) * step_ms)
         start_ms += known * step_ms
@@ -71,17 +72,20 @@ MOST_WAITING = 1000
 
 
 class LateTriggers:
-    """Holds chunks back by hold_ms of device time; lays each trigger on the sample of its time."""
+    """Holds chunks back by hold_ms of device time, and places each trigger on the sample of its time.
 
-    def __init__(self, hold_ms: float) -> None:
-        self._hold_ms = hold_ms
+    note: called with a message when a trigger comes too late.
+    """
+
+    def __init__(self, hold_ms: float, note: Callable[[str], None]) -> None:
+        self._hold_ms, self._note = hold_ms, note
         self._chunks: deque[tuple[float, float, Chunk]] = deque()
         self._triggers: deque[tuple[float, int]] = deque(maxlen=MOST_WAITING)
         self._seen: dict[tuple[float, int], None] = {}
         self._latest_ms = 0.0
 
     def trigger(self, ms: float, code: int) -> None:
-        """The same trigger may come twice, as a text and as a channel: it is one."""
+        """Add a trigger; one that comes twice (as a text and on the line) is added once."""
         if (ms, code) in self._seen:
             return
         if len(self._seen) == MOST_WAITING:
@@ -89,102 +93,84 @@ class LateTriggers:
         self._seen[ms, code] = None
         self._triggers.append((ms, code))
 
-    def add(self, chunk: Chunk, start_ms: float, rate: float) -> tuple[list[Chunk], list[str]]:
-        """The chunks that have waited long enough, and what the user should know."""
+    def add(self, chunk: Chunk, start_ms: float, rate: float) -> list[Chunk]:
+        """Add a chunk; returns those that have waited long enough, with their triggers."""
         end_ms = start_ms + 1000 * chunk.n / rate
         self._chunks.append((start_ms, end_ms, chunk))
         released: list[Chunk] = []
-        notes: list[str] = []
         while self._chunks and (
             self._chunks[0][1] <= end_ms - self._hold_ms
-            or (chunk.lost is None and len(self._chunks) > 1)  # what came before a gap is complete
+            or (chunk.lost is None and len(self._chunks) > 1)  # before a gap, all have come
         ):
             start, end, oldest = self._chunks.popleft()
             if chunk.lost is None and len(self._chunks) == 1:
-                end = (end + start_ms) / 2  # a trigger in the gap stands on the nearest sample
-            triggers, late = self._take(start, end, oldest.n, rate)
+                end = (end + start_ms) / 2  # a trigger in the gap is placed on the nearest sample
+            triggers = (*oldest.triggers, *self._take(start, end, oldest.n, rate))
             newer = sum(waiting.n + (waiting.lost or 0) for _, _, waiting in self._chunks)
-            merged = tuple(sorted(oldest.triggers + triggers, key=lambda trigger: trigger[0]))
-            released.append(replace(oldest, triggers=merged, newer=newer))
-            notes += late
-        return released, notes
+            in_order = tuple(sorted(triggers, key=lambda trigger: trigger[0]))
+            released.append(replace(oldest, triggers=in_order, newer=newer))
+        return released
 
-    def _take(self, start: float, end: float, n: int, rate: float) -> tuple[Triggers, list[str]]:
+    def _take(self, start: float, end: float, n: int, rate: float) -> Triggers:
         due = sorted(trigger for trigger in self._triggers if trigger[0] < end)
         for trigger in due:
             self._triggers.remove(trigger)
-        places = ((max(0, int((ms - start) * rate / 1000)), code) for ms, code in due)
-        late_ms = start - due[0][0] if due else 0.0
-        return tuple((min(offset, n - 1), code) for offset, code in places), self._notes(late_ms)
+        if due:
+            self._note_late(start - due[0][0])
+        offsets = ((max(0, int((ms - start) * rate / 1000)), code) for ms, code in due)
+        return tuple((min(offset, n - 1), code) for offset, code in offsets)
 
-    def _notes(self, late_ms: float) -> list[str]:
-        """Told where it is later than any before; without its code, which a contest may keep."""
-        if late_ms <= self._latest_ms:
-            return []
-        self._latest_ms = late_ms
-        return [
-            f"a trigger came {late_ms:.0f} ms too late and stands on the next sample: raise hold_ms="
-        ]
-
-
-RULE = f"a whole number from 1 to {MAX_CODE}"
-
-
-class CodeReader:
-    """note: takes what the user should know."""
-
-    def __init__(self, note: Callable[[str], None]) -> None:
-        self._note = note
-        self._doubted = False
-        self._texts = Notes()
-
-    def read(self, values: FloatArray | NDArray[np.float64]) -> NDArray[np.int64]:
-        """A trigger line, one value a sample: its codes, 0 where there is none."""
-        codes = is_code(values)
-        wrong = ~codes & (values != 0)
-        if wrong.any() and not self._doubted:
-            self._doubted = True
+    def _note_late(self, late_ms: float) -> None:
+        """Report only what is later than before, and without the code, which may be a label."""
+        if late_ms > self._latest_ms:
+            self._latest_ms = late_ms
             self._note(
-                f"the trigger value {values[wrong.argmax()]:g} is not {RULE}: it and others like "
-                "it are passed over"
+                f"a trigger came {late_ms:.0f} ms too late and was placed on the next sample: raise "
+                "hold_ms="
             )
-        return np.where(codes, values, 0).astype(np.int64)
-
-    def read_text(self, text: str) -> int:
-        """A marker's code, 0 where it has none."""
-        code = code_of(text.encode())
-        if code is None:
-            self._texts.add(f"the marker {text!r} is not {RULE} and was passed over")
-            for note in self._texts.take():
-                self._note(note)
-        return code or 0
-
-
-_CODE = re.compile(r"(?:^|:)\s*(\d{1,5})\s*$", re.ASCII)
-
-
-def code_of(text: bytes) -> int | None:
-    """The code in a trigger text (`51`, `Trigger-In:51`); 0: empty; None: no code in it."""
-    words = text.split(b"\0")[0].decode("ascii", "replace").strip()
-    if not words:
-        return 0
-    match = _CODE.search(words)
-    code = int(match[1]) if match else None
-    return code if code is not None and code <= MAX_CODE else None
-
-
-def unread_trigger(text: bytes) -> str:
-    shown = text.rstrip(b"\0").decode("ascii", "replace")
-    return (
-        f"the trigger text {shown!r} is no number from 1 to {MAX_CODE} (51, Trigger-In:51) and "
-        "was passed over: send numeric codes from the stimulus program"
-    )
 
 
 def is_code(
     values: NDArray[np.uint32] | NDArray[np.float32] | NDArray[np.float64],
 ) -> NDArray[np.bool_]:
-    """A trigger is a whole number from 1 to 65535."""
+    """Which values are trigger codes: whole numbers from 1 to 65535."""
     inside: NDArray[np.bool_] = (values >= 1) & (values <= MAX_CODE)
     inside[inside] = values[inside] == np.floor(values[inside])
     return inside
+
+
+class TriggerLine:
+    """Reads a trigger line, one value a sample. note: called once, if values are no codes."""
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        self._note = note
+        self._noted = False
+
+    def read(self, values: FloatArray | NDArray[np.float64]) -> NDArray[np.int64]:
+        """The codes: 0 for none, and for values that are no code."""
+        codes = is_code(values)
+        wrong = ~codes & (values != 0)
+        if not self._noted and wrong.any():
+            self._noted = True
+            self._note(
+                f"the trigger value {values[wrong.argmax()]:g} is not {RULE}; it and others like it "
+                "are ignored: check which channel carries the triggers"
+            )
+        return np.where(codes, values, 0).astype(np.int64)
+
+
+_CODE = re.compile(r"(?:^|:)\s*(\d{1,5})\s*$", re.ASCII)
+
+
+def read_text(text: bytes, note_once: Callable[[str], None]) -> int:
+    """The code in a trigger text (`51`, `Trigger-In:51`); 0 if it is empty or has no code."""
+    words = text.split(b"\0")[0].decode("utf-8", "replace").strip()
+    match = _CODE.search(words)
+    code = int(match[1]) if match else None
+    if words and (code is None or code > MAX_CODE):
+        note_once(
+            f"the trigger text {words!r} is not {RULE} (51, Trigger-In:51) and was ignored: send "
+            "numeric codes from the stimulus program"
+        )
+        return 0
+    return code or 0

@@ -1,9 +1,9 @@
-"""The recordings' part of `bci-replay`: record, prepare."""
+"""Commands of `bci-replay` for recordings and devices: record, prepare, devices, emulate, mark."""
 
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import FrameType
 
@@ -204,10 +204,29 @@ def emulate_command(
     faults: tuple[str, ...],
 ) -> None:
     """Serve SOURCE (any recording) over TCP as an amplifier would, to rehearse without hardware."""
-    from replay.devices.emulator.emulate import EmulationSettings, emulate
+    from replay.devices.emulator.amplifier import EmulatedAmplifier, parse_fault
+    from replay.devices.emulator.emulator import Emulator, choose_session, client_uri, read_lead_in
+    from replay.devices.emulator.encoders import EmulatedSignal
+    from replay.sources import open_source
 
-    plan = EmulationSettings(source, protocol, host, port, subject, lead_in, tail_s, faults)
-    emulate(plan, click.echo, sys.stdin)
+    parsed = [parse_fault(fault) for fault in faults]
+    with closing(open_source(source)) as opened:
+        session = choose_session(opened, subject)
+        signal = EmulatedSignal(session, read_lead_in(lead_in, sys.stdin), tail_s=tail_s)
+        emulator = Emulator(EmulatedAmplifier(signal, protocol, parsed), host, port)
+        stop = stop_on_signals()
+        if lead_in == "ask":
+            click.echo(
+                "press Enter to begin the recording; until then the amplifier sends noise of shorted "
+                "inputs"
+            )
+        uri = client_uri(host, emulator.port, protocol, session)
+        click.echo(
+            f"an amplifier ({protocol}) with {len(session.leads)} leads at {session.rate:g} Hz waits "
+            f"for a client at {host}:{emulator.port}; connect to it with bci-replay start '{uri}'"
+        )
+        emulator.serve(stop)
+    click.echo("the amplifier is off")
 
 
 @click.command("mark")
@@ -217,7 +236,7 @@ def emulate_command(
     "--trigger-box", metavar="PORT", help="Send it through a TriggerBox on this serial port."
 )
 def mark_command(code: int, to: str | None, trigger_box: str | None) -> None:
-    """Set a mark on a running device: it lands as a trigger on the next sample."""
+    """Set a trigger on a running device, on its next sample."""
     if trigger_box is not None:
         from replay.devices.manual_triggers import TriggerBox, open_port
 

@@ -22,9 +22,8 @@ import numpy as np
 from bci_stream.packet import Lead
 from bci_stream.wire.lsl import LslTransport
 from bci_stream.wire.transport import SampleInlet
-from replay.devices.emulator.amplifier import Amplifier
-from replay.devices.emulator.emulate import client_uri
-from replay.devices.emulator.emulator import Emulator
+from replay.devices.emulator.amplifier import EmulatedAmplifier
+from replay.devices.emulator.emulator import Emulator, client_uri
 from replay.devices.emulator.encoders import PROTOCOLS, EmulatedSignal
 from replay.model.recording import ArrayBlock, Recording
 from replay.tools.commands import PROTOCOL_NAMES
@@ -46,7 +45,7 @@ def counting(seconds: float) -> Recording:
 
 def serve(protocol: str, seconds: float, pipe: Connection) -> None:
     """The amplifier's process: tells its port, then when its clock started."""
-    emulator = Emulator(Amplifier(EmulatedSignal(counting(seconds)), protocol))
+    emulator = Emulator(EmulatedAmplifier(EmulatedSignal(counting(seconds)), protocol))
     pipe.send(emulator.port)
     emulator.start()
     while emulator.began is None:

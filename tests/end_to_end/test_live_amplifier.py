@@ -16,9 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from replay.devices.emulator.amplifier import Amplifier, parse_fault
-from replay.devices.emulator.emulate import client_uri
-from replay.devices.emulator.emulator import Emulator
+from replay.devices.emulator.amplifier import EmulatedAmplifier, parse_fault
+from replay.devices.emulator.emulator import Emulator, client_uri
 from replay.devices.emulator.encoders import EmulatedSignal
 from replay.model.source import RawPacket, Session
 from replay.sources import open_source
@@ -121,8 +120,8 @@ def run_contest(
     """A contest on an emulated amplifier: to the trigger `until`, else to the operator's stop."""
     session = next(iter(open_source(uri).sessions()))
     played, begin = Played(session), threading.Event()
-    signal = EmulatedSignal(played, quiet=lambda _: not begin.is_set(), tail_s=PATIENCE_S)  # type: ignore[arg-type]
-    amplifier = Amplifier(signal, protocol, [parse_fault(fault) for fault in faults])
+    signal = EmulatedSignal(played, lead_in=lambda _: not begin.is_set(), tail_s=PATIENCE_S)  # type: ignore[arg-type]
+    amplifier = EmulatedAmplifier(signal, protocol, [parse_fault(fault) for fault in faults])
     with Emulator(amplifier) as emulator:
         device = client_uri("127.0.0.1", emulator.port, protocol, session)
         contest = Contest(folder, device + (f"&until={until}" if until else ""))

@@ -17,11 +17,10 @@ from bci_stream.wire.memory import MemoryTransport
 from bci_stream.wire.messages import Stopped, read_control
 from bci_stream.wire.transport import StreamSpec
 from replay.daemon import read_state, render_states
-from replay.devices.base import LiveSource
+from replay.devices.base import Device, DeviceFeed, EndOfDataError, LiveSource
 from replay.devices.chunk import Chunk, DeviceInfo
-from replay.devices.fitted import FittedDevice
+from replay.devices.params import Timeouts
 from replay.devices.status import StatusKeeper
-from replay.devices.timing import FittedClock
 from replay.model.options import SourceOptions
 from replay.player.plan import PlaybackPlan
 from replay.player.player import Player, parse_pace
@@ -140,39 +139,36 @@ class Overheard(MemoryTransport):
         return outlet
 
 
-class NotingFeed:
-    """A device that is connected before anything is played, and says something at its third chunk."""
+class NotingDevice(Device):
+    """Sends five chunks, and notes something at the third one."""
 
-    counts = True
+    counts_samples = True
 
-    def __init__(self, keeper: StatusKeeper, note: str) -> None:
-        self._keeper, self._note = keeper, note
+    def __init__(self, status: StatusKeeper, note: str) -> None:
+        self._status, self._note, self._number = status, note, 0
 
-    def open(self) -> DeviceInfo:
-        self._keeper.tell("connected")
+    def connect(self, timeout_s: float) -> None:
+        self._status.set_state("connected")
+
+    def describe(self) -> DeviceInfo:
         return DeviceInfo(float(RATE), (Lead("Cz"),))
 
-    def clock(self, rate: float) -> FittedClock:
-        return FittedClock(rate)
-
-    def chunks(self, missing):
-        for number in range(5):
-            if number == 2:
-                self._keeper.note(self._note)
-            yield Chunk(np.full((40, 1), 15.0, np.float32)), 1000 + number * 0.04
-
-    def close(self) -> None:
-        pass
+    def read(self, timeout_s: float, missing: int) -> list[Chunk]:
+        self._number += 1
+        if self._number == 3:
+            self._status.note(self._note)
+        if self._number > 5:
+            raise EndOfDataError("all was sent")
+        return [Chunk(np.full((40, 1), 15.0, np.float32), arrival=1000 + self._number * 0.04)]
 
 
 def test_the_first_thing_a_device_notes_does_not_show_when_it_did(contest, monkeypatch) -> None:
     lab = Lab(contest, "Cz")
     lab.transport = Overheard()
-    device = LiveSource(
-        "neuracle://amp", "live", lambda keeper, _: NotingFeed(keeper, "trigger 11")
-    )
-    fitted = FittedDevice(device, SourceOptions(track="mi"))
-    monkeypatch.setattr("replay.service.open_source", lambda *_: fitted)
+    status = StatusKeeper("neuracle://amp")
+    feed = DeviceFeed(NotingDevice(status, "trigger 11"), RealClock(), status, Timeouts())
+    device = LiveSource(feed, status, options=SourceOptions(track="mi"))
+    monkeypatch.setattr("replay.service.open_source", lambda *_: device)
     lab.service("neuracle://amp", "mi").run()
     assert any("trigger 11" in said for said in lab.said)
     said = [json.loads(text) for text in lab.transport.texts]

@@ -1,6 +1,6 @@
-"""An amplifier as it looks from the network: what it sends, when, and what goes wrong with it.
+"""An emulated amplifier: what it sends and when, with faults.
 
-The emulator's server plays these acts in real time; a test plays them as fast as it likes.
+The emulator executes these actions in real time; tests execute them in virtual time.
 """
 
 import math
@@ -24,9 +24,9 @@ from replay.devices.emulator.encoders import (
 
 @dataclass(frozen=True, slots=True)
 class FaultKind:
-    """value: what the number after the colon means. only: the protocols that can have it.
+    """value: meaning of the number after the colon. only: protocols that can have the fault.
 
-    timed: it begins at @SECONDS; else it is there from the amplifier's start, or not at all.
+    timed: it begins at @SECONDS; otherwise it concerns the amplifier from its start.
     """
 
     about: str
@@ -111,57 +111,59 @@ def check_fault(fault: Fault, protocol: str) -> None:
         )
 
 
-ActKind = Literal["send", "close", "reset", "refuse"]
+ActionKind = Literal["send", "close", "reset", "refuse"]
 WRAP_MS = 2**32
 _HEAD = b"\x5a\xa5"
 
 
 @dataclass(frozen=True, slots=True)
 class WireAction:
-    """due_s: seconds after the amplifier started. refuse: no connections until `until_s`.
+    """due_s: seconds after the start. until_s: end of a `refuse`.
 
-    taken_s: when what is sent was measured, where that is not now: for those alone who were there.
+    taken_s: when delayed data were measured; they are sent only to clients connected by then.
     """
 
     due_s: float
-    kind: ActKind
+    kind: ActionKind
     data: bytes = b""
     until_s: float = 0.0
     taken_s: float = math.inf
 
     def is_for(self, connected_s: float) -> bool:
-        """Whether who connected so many seconds after the start is sent it."""
+        """Whether a client that connected so many seconds after the start gets it."""
         return connected_s <= self.taken_s
 
 
-class Amplifier:
-    def __init__(self, tape: EmulatedSignal, protocol: str, faults: Sequence[Fault] = ()) -> None:
+class EmulatedAmplifier:
+    """A signal in one of Neuracle's formats, with faults."""
+
+    def __init__(self, signal: EmulatedSignal, protocol: str, faults: Sequence[Fault] = ()) -> None:
         for fault in faults:
             check_fault(fault, protocol)
-        self._tape, self._protocol, self._faults = tape, protocol, tuple(faults)
-        tape.hold_samples = self._hold_samples
-        self._encoder = self._make_encoder(tape.leads)
+        self._signal, self._protocol, self._faults = signal, protocol, tuple(faults)
+        signal.hold_samples = self._hold_samples
+        self._encoder = self._make_encoder(signal.leads)
         self._connections = 0
 
     @property
     def acknowledged(self) -> bool:
-        """The client must answer the greeting before data flow."""
+        """Whether the client must answer the greeting before data are sent."""
         return self._encoder.acknowledged and not self._has("data-first")
 
     def greeting(self) -> bytes:
-        """What a new connection is sent first."""
+        """The first bytes of a new connection."""
         self._connections += 1
         if self._has("new-meta") and self._connections > 1:
-            return self._make_encoder(self._tape.leads[:-1]).greeting()
+            return self._make_encoder(self._signal.leads[:-1]).greeting()
         first = self._connections == 1
         return b"" if first and self._has("data-first") else self._encoder.greeting()
 
-    def acts(self) -> Iterator[WireAction]:
-        """All there is to do, in order of its time."""
+    def actions(self) -> Iterator[WireAction]:
+        """All actions in order of their time."""
         late_greeting = [fault.value for fault in self._faults if fault.kind == "data-first"]
         busy_until_s = 0.0
-        for piece in self._tape.pieces(self._encoder.piece_samples):
-            due_s = (piece.number + len(piece.samples)) / self._tape.rate
+        for piece in self._signal.pieces(self._encoder.piece_samples):
+            due_s = (piece.number + len(piece.samples)) / self._signal.rate
             now = [fault for fault in self._faults if self._begins(fault, piece)]
             if late_greeting and due_s > late_greeting[0]:
                 late_greeting = []
@@ -172,16 +174,16 @@ class Amplifier:
             data = self._encoder.encode(self._spoil_samples(piece, now))
             if self._lasting("big-endian", piece.at_s):
                 data = np.frombuffer(data, "<u4").byteswap().tobytes()
-            for act in self._spoil_sending(data, due_s, now):
+            for action in self._spoil_sending(data, due_s, now):
                 late = busy_until_s > due_s
-                yield replace(act, due_s=busy_until_s, taken_s=due_s) if late else act
+                yield replace(action, due_s=busy_until_s, taken_s=due_s) if late else action
 
     def _begins(self, fault: Fault, piece: SignalPiece) -> bool:
-        length_s = len(piece.samples) / self._tape.rate
+        length_s = len(piece.samples) / self._signal.rate
         return piece.at_s is not None and piece.at_s <= fault.at_s < piece.at_s + length_s
 
     def _lasting(self, kind: str, at_s: float | None) -> list[Fault]:
-        """The faults of this kind that have begun, and never end."""
+        """The faults of this kind that have begun; they never end."""
         return [f for f in self._faults if f.kind == kind and f.at_s <= (at_s or 0.0)]
 
     def _hold_samples(self, at_s: float) -> int:
@@ -191,7 +193,7 @@ class Amplifier:
         return any(fault.kind == kind for fault in self._faults)
 
     def _make_encoder(self, leads: tuple[Lead, ...]) -> Encoder:
-        encoder = PROTOCOLS[self._protocol](self._tape.rate, leads)
+        encoder = PROTOCOLS[self._protocol](self._signal.rate, leads)
         for fault in self._faults:
             if fault.kind == "wrap" and isinstance(encoder, JellyfishEncoder):
                 encoder.first_ms = WRAP_MS - round(1000 * fault.value)

@@ -1,4 +1,4 @@
-"""An encoder writes pieces of signal as one of Neuracle's formats: the parsers' other half."""
+"""The emulated signal, and encoders that write it in Neuracle's formats."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -9,6 +9,7 @@ import numpy as np
 
 from bci_stream.errors import SourceError
 from bci_stream.packet import FloatArray, Lead, Triggers
+from replay.devices.chunk import Packetiser, Placed
 from replay.devices.neuracle.heeg import encode_frame
 from replay.devices.neuracle.jellyfish_frames import (
     TRIGGER_RATE,
@@ -19,19 +20,17 @@ from replay.devices.neuracle.jellyfish_frames import (
     encode_meta,
 )
 from replay.devices.neuracle.raw import WordKind, encode_rows
-from replay.devices.packetiser import Packetiser
-from replay.devices.timing import Placed
 from replay.model.source import RawPacket, Session
 
 QUIET_UV = 1.0
-"""The noise of an amplifier whose inputs are shorted: what it sends until the recording begins."""
+"""Noise of an amplifier with shorted inputs, sent before and after the recording."""
 
 
 @dataclass(frozen=True, slots=True)
 class SignalPiece:
-    """Samples (n, leads) that are sent together; number: of the first one, from the start.
+    """Samples (n, leads) that are sent together. number: of the first one, from the start.
 
-    at_s: its place in the recording; None before the recording begins.
+    at_s: its time in the recording; None before the recording begins.
     """
 
     samples: FloatArray
@@ -42,14 +41,15 @@ class SignalPiece:
 
 @dataclass
 class EmulatedSignal:
-    """quiet: asked with the seconds played so far; the recording begins as soon as it says no.
+    """A recording between two periods of noise.
 
+    lead_in: called with the seconds played so far; the recording begins when it returns False.
     hold_samples: how long a trigger stays on its line, by its second in the recording.
-    tail_s: how long the quiet inputs are sent after it; an amplifier outlasts the experiment.
+    tail_s: duration of the noise after the recording.
     """
 
     session: Session
-    quiet: Callable[[float], bool] = lambda _: False
+    lead_in: Callable[[float], bool] = lambda _: False
     seed: int = 0
     hold_samples: Callable[[float], int] = lambda _: 1
     tail_s: float = 0.0
@@ -69,9 +69,9 @@ class EmulatedSignal:
         return self.session.leads
 
     def pieces(self, size: int) -> Iterator[SignalPiece]:
-        """Blocks follow each other without a seam; then quiet again, for tail_s at least."""
+        """Lead-in, all blocks without a gap between them, and at least tail_s of noise."""
         number = 0
-        while self.quiet(number / self.rate):
+        while self.lead_in(number / self.rate):
             yield SignalPiece(self._noise(size), (), number)
             number += size
         cutter = Packetiser(size, stamp=lambda _: 0.0)
@@ -82,10 +82,10 @@ class EmulatedSignal:
             position += len(packet.samples)
         end = position + round(self.tail_s * self.rate)
         while position < end or position % size:
-            quiet = self._noise(size - position % size)
-            for cut in cutter.push(Placed(quiet, (), position)):
+            noise = self._noise(size - position % size)
+            for cut in cutter.push(Placed(noise, (), position)):
                 yield self._piece(cut, number)
-            position += len(quiet)
+            position += len(noise)
 
     def _noise(self, n: int) -> FloatArray:
         return self._random.normal(0, QUIET_UV, (n, len(self.leads))).astype(np.float32)
@@ -95,7 +95,7 @@ class EmulatedSignal:
         return SignalPiece(cut.samples, triggers, lead_in + cut.start, cut.start / self.rate)
 
     def _one_a_sample(self, triggers: Triggers, start: int, n: int) -> Triggers:
-        """An amplifier has one trigger line: the second of two on a sample comes a sample later.
+        """There is one trigger line: the second of two triggers on a sample comes a sample later.
 
         A trigger that is held ends where the next one begins.
         """
@@ -123,14 +123,14 @@ SERIAL = 20001
 class Encoder(Protocol):
     @property
     def piece_samples(self) -> int:
-        """How many samples the amplifier sends at a time."""
+        """Number of samples that are sent together."""
 
     @property
     def acknowledged(self) -> bool:
-        """The client must answer the greeting before data flow."""
+        """Whether the client must answer the greeting before data are sent."""
 
     def greeting(self) -> bytes:
-        """What a client is sent first."""
+        """The first bytes of a connection."""
 
     def encode(self, piece: SignalPiece) -> bytes: ...
 
@@ -165,11 +165,11 @@ class HeegEncoder:
 
 
 class JellyfishEncoder:
-    """whole: leads and trigger in a frame of 40 ms; else 5 ms, and frames for the triggers."""
+    """whole: leads and trigger in one frame of 40 ms; else frames of 5 ms, and others for triggers."""
 
     acknowledged = True
     first_ms = 0
-    """What the device's clock reads at its first sample."""
+    """Device time of the first sample."""
 
     def __init__(self, rate: float, leads: tuple[Lead, ...], whole: bool = True) -> None:
         self._rate = _whole(rate, "JellyFish")
@@ -197,10 +197,9 @@ class JellyfishEncoder:
         )
 
     def _trigger_line(self, triggers: Triggers) -> FloatArray:
-        """A code stands on its line for as long as its sample lasts.
+        """The line at 1000 Hz: a code lasts as long as its sample, from its first whole millisecond.
 
-        It is seen at the first whole millisecond in it; in a sample that is shorter than one there
-        may be none, and the millisecond before has to do.
+        A sample shorter than a millisecond may contain none; then the one before is used.
         """
         line = np.zeros(self._length_ms, dtype=np.float32)
         for offset, code in triggers:
@@ -235,4 +234,4 @@ PROTOCOLS: dict[str, Callable[[float, tuple[Lead, ...]], Encoder]] = {
     "jellyfish": JellyfishEncoder,
     "jellyfish-modules": lambda rate, leads: JellyfishEncoder(rate, leads, whole=False),
 }
-"""What `bci-replay emulate neuracle --protocol` takes."""
+"""Values of `bci-replay emulate neuracle --protocol`."""

@@ -1,8 +1,7 @@
-"""Frames in a stream of bytes: found by head, length and tail together, lost and found again.
+"""Finds frames in a stream of bytes by head, length and tail.
 
-A head can occur inside the numbers of another frame, so a head alone proves nothing: its header
-must give a length within bounds, and the tail must stand exactly there. Where it does not, the
-search goes on one byte later.
+A head can occur inside the data of another frame, so it is not enough: the header must give a length
+within bounds, and the tail must be exactly there. Otherwise the search continues one byte later.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,7 +13,7 @@ LONGEST_FRAME = 1 << 22
 
 @dataclass(frozen=True, slots=True)
 class FrameKind:
-    """length: of the whole frame, from its header; None where that can be no header."""
+    """length: of the whole frame, read from its header; None if it is no valid header."""
 
     head: bytes
     tail: bytes
@@ -23,7 +22,7 @@ class FrameKind:
 
 
 class Frame(NamedTuple):
-    """head names its kind; skipped: how many bytes that were no frame stood right before it."""
+    """head: identifies its kind. skipped: number of bytes before it that were no frame."""
 
     head: bytes
     data: bytes
@@ -41,7 +40,7 @@ class FrameScanner:
         self._skipped = 0
 
     def bytes_for(self, samples: int, frame: tuple[int, int]) -> int:
-        """How many more bytes bring so many samples, where frames have (bytes, samples)."""
+        """Number of further bytes that bring so many samples; frame: (bytes, samples) of each."""
         frame_bytes, frame_samples = frame
         return max(1, -(-samples // frame_samples) * frame_bytes - len(self._buffer))
 
@@ -57,7 +56,7 @@ class FrameScanner:
             self._skip(begin - position)
             frames.append(Frame(kind.head, buffer[begin:end], self._skipped))
             self._skipped = 0
-            position = _take_alike(frames, buffer, end, kind)
+            position = _take_following(frames, buffer, end, kind)
         self._buffer = buffer[position:]
         return frames
 
@@ -67,7 +66,7 @@ class FrameScanner:
         self._skipped += skipped
 
     def _next(self, buffer: bytes, start: int) -> tuple[int, int, FrameKind | None] | None:
-        """(begin, end, kind) of a frame; kind None: no frame. None: more bytes are needed."""
+        """(begin, end, kind) of a frame; kind None: no frame there. None: more bytes are needed."""
         begin, kind = self._find_head(buffer, start)
         if kind is None:
             return (begin, begin, None) if begin > start else None
@@ -84,9 +83,9 @@ class FrameScanner:
         return begin, begin + length, kind
 
     def _find_head(self, buffer: bytes, start: int) -> tuple[int, FrameKind | None]:
-        """Where the first head stands; without one, where a head may still begin."""
+        """Position of the first head; without one, where an incomplete head may begin."""
         for head, kind in self._kinds.items():
-            if buffer.startswith(head, start):  # as it nearly always does
+            if buffer.startswith(head, start):  # the usual case
                 return start, kind
         hits = [(at, head) for head in self._kinds if (at := buffer.find(head, start)) >= 0]
         if hits:
@@ -97,11 +96,11 @@ class FrameScanner:
         return len(buffer) - may_begin, None
 
 
-def _take_alike(frames: list[Frame], buffer: bytes, begin: int, kind: FrameKind) -> int:
-    """Frames with the header of the last one that follow it at once; returns where they end.
+def _take_following(frames: list[Frame], buffer: bytes, begin: int, kind: FrameKind) -> int:
+    """Take directly following frames with the same header as the last one; returns their end.
 
-    The same header says the same length, so nothing but the tail is left to look at. A frame a
-    millisecond is too many to be searched for singly.
+    The same header means the same length, so only the tail is checked: a thousand frames a second
+    are too many to search for one by one.
     """
     header, length = frames[-1].data[: kind.header_bytes], len(frames[-1].data)
     end = begin + length

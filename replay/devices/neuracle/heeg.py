@@ -1,6 +1,7 @@
-"""Neuracle's hEEG format: a small frame a millisecond, which says how many leads and what rate."""
+"""Neuracle's hEEG format: a small frame each millisecond, with the number of leads and the rate."""
 
 import struct
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,8 +10,8 @@ from bci_stream.errors import SourceError
 from bci_stream.packet import FloatArray, Lead
 from replay.devices.chunk import Chunk, DeviceInfo
 from replay.devices.neuracle.frames import Frame, FrameKind, FrameScanner
-from replay.devices.status import Notes
-from replay.devices.triggers import EdgeDetector, code_of, unread_trigger
+from replay.devices.params import apply_montage, default_leads
+from replay.devices.triggers import EdgeDetector, read_text
 
 HEAD, TAIL = b"\x5a\xa5", b"\xa5\x5a"
 HEADER = struct.Struct("<2s6I")
@@ -20,15 +21,19 @@ MOST_RATE = 100_000
 
 
 class HeegParser:
-    """leads: the names to give; None names them ch1, ch2, ..., since the frames don't."""
+    """montage: names of the leads, which the frames don't carry; None: ch1, ch2, ..."""
 
     counts = False
 
-    def __init__(self, leads: tuple[Lead, ...] | None = None, hold: bool = True) -> None:
+    def __init__(
+        self,
+        montage: tuple[Lead, ...] | None = None,
+        hold: bool = True,
+        note: Callable[[str], None] = lambda _: None,
+    ) -> None:
         self.info: DeviceInfo | None = None
-        self._leads = leads
+        self._montage, self._note = montage, note
         self._edges = EdgeDetector(hold)
-        self._notes = Notes()
         self._restarted = False
         self._frame = (0, 1)
         self._scanner = FrameScanner((FrameKind(HEAD, TAIL, HEADER.size, _length),))
@@ -47,14 +52,11 @@ class HeegParser:
     def reply(self) -> bytes:
         return b""
 
-    def notes(self) -> list[str]:
-        return self._notes.take()
-
     def feed(self, data: bytes) -> list[Chunk]:
         return [self._chunk(run) for run in _runs(self._scanner.feed(data))]
 
     def _chunk(self, run: list[Frame]) -> Chunk:
-        """Frames with one header, as one table: a frame a millisecond is too many to read singly."""
+        """Frames with the same header, read as one table: a thousand a second are too many one by one."""
         _, _, _, _, leads, rate, n = HEADER.unpack_from(run[0].data)
         self._check(leads, rate)
         self._frame = (len(run[0].data), n)
@@ -66,24 +68,15 @@ class HeegParser:
         return Chunk(samples.reshape(-1, leads), triggers, lost)
 
     def _codes(self, texts: NDArray[np.bytes_]) -> NDArray[np.int64]:
-        """A frame's text belongs to its first sample; repeated in the next frames it is held."""
+        """A frame's text is the trigger of its first sample."""
         codes = np.zeros(len(texts), dtype=np.int64)
         for i in np.flatnonzero(texts != b""):
-            code = code_of(texts[i])
-            if code is None:
-                self._notes.add(unread_trigger(texts[i]))
-            codes[i] = code or 0
+            codes[i] = read_text(texts[i], self._note)
         return codes
 
     def _check(self, leads: int, rate: int) -> None:
         if self.info is None:
-            names = self._leads or tuple(Lead(f"ch{i + 1}") for i in range(leads))
-            if len(names) != leads:
-                raise SourceError(
-                    f"the amplifier sends {leads} leads, but montage= names {len(names)}: name "
-                    "them all"
-                )
-            self.info = DeviceInfo(float(rate), names)
+            self.info = DeviceInfo(float(rate), apply_montage(self._montage, default_leads(leads)))
         elif (leads, rate) != (len(self.info.leads), self.info.rate):
             raise SourceError(
                 f"the amplifier changed from {len(self.info.leads)} leads at {self.info.rate:g} Hz "
@@ -92,7 +85,7 @@ class HeegParser:
 
 
 def _runs(frames: list[Frame]) -> list[list[Frame]]:
-    """Frames that follow each other and have the same header."""
+    """Groups of consecutive frames with the same header."""
     runs: list[list[Frame]] = []
     for frame in frames:
         same = runs and frame.data[: HEADER.size] == runs[-1][0].data[: HEADER.size]
@@ -104,7 +97,7 @@ def _runs(frames: list[Frame]) -> list[list[Frame]]:
 
 
 def _lost(frame: Frame, n: int) -> int | None:
-    """Frames that were skipped as a whole are counted; other bytes are no measure of anything."""
+    """Number of samples in skipped bytes, if these are whole frames."""
     frames, more = divmod(frame.skipped, len(frame.data))
     return None if more else frames * n
 
@@ -130,7 +123,7 @@ def _length(header: bytes) -> int | None:
 
 
 def encode_frame(samples: FloatArray, rate: int, text: str = "") -> bytes:
-    """Samples (n, leads) as one frame; the trigger belongs to the first of them."""
+    """Samples (n, leads) as one frame; text: the trigger of the first one."""
     n, leads = samples.shape
     header = HEADER.pack(HEAD, HEADER.size, 0, 0, leads, rate, n)
     values = np.ascontiguousarray(samples.T, dtype="<f4").tobytes()

@@ -1,7 +1,7 @@
-"""Neuracle's JellyFish (NeuroHub) format: meta frames name leads, data frames carry device time."""
+"""Neuracle's JellyFish (NeuroHub) format: meta frames describe leads, data frames have device times."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,24 +24,18 @@ from replay.devices.neuracle.jellyfish_frames import (
     decode_data,
     decode_meta,
 )
-from replay.devices.status import Notes
-from replay.devices.triggers import (
-    LateTriggers,
-    TimedEdgeDetector,
-    code_of,
-    is_code,
-    unread_trigger,
-)
-from tracks.common.codes import MAX_CODE
+from replay.devices.params import apply_montage
+from replay.devices.triggers import LateTriggers, TimedEdgeDetector, TriggerLine, read_text
 
-KINDS = {"EEG": "EEG", "EOG": "EOG", "ECG": "ECG", "EMG": "EMG", "ECOG": "ECOG", "SEEG": "SEEG"}
+KINDS = ("EEG", "EOG", "ECG", "EMG", "ECOG", "SEEG")
 
 
 @dataclass(frozen=True, slots=True)
 class JellyfishLayout:
-    """columns: the module's channels that are leads; places: where their numbers stand.
+    """Where a data frame has the leads and the trigger line.
 
-    line: serial and place of the trigger line; None where there is none.
+    columns: the module's channels that are leads. places: indices of their values, (leads, n).
+    line: serial of the module with the trigger line, and its values; None if there is no line.
     """
 
     module: Module
@@ -58,7 +52,7 @@ class JellyfishLayout:
         return None if values is None else np.ascontiguousarray(values[self.places].T)
 
     def trigger_line(self, data: Data) -> FloatArray:
-        """Empty where the frame has none."""
+        """Empty if the frame has none."""
         serial, place = self.line or (0, slice(0))
         values: FloatArray = data.values.get(serial, np.empty(0, np.float32))[place]
         return values
@@ -70,20 +64,13 @@ class JellyfishLayout:
             return []
         return [self.module.channels[i].name for i in self.columns if not mask[i]]
 
-    def device_info(self, names: tuple[Lead, ...] | None) -> DeviceInfo:
-        """names: what the user calls the leads; None for the amplifier's own names."""
+    def leads(self) -> tuple[Lead, ...]:
         channels = [self.module.channels[i] for i in self.columns]
-        leads = names or tuple(_lead(i, channel) for i, channel in enumerate(channels))
-        if len(leads) != len(channels):
-            raise SourceError(
-                f"the amplifier sends {len(channels)} leads, but montage= names {len(leads)}: "
-                "name them all, or leave montage= away to use the amplifier's own names"
-            )
-        return DeviceInfo(self.rate, leads)
+        return tuple(_lead(i, channel) for i, channel in enumerate(channels))
 
 
 def find_layout(meta: Meta, wanted: str | None) -> JellyfishLayout:
-    """wanted: name or serial of the box to take, needed where there are several."""
+    """wanted: name or serial of the module, needed if there are several."""
     module = _choose_module(meta, wanted)
     carrier = _line_carrier(meta, module)
     columns = _lead_columns(module, has_trigger=carrier is module)
@@ -108,16 +95,19 @@ def _choose_module(meta: Meta, wanted: str | None) -> Module:
 
 
 def _line_carrier(meta: Meta, chosen: Module) -> Module | None:
-    """Whose last channel is the trigger line: forwarded whole, that is the last channel of all,
-    unless the chosen box has a line of its own; box by box, it is that of serial 0."""
+    """The module whose last channel is the trigger line.
+
+    In frames for all modules it is the chosen one if that has a line, else the last one; in frames
+    for each module it is the one with serial 0.
+    """
     if not meta.whole:
         return next((box for box in meta.modules if not box.serial and box.channels), None)
-    if _ends_in_a_line(chosen):
+    if _has_line(chosen):
         return chosen
     return next(box for box in reversed(meta.modules) if box.channels)
 
 
-def _ends_in_a_line(module: Module) -> bool:
+def _has_line(module: Module) -> bool:
     *others, last = module.channels
     if "trig" in f"{last.name} {last.type}".lower():
         return True
@@ -130,27 +120,28 @@ def _lead_columns(module: Module, has_trigger: bool) -> tuple[int, ...]:
         raise SourceError(
             f"the amplifier's box {module.name!r} measures no lead: choose another module="
         )
-    # One stream has one rate; what runs at another one (accelerometers, batteries) stays out of it.
+    # A stream has one rate: channels with another one (accelerometers, batteries) are left out.
     first = (channels[0].rate, channels[0].count)
     return tuple(i for i, c in enumerate(channels) if (c.rate, c.count) == first)
 
 
 def _lead(number: int, channel: JellyfishChannel) -> Lead:
-    return Lead(channel.name or f"ch{number + 1}", KINDS.get(channel.type.upper(), "MISC"))
+    kind = channel.type.upper()
+    return Lead(channel.name or f"ch{number + 1}", kind if kind in KINDS else "MISC")
 
 
 WRAP_MS = 2**32
 REPEAT_MS = 10_000
-"""What steps back by less is sent again; by more, the device was started anew,"""
+"""A frame that steps back by at most this is a repeated one; otherwise the device was restarted,"""
 MOST_REPEATED_MS = 1000
-"""as it was where more than this steps back in a row: nobody sends so much again."""
+"""as it was if more than this is repeated in a row."""
 
 
 @dataclass(frozen=True, slots=True)
 class DevicePlace:
-    """start_ms: unwrapped. lost: samples missing before; None: the device began to count anew.
+    """start_ms: unwrapped. lost: samples missing before; None: the device was restarted.
 
-    skip: leading samples that were there already.
+    skip: number of leading samples that were received before.
     """
 
     start_ms: int
@@ -159,74 +150,75 @@ class DevicePlace:
 
 
 class DeviceTime:
-    """Unwrapped time only grows: a device that counts anew is on its clock's next turn."""
+    """Unwraps the device's 32-bit milliseconds; a restarted device continues in the next cycle."""
 
     def __init__(self) -> None:
         self._next_ms: int | None = None
         self._resumed = False
-        self._anew = False
+        self._restarted = False
         self._repeated_ms = 0
 
     def restart(self) -> None:
-        """A new connection: nothing is sent again over it, so what steps back was counted anew."""
+        """A new connection: frames are not repeated over it, so a step back is a restarted device."""
         self._resumed = self._next_ms is not None
 
     def place(self, start_ms: int, length_ms: int, n: int) -> DevicePlace | None:
-        """Where n samples over length_ms belong; None where all of them were there already."""
+        """Place of n samples over length_ms; None if all of them were received before."""
         start, length_ms = self.unwrap(start_ms), max(1, length_ms)
         ahead = 0 if self._next_ms is None else start - self._next_ms
         skip = max(0, round(-ahead * n / length_ms))
-        if skip >= n and not self._anew:
+        if skip >= n and not self._restarted:
             self._repeated_ms += length_ms
             if ahead >= -REPEAT_MS and self._repeated_ms <= MOST_REPEATED_MS:
                 return None
-            start, self._anew = start + WRAP_MS, True
+            start, self._restarted = start + WRAP_MS, True
         lost = max(0, round(ahead * n / length_ms))
         place = (
             DevicePlace(start, None)
-            if self._anew
+            if self._restarted
             else DevicePlace(start - min(0, ahead), lost, skip)
         )
-        self._next_ms, self._repeated_ms, self._anew = start + length_ms, 0, False
+        self._next_ms, self._repeated_ms, self._restarted = start + length_ms, 0, False
         return place
 
     def unwrap(self, ms: int) -> int:
-        """The moment nearest to now that reads ms on the device's 32 bits."""
+        """The time nearest to the present one whose lower 32 bits are ms."""
         if self._next_ms is None:
             return ms
         ahead = (ms - self._next_ms) % WRAP_MS
-        moment = self._next_ms + (ahead if ahead < WRAP_MS // 2 else ahead - WRAP_MS)
-        if self._resumed and moment < self._next_ms:
-            moment += WRAP_MS
-            self._next_ms, self._anew = moment, True
+        time_ms = self._next_ms + (ahead if ahead < WRAP_MS // 2 else ahead - WRAP_MS)
+        if self._resumed and time_ms < self._next_ms:
+            time_ms += WRAP_MS
+            self._next_ms, self._restarted = time_ms, True
         self._resumed = False
-        return moment
+        return time_ms
 
 
 HOLD_MS = 20
-"""A trigger's frame may come after the frame that it marks: how long samples wait for it."""
+"""How long samples wait for trigger frames, which may come after the data frame."""
 
 
 class JellyfishParser:
-    """module: name or serial of the box to take, needed where there are several."""
+    """module: name or serial of the module to use, needed if there are several."""
 
     counts = True
 
     def __init__(
         self,
         module: str | None = None,
-        leads: tuple[Lead, ...] | None = None,
+        montage: tuple[Lead, ...] | None = None,
         hold: bool = True,
         hold_ms: int = HOLD_MS,
+        note: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.info: DeviceInfo | None = None
-        self._wanted, self._names = module, leads
+        self._wanted, self._montage, self._note = module, montage, note
         self._hold, self._hold_ms = hold, hold_ms
         self._scanner = FrameScanner(FRAME_KINDS)
         self._time = DeviceTime()
         self._reply = b""
         self._frame = (0, 1)
-        self._notes = Notes()
+        self._trigger_line = TriggerLine(note)
         self._unmeasured: set[str] = set()
 
     @property
@@ -245,19 +237,16 @@ class JellyfishParser:
         reply, self._reply = self._reply, b""
         return reply
 
-    def notes(self) -> list[str]:
-        return self._notes.take()
-
     def feed(self, data: bytes) -> list[Chunk]:
         chunks: list[Chunk] = []
         for frame in self._scanner.feed(data):
             try:
                 if frame.head == META_HEAD:
                     self._take_meta(decode_meta(frame.data))
-                elif self.info is not None:  # data before meta can't be read: it is waited over
+                elif self.info is not None:  # data before meta can't be read
                     chunks += self._take_data(decode_data(frame.data, self._meta), len(frame.data))
             except BrokenFrameError as error:
-                self._notes.add(f"{error}: it was passed over")
+                self._note(f"{error}: it was skipped")
         return chunks
 
     def _take_meta(self, meta: Meta) -> None:
@@ -265,12 +254,13 @@ class JellyfishParser:
         if self.info is None:
             self._meta = meta
             self._layout = find_layout(meta, self._wanted)
-            # Whole frames bring each trigger with its samples. A line that comes by itself may be
-            # sent only where it is not 0: where it leaves out a sample, it was at rest.
+            # Frames for all modules bring triggers with their samples. A line with frames of its own may
+            # be sent only while it is not 0: if it leaves out a sample, it was 0.
             rest_ms = math.inf if meta.whole else 1000 / self._layout.rate
             self._edges = TimedEdgeDetector(self._hold, rest_ms)
-            self._late = LateTriggers(0 if meta.whole else self._hold_ms)
-            self.info = self._layout.device_info(self._names)
+            self._late = LateTriggers(0 if meta.whole else self._hold_ms, self._note)
+            leads = apply_montage(self._montage, self._layout.leads())
+            self.info = DeviceInfo(self._layout.rate, leads)
         elif meta != self._meta:
             raise SourceError(
                 "the amplifier's leads or rates changed since the stream began; a stream can't "
@@ -288,39 +278,23 @@ class JellyfishParser:
         if samples is None or place is None:
             return []
         chunk = Chunk(samples[place.skip :], (), place.lost)
-        chunks, notes = self._late.add(chunk, place.start_ms, self._layout.rate)
-        for note in notes:
-            self._notes.add(note)
-        return chunks
+        return self._late.add(chunk, place.start_ms, self._layout.rate)
 
     def _line(self, data: Data) -> list[tuple[float, int]]:
         line = self._layout.trigger_line(data)
         if not len(line):
             return []
         start_ms, step_ms = self._time.unwrap(data.start_ms), max(1, data.length_ms) / len(line)
-        return self._edges.step(self._codes(line), start_ms, step_ms)
-
-    def _codes(self, line: FloatArray) -> NDArray[np.int64]:
-        right = is_code(line)
-        if not right[line != 0].all():
-            self._notes.add(
-                "the amplifier's trigger line has values that are no trigger and were passed over: "
-                f"a trigger is a whole number from 1 to {MAX_CODE}; check that the recorder "
-                "forwards its trigger channel as the last one"
-            )
-        return np.where(right, line, 0).astype(np.int64)
+        return self._edges.step(self._trigger_line.read(line), start_ms, step_ms)
 
     def _texts(self, data: Data) -> Iterator[tuple[float, int]]:
         for ms, text in data.triggers:
-            code = code_of(text)
-            if code:
+            if code := read_text(text, self._note):
                 yield self._time.unwrap(ms), code
-            elif code is None:
-                self._notes.add(unread_trigger(text))
 
     def _note_unmeasured(self, data: Data) -> None:
         names = [name for name in self._layout.unmeasured(data) if name not in self._unmeasured]
         if names:
             self._unmeasured.update(names)
             leads = "lead" if len(names) == 1 else "leads"
-            self._notes.add(f"the amplifier marks {leads} {', '.join(names)} as not measured")
+            self._note(f"the amplifier marks {leads} {', '.join(names)} as not measured")

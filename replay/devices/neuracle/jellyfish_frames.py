@@ -1,4 +1,4 @@
-"""JellyFish's frames, both ways: meta (who measures what) and data (samples, with device time)."""
+"""JellyFish frames, decoded and encoded: meta (modules and channels) and data (samples, device time)."""
 
 import struct
 from collections.abc import Sequence
@@ -23,11 +23,11 @@ NAME_BYTES = 10
 MOST_MODULES = 64
 MOST_CHANNELS = 1024
 TRIGGER_RATE = 1000
-"""Of the trigger line, whatever the leads' rate is."""
+"""Rate of the trigger line, independent of the leads' rate."""
 
 
 class BrokenFrameError(SourceError):
-    """A frame with a head and a tail whose inside makes no sense."""
+    """A frame with head and tail whose content is invalid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +42,9 @@ class JellyfishChannel:
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """One measuring box; serial 0 is the box that carries triggers.
+    """A measuring box; serial 0 carries triggers.
 
-    values: how many numbers a data frame holds for it, channel after channel.
+    values: number of its values in a data frame, channel after channel.
     """
 
     serial: int
@@ -58,14 +58,14 @@ class Module:
         object.__setattr__(self, "values", sum(channel.count for channel in self.channels))
 
     def place(self, channel: int) -> slice:
-        """Where a channel's numbers stand among them."""
+        """Indices of a channel's values."""
         start = sum(before.count for before in self.channels[:channel])
         return slice(start, start + self.channels[channel].count)
 
 
 @dataclass(frozen=True, slots=True)
 class Meta:
-    """flag even: one frame for all, the trigger is its last channel; odd: a frame a module."""
+    """flag even: one frame for all modules, whose last channel is the trigger; odd: one a module."""
 
     flag: int
     modules: tuple[Module, ...]
@@ -125,7 +125,7 @@ def decode_data(frame: bytes, meta: Meta) -> Data:
 
 
 def _pieces(frame: bytes, header_bytes: int, count: int, end: int) -> list[bytes]:
-    """The modules' bytes, by the table of offsets (from the frame's start) after the header."""
+    """The modules' bytes, by the table of offsets from the frame's start that follows the header."""
     if header_bytes + 4 * count > end:
         raise _broken(f"{count} modules do not fit into {len(frame)} bytes")
     offsets = [*struct.unpack_from(f"<{count}I", frame, header_bytes), end]
@@ -139,14 +139,14 @@ def _decode_module(piece: bytes) -> Module:
         raise _broken(f"a module has {len(piece)} bytes, at least {MODULE.size} are needed")
     person, name, kind, serial, n = MODULE.unpack_from(piece)
     if n > MOST_CHANNELS or len(piece) < MODULE.size + 45 * n:
-        raise _broken(f"module {serial} says it has {n} channels, which do not fit")
+        raise _broken(f"module {serial} has {n} channels, which do not fit")
     at = MODULE.size
     names = [_text(piece[at + NAME_BYTES * i :][:NAME_BYTES]) for i in range(n)]
     types = [_text(piece[at + NAME_BYTES * (n + i) :][:NAME_BYTES]) for i in range(n)]
     rates = struct.unpack_from(f"<{n}I", piece, at + 20 * n)
     counts = struct.unpack_from(f"<{n}I", piece, at + 24 * n)
     if 4 * sum(counts) > LONGEST_FRAME:
-        raise _broken(f"module {serial} says that a data frame holds {sum(counts)} values of it")
+        raise _broken(f"module {serial} has {sum(counts)} values in a data frame, which do not fit")
     channels = tuple(map(JellyfishChannel, names, types, rates, counts))
     return Module(serial, _text(name), channels, _text(person), _text(kind))
 
@@ -154,7 +154,7 @@ def _decode_module(piece: bytes) -> Module:
 def _decode_values(piece: bytes, module: Module) -> tuple[NDArray[np.float32], bytes]:
     values_at = 4 + len(module.channels)
     if len(piece) != values_at + 4 * module.values:
-        raise _broken(f"module {module.serial} has {len(piece)} bytes, not as its meta frame said")
+        raise _broken(f"module {module.serial} has {len(piece)} bytes, unlike in its meta frame")
     return np.frombuffer(piece, "<f4", offset=values_at), piece[4:values_at]
 
 
@@ -207,7 +207,7 @@ def encode_data(
     signals: dict[int, Sequence[FloatArray]],
     triggers: Sequence[tuple[int, str]] = (),
 ) -> bytes:
-    """start_ms may be any number: it wraps at 2**32 as the device's does."""
+    """start_ms may be any number; it wraps at 2**32, as the device's does."""
     pieces = [
         struct.pack("<I", serial)
         + b"\x01" * len(channels)

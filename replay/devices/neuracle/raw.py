@@ -1,7 +1,7 @@
-"""Neuracle's raw format: a row a sample, leads as float32, then a trigger word; nothing else.
+"""Neuracle's raw format: one row a sample, leads as float32, then a trigger word; no header.
 
-Nothing on the wire says how many leads there are, so a wrong number shows only in what the words
-and the values then look like. The first rows are therefore held back until they have been believed.
+The number of leads is not sent, so a wrong one shows only in implausible trigger words and values.
+The first rows are therefore held back until enough of them look right.
 """
 
 from typing import Literal
@@ -21,7 +21,7 @@ WordKind = Literal["float", "uint"]
 class MisalignedError(SourceError):
     """Bytes that can't be rows of the configured width: wrong channel count or byte order.
 
-    right: how many rows before the wrong one could be read.
+    right: number of correct rows before the first wrong one.
     """
 
     def __init__(self, message: str, right: int = 0) -> None:
@@ -30,15 +30,15 @@ class MisalignedError(SourceError):
 
 
 class TriggerWords:
-    """Reads the words of one stream; `kind` is None until a word has told it (or it was forced)."""
+    """Reads trigger words. kind: None until the first word that is not 0 shows it."""
 
     def __init__(self, kind: WordKind | None = None) -> None:
         self.kind = kind
 
     def read(self, words: NDArray[np.uint32], first_row: int) -> NDArray[np.int64]:
-        """The codes, 0 for none. first_row is where the words stand, for the message."""
+        """The codes, 0 for none. first_row: number of the first word's row, for the message."""
         codes = np.zeros(len(words), dtype=np.int64)
-        set_rows = np.flatnonzero(words & 0x7FFFFFFF)  # -0.0 is no trigger either
+        set_rows = np.flatnonzero(words & 0x7FFFFFFF)  # -0.0 is no trigger
         if not len(set_rows):
             return codes
         kind = self.kind or _kind(words[set_rows[0]])
@@ -74,15 +74,15 @@ def _message(word: np.uint32, row: int, kind: WordKind | None) -> str:
 
 
 PROOF_ROWS = 40
-"""Rows that must look right before the first one is given out: one sending of 40 ms at 1 kHz."""
+"""Rows that must look right before the first one is returned: 40 ms at 1 kHz."""
 
 PLAUSIBLE_UV = (1e-9, 1e9)
-"""Beyond any amplifier's range, both ways. Swapped bytes put about 3 values in 4 outside it."""
+"""Beyond any amplifier's range. Of values with swapped bytes, about 3 in 4 lie outside it."""
 
 
 class RawParser:
     counts = False
-    resyncs = 0  # the format has no frames to find again: it is right from the connection's start
+    resyncs = 0  # there are no frames: rows are aligned from the start of the connection
 
     def __init__(self, info: DeviceInfo, kind: WordKind | None = None, hold: bool = True) -> None:
         self.info = info
@@ -107,9 +107,6 @@ class RawParser:
     def reply(self) -> bytes:
         return b""
 
-    def notes(self) -> list[str]:
-        return []
-
     def feed(self, data: bytes) -> list[Chunk]:
         if self._error is not None:
             raise self._error
@@ -131,8 +128,7 @@ class RawParser:
         return [Chunk(samples, self._edges.step(codes), lost)]
 
     def _read(self, words: NDArray[np.uint32]) -> NDArray[np.int64]:
-        """The rows before a wrong word are given all the same, as if they had come by themselves;
-        the error is raised at the next bytes."""
+        """The codes of the rows before a wrong word; its error is raised by the next `feed`."""
         try:
             return self._words.read(words, self._rows_seen)
         except MisalignedError as error:
@@ -154,7 +150,7 @@ def _check_plausible(samples: FloatArray) -> None:
 
 
 def encode_rows(samples: FloatArray, triggers: Triggers, kind: WordKind = "float") -> bytes:
-    """Samples (n, leads) as the amplifier sends them; a sample has room for one trigger."""
+    """Samples (n, leads) as rows; each row has room for one trigger."""
     n, leads = samples.shape
     rows = np.zeros(n, dtype=[("leads", "<f4", (leads,)), ("word", "<u4")])
     rows["leads"] = samples

@@ -10,11 +10,11 @@ import pytest
 
 from bci_stream.clock import ManualClock, RealClock
 from bci_stream.errors import SourceError
-from replay.devices.base import LiveSession, LiveSource
+from replay.devices.base import DeviceFeed, LiveSession, LiveSource
 from replay.devices.boards import NEEDS, BoardFacts, board_numbers, find_board
-from replay.devices.brainflow import BoardError, BoardFeed, BrainflowSession
-from replay.devices.chunk import Timeouts
+from replay.devices.brainflow import BoardDevice, BoardError, BrainflowSession
 from replay.devices.manual_triggers import ManualTriggers, send_trigger
+from replay.devices.params import Timeouts
 from replay.devices.registry import open_device
 from replay.devices.status import StatusKeeper
 from replay.devices.timing import WallClock
@@ -38,8 +38,9 @@ class FakeShim:
         self.dead_from_s = float("inf")
         self.drop: set[int] = set()
         self.running = False
-        self.marks: list[int] = []
+        self.triggers: list[int] = []
         self.prepared = 0
+        self.on_poll: Callable[[], None] = lambda: None
 
     def prepare(self) -> None:
         self.prepared += 1
@@ -52,6 +53,7 @@ class FakeShim:
         self.sent = 0
 
     def poll(self) -> np.ndarray:
+        self.on_poll()
         elapsed_s = min(self.clock.now() - self.began, self.dead_from_s)
         begin, end = self.hiccup
         if begin <= elapsed_s < end:
@@ -67,16 +69,16 @@ class FakeShim:
         came = np.where((taken >= begin) & (taken < end), end, taken)
         rows[board.stamp_row] = [self.wall(at) for at in (self.began + came).tolist()]
         rows[list(board.signal_rows)] = index
-        if len(index) and self.marks:
-            rows[board.marker_row, 0] = self.marks.pop(0)
+        if len(index) and self.triggers:
+            rows[board.marker_row, 0] = self.triggers.pop(0)
         return rows
 
     def wall(self, now: float) -> float:
         moment, step_s = self.clock_set
         return now + 1e9 + (step_s if now >= moment else 0.0)
 
-    def mark(self, code: int) -> None:
-        self.marks.append(code)
+    def insert_trigger(self, code: int) -> None:
+        self.triggers.append(code)
 
     def stop(self) -> None:
         self.running = False
@@ -94,16 +96,16 @@ class Bench:
         self.marks = ManualTriggers()
         end = clock.now() + seconds
 
-        def pause(wait_s: float) -> bool:
-            clock.advance(wait_s)
+        def close_at_end() -> None:
             if clock.now() >= end:
                 self.feed.close()
-            return clock.now() >= end
 
+        shim.on_poll = close_at_end
         wall = WallClock(clock.now, lambda: shim.wall(clock.now()))
-        self.feed = BoardFeed(
-            shim.board, lambda: shim, clock, self.keeper, self.marks, waits, wall, pause=pause
+        device = BoardDevice(
+            shim.board, lambda: shim, clock, self.keeper, self.marks, wall, sleep=clock.advance
         )
+        self.feed = DeviceFeed(device, clock, self.keeper, waits, pause=clock.advance)
         self.session = LiveSession("S1", self.feed.open(), self.feed, self.keeper, self.marks)
 
     def packets(self) -> list[RawPacket]:
@@ -172,7 +174,7 @@ def test_a_clock_that_is_set_makes_no_gap(board, step_s):
 
 def test_a_mark_that_is_no_code_is_passed_over_and_told():
     it, shim = bench(2)
-    shim.marks += [70_000, 9]
+    shim.triggers += [70_000, 9]
     seen = [code for packet in it.packets() for _, code in packet.triggers]
     assert seen == [9]
     assert any("70000 is not a whole number from 1 to 65535" in text for text in it.details)
@@ -193,9 +195,10 @@ class Unfindable(FakeShim):
         self.released.set()
 
 
-def search(shim: Unfindable, waits: Timeouts) -> BoardFeed:
+def search(shim: Unfindable, waits: Timeouts) -> DeviceFeed:
     keeper = StatusKeeper("fake")
-    return BoardFeed(BOARD, lambda: shim, RealClock(), keeper, ManualTriggers(), waits)
+    device = BoardDevice(BOARD, lambda: shim, RealClock(), keeper, ManualTriggers())
+    return DeviceFeed(device, RealClock(), keeper, waits)
 
 
 def test_closing_ends_the_search_for_a_board_at_once_and_releases_it_when_it_is_found():
@@ -233,7 +236,7 @@ def test_a_board_that_falls_silent_is_released_and_prepared_again():
 def test_a_board_that_does_not_come_back_is_given_up():
     it, shim = bench(60, lives=1, waits=Timeouts(reconnect_s=8))
     shim.dead_from_s = 2.0
-    with pytest.raises(SourceError, match="SYNTHETIC_BOARD gave no samples: BOARD_NOT_READY"):
+    with pytest.raises(SourceError, match="the board SYNTHETIC_BOARD for 8 s: BOARD_NOT_READY"):
         it.packets()
     assert not shim.running
 
@@ -399,7 +402,7 @@ def test_a_streaming_board_receives_another_ones_samples():
         ("SYNTHETIC", {"speed": "2"}, "has no parameter speed; it takes"),
         ("SYNTHETIC", {"master_board": "CYTON"}, "takes no master_board"),
         ("SYNTHETIC", {"ip_port": "x"}, "ip_port= must be a whole number"),
-        ("SYNTHETIC", {"montage": "C3,C4"}, "names 2 leads, SYNTHETIC_BOARD has 16"),
+        ("SYNTHETIC", {"montage": "C3,C4"}, "names 2 leads, but the device has 16"),
         ("PLAYBACK_FILE_BOARD", {"file": "/none", "master_board": "-1"}, "there is no such file"),
         (
             "PLAYBACK_FILE_BOARD",

@@ -17,7 +17,7 @@ def test_every_file_and_test_of_the_checklist_exists():
     }
     named = set(re.findall(r"`(test_\w+)`", text))
     files = set(re.findall(r"`(\w+\.py)`", text)) - {"test_checklist.py"}
-    modules = {path.name for path in Path(replay.devices.__file__).parent.glob("*.py")}
+    modules = {path.name for path in Path(replay.devices.__file__).parent.rglob("*.py")}
     assert named - written == set()
     assert files - modules == set()
     assert len(named) > 60

@@ -4,7 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.devices.chunk import Chunk, merged
+from replay.devices.chunk import Chunk
+from replay.devices.neuracle.device import _merge
 from replay.devices.timing import SampleTimeline
 
 SIZES = st.lists(st.tuples(st.integers(1, 5), st.sampled_from([0, 0, 0, 7, None])), min_size=1)
@@ -33,7 +34,7 @@ def placed(chunks: list[Chunk]) -> tuple[list[int], list[float], list[tuple[int,
 @given(SIZES)
 def test_merged_chunks_hold_the_same_samples_triggers_and_gaps(sizes):
     chunks = chunks_of(sizes)
-    fewer = merged(chunks)
+    fewer = _merge(chunks, 5.0)
     assert placed(fewer) == placed(chunks)
     assert len(fewer) == 1 + sum(lost != 0 for _, lost in sizes[1:])
 
@@ -41,10 +42,4 @@ def test_merged_chunks_hold_the_same_samples_triggers_and_gaps(sizes):
 def test_what_is_held_back_is_told_by_the_last_one():
     first, second = chunks_of([(3, 0), (2, 0)])
     held = [Chunk(first.samples, newer=20), Chunk(second.samples, newer=18)]
-    assert [chunk.newer for chunk in merged(held)] == [18]
-
-
-def test_chunks_with_stamps_of_their_own_stay_apart():
-    first, second = chunks_of([(3, 0), (2, 0)])
-    stamped = [Chunk(first.samples, stamp=1.0), Chunk(second.samples, stamp=2.0)]
-    assert [chunk.stamp for chunk in merged(stamped)] == [1.0, 2.0]
+    assert [chunk.newer for chunk in _merge(held, 5.0)] == [18]

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from bci_stream.errors import BciError
 from replay.devices.emulator.encoders import PROTOCOLS
 from replay.devices.manual_triggers import ManualTriggers, ManualTriggerServer
-from replay.devices.registry import device_rows
+from replay.devices.registry import all_device_rows
 from replay.tools.commands import PROTOCOL_NAMES, devices_command, emulate_command, mark_command
 
 
@@ -28,21 +28,21 @@ def run(command: click.Command, *arguments: str) -> str:
 
 
 def test_the_boards_of_the_facts_are_listed_with_rate_leads_and_needs():
-    rows = {str(row["uri"]): row for row in device_rows()}
+    rows = {row.uri: row for row in all_device_rows()}
     facts = {
         "SYNTHETIC": (250, 16), "CYTON": (250, 8), "GANGLION": (200, 4), "CYTON_DAISY": (125, 16),
         "UNICORN": (250, 8), "MUSE_2": (256, 4), "FREEEEG32": (512, 32),
     }  # fmt: skip
     for name, (rate, leads) in facts.items():
         row = rows[f"brainflow:{name}_BOARD"]
-        assert (row["rate"], row["leads"]) == (rate, leads)
-    assert rows["brainflow:CYTON_BOARD"]["needs"] == "serial_port"
-    assert rows["brainflow:PLAYBACK_FILE_BOARD"]["needs"] == "file, master_board"
+        assert (row.rate, row.leads) == (rate, leads)
+    assert rows["brainflow:CYTON_BOARD"].needs == "serial_port"
+    assert rows["brainflow:PLAYBACK_FILE_BOARD"].needs == "file, master_board"
     for name in ("IRONBCI_32_BOARD", "SHIMMER3_BOARD"):
-        assert rows[f"brainflow:{name}"]["needs"] == "serial_port"
-    assert rows["brainflow:NTL_WIFI_BOARD"]["needs"] == "ip_port"
+        assert rows[f"brainflow:{name}"].needs == "serial_port"
+    assert rows["brainflow:NTL_WIFI_BOARD"].needs == "ip_port"
     for name in ("EXPLORE_8_CHAN_BOARD", "BRAINALIVE_BOARD", "BIOLISTENER_BOARD"):
-        assert rows[f"brainflow:{name}"]["needs"] == "nothing"
+        assert rows[f"brainflow:{name}"].needs == "nothing"
 
 
 def test_devices_prints_a_table_and_json():

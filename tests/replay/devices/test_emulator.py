@@ -1,6 +1,7 @@
 """The emulator on real sockets, read by the real client."""
 
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -9,6 +10,7 @@ from virtual_amplifier import (
     LEADS,
     amplifier,
     counters,
+    neuracle_feed,
     parser_for,
     placed_triggers,
     positions,
@@ -18,14 +20,13 @@ from virtual_amplifier import (
 from bci_stream.clock import RealClock
 from bci_stream.errors import SourceError
 from replay.devices.base import LiveSession, LiveSource
-from replay.devices.chunk import DeviceInfo, Timeouts
-from replay.devices.emulator.amplifier import Amplifier, parse_fault
-from replay.devices.emulator.emulate import choose_session, client_uri, quiet_until
-from replay.devices.emulator.emulator import Emulator
+from replay.devices.chunk import DeviceInfo
+from replay.devices.emulator.amplifier import EmulatedAmplifier, parse_fault
+from replay.devices.emulator.emulator import Emulator, choose_session, client_uri, read_lead_in
 from replay.devices.emulator.encoders import PROTOCOLS, EmulatedSignal
 from replay.devices.manual_triggers import ManualTriggers
-from replay.devices.neuracle.connection import TcpDialer
-from replay.devices.neuracle.feed import NeuracleFeed
+from replay.devices.neuracle.connection import TcpConnection
+from replay.devices.params import Timeouts
 from replay.devices.registry import open_device
 from replay.devices.status import DeviceStatus, StatusKeeper
 from replay.model.source import RawPacket
@@ -48,9 +49,8 @@ def play(protocol: str, faults: list[str], seconds: float) -> tuple[list[RawPack
     played = recording(seconds, triggers=(*TRIGGERS, (round(seconds * 1000) - 150, 99)))
     keeper = StatusKeeper("neuracle")
     with Emulator(amplifier(played, protocol, faults)) as emulator:
-        dialer = TcpDialer("127.0.0.1", emulator.port)
-        feed = NeuracleFeed(
-            dialer,
+        feed = neuracle_feed(
+            TcpConnection("127.0.0.1", emulator.port),
             lambda: parser_for(protocol, 1000),
             RealClock(),
             keeper,
@@ -128,7 +128,7 @@ def test_nobody_there_is_told_with_advice():
 def test_a_host_that_does_not_exist_is_told():
     given = {"channels": "3", "rate": "1000"}
     source = open_device("neuracle", "//no-such-host.invalid:8712", given)
-    with pytest.raises(SourceError, match=r"no host is named 'no-such-host.invalid'.*check"):
+    with pytest.raises(SourceError, match=r"unknown host 'no-such-host.invalid'.*check"):
         next(source.sessions())
 
 
@@ -157,7 +157,7 @@ def _read(sock: socket.socket, n: int) -> Iterator[bytes]:
 
 
 def test_quiet_inputs_come_before_the_recording():
-    tape = EmulatedSignal(recording(0.1), quiet=lambda played_s: played_s < 0.2)
+    tape = EmulatedSignal(recording(0.1), lead_in=lambda played_s: played_s < 0.2)
     pieces = list(tape.pieces(40))
     assert [piece.number for piece in pieces] == list(range(0, 320, 40))
     assert all(abs(piece.samples).max() < 10 for piece in pieces[:5])
@@ -167,8 +167,8 @@ def test_quiet_inputs_come_before_the_recording():
 
 
 def test_faults_are_placed_in_the_recording_not_in_the_quiet_before_it():
-    tape = EmulatedSignal(recording(0.4), quiet=lambda played_s: played_s < 0.2)
-    acts = list(Amplifier(tape, "raw", [parse_fault("eof@0.1")]).acts())
+    tape = EmulatedSignal(recording(0.4), lead_in=lambda played_s: played_s < 0.2)
+    acts = list(EmulatedAmplifier(tape, "raw", [parse_fault("eof@0.1")]).actions())
     assert [act.due_s for act in acts if act.kind == "close"] == [pytest.approx(0.32)]
 
 
@@ -184,20 +184,16 @@ def test_enter_begins_the_recording():
         def readline(self) -> str:
             return "\n"
 
-    said: list[str] = []
-    began = threading.Event()
-    quiet = quiet_until(
-        "ask", lambda text: (said.append(text), began.set() if "begins" in text else 0), Keyboard()
-    )
-    assert began.wait(5)
-    assert not quiet(0.0)
-    assert said[0].startswith("press Enter")
+    lasts = read_lead_in("ask", Keyboard())
+    pause = threading.Event()
+    while lasts(0.0):
+        pause.wait(0.001)
 
 
 def test_a_wrong_lead_in_is_refused():
     for text in ("soon", "-1", "nan"):
         with pytest.raises(SourceError, match="--lead-in"):
-            quiet_until(text, print, None)
+            read_lead_in(text, sys.stdin)
 
 
 def test_an_emulator_plays_no_device_and_only_subjects_that_exist():

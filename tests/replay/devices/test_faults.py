@@ -23,7 +23,7 @@ def test_wrap_says_where_its_seconds_stand():
 
 def sent(faults: list[str], triggers: tuple[tuple[int, int], ...] = ()) -> np.ndarray:
     """The words (samples, leads and trigger) that a raw amplifier sends."""
-    acts = amplifier(recording(1, triggers=triggers), "raw", faults).acts()
+    acts = amplifier(recording(1, triggers=triggers), "raw", faults).actions()
     return np.frombuffer(b"".join(act.data for act in acts), "<f4").reshape(-1, 4)
 
 

@@ -8,9 +8,10 @@ from virtual_amplifier import LEADS, Run, recording
 
 from bci_stream.errors import SourceError
 from bci_stream.packet import Lead
-from replay.devices.chunk import Chunk, DeviceInfo, Timeouts
-from replay.devices.neuracle.feed import RateProbe
+from replay.devices.chunk import Chunk, DeviceInfo
+from replay.devices.neuracle.device import RateProbe
 from replay.devices.neuracle.raw import RawParser
+from replay.devices.params import Timeouts
 
 SAID = DeviceInfo(1000.0, tuple(Lead(f"E{n}") for n in range(129)))
 
@@ -20,7 +21,8 @@ def looked(rows: list[tuple[int, float]]) -> float | None:
     look, now = RateProbe(SAID), 100.0
     for n, after_s in rows:
         now += after_s
-        if look.is_enough(Chunk(np.zeros((n, 129), np.float32)), now):
+        look.add(Chunk(np.zeros((n, 129), np.float32)), now)
+        if look.passed:
             return now - 100.0
     return None
 
@@ -36,7 +38,7 @@ def test_rows_that_are_several_real_ones_are_refused_before_anything_is_publishe
     run = Run(source, "raw", parser=RawParser(wrong))
     with pytest.raises(SourceError) as refusal:
         run.feed.open()
-    assert f"about {1000 / fold:.0f} samples a second come, rate= says 1000" in str(refusal.value)
+    assert f"about {1000 / fold:.0f} samples a second come, rate= is 1000" in str(refusal.value)
     assert f"would be channels={leads}," in str(refusal.value)
     assert run.keeper.now.samples == 0
 
@@ -49,7 +51,7 @@ def test_an_emulator_that_sends_half_of_a_row_is_refused():
 @pytest.mark.parametrize("said", [250, 500, 900, 1100, 2000])
 def test_a_rate_that_is_not_the_amplifiers_is_refused(said):
     run = Run(recording(30), "raw", parser=RawParser(DeviceInfo(said, LEADS)))
-    with pytest.raises(SourceError, match=f"rate= says {said}: .*with channels=3 .* rate=1000"):
+    with pytest.raises(SourceError, match=f"rate= is {said}: .*with channels=3 .* rate=1000"):
         run.feed.open()
 
 

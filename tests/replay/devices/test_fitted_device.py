@@ -5,7 +5,7 @@ import pytest
 
 from bci_stream.errors import SourceError
 from bci_stream.packet import Lead
-from replay.devices.fitted import FittedDevice
+from replay.devices.adapt import adapt_session
 from replay.model.options import SourceOptions
 from replay.model.source import RawPacket
 from replay.sources import open_source
@@ -25,17 +25,12 @@ class Device:
         samples = np.tile(np.arange(len(names), dtype=np.float32), (40, 1))
         self.packet = RawPacket(samples, ((3, 11),), 80, 0, False, stamp=7.0)
 
-    def sessions(self):
-        yield self
-
     def packets(self, packet_samples):
         yield self.packet
 
 
 def fitted(device: Device, track: str | None = None, **options):
-    source = FittedDevice(device, SourceOptions(track=track, **options))  # type: ignore[arg-type]
-    (session,) = source.sessions()
-    return session
+    return adapt_session(device, device.uri, SourceOptions(track=track, **options))
 
 
 def names(session) -> list[str]:
@@ -108,7 +103,6 @@ def test_a_devices_uri_can_say_all_of_it():
     source = open_source(
         "neuracle://amp:8712?channels=3&rate=1000&select=ch2&missing=zero&rename=ch1=Cz"
     )
-    assert isinstance(source, FittedDevice)
     assert source._options.select == ("ch2",)
     assert source._options.rename == {"ch1": "Cz"}
     assert source._options.missing == "zero"

@@ -15,6 +15,7 @@ from replay.devices.neuracle.jellyfish_frames import (
     encode_data,
     encode_meta,
 )
+from replay.devices.status import StatusKeeper
 
 BOX = Module(7, "W8", (JellyfishChannel("C3", "EEG", 1000, 5),))
 TRIGGER_BOX = Module(0, "", (JellyfishChannel("T", "Trigger", 1000, 5),))
@@ -95,16 +96,18 @@ def test_a_trigger_that_an_emulator_holds_is_one_at_any_rate(protocol, rate):
 
 @pytest.mark.parametrize("value", [-5, 0.5, 70000, 1e20, -1e20, np.nan, np.inf, 12.25])
 def test_a_value_that_is_no_code_is_no_trigger_and_is_told_once(value):
-    parser = JellyfishParser()
+    notes: list[str] = []
+    parser = JellyfishParser(note=notes.append)
     frames = [signal(at) + line(at, value, 0, value, 0, 5) for at in range(0, 100, 5)]
     chunks = parser.feed(MODULES + b"".join(frames))
     assert {code for _, code in triggers_of(chunks)} == {5}
-    (note,) = parser.notes()
+    (note,) = notes
     assert "a whole number from 1 to 65535" in note
 
 
 def test_texts_in_whole_frames_are_triggers_too_and_none_is_one_twice():
-    encoder, parser = JellyfishEncoder(500, (Lead("C3"),)), JellyfishParser()
+    notes: list[str] = []
+    encoder, parser = JellyfishEncoder(500, (Lead("C3"),)), JellyfishParser(note=notes.append)
     parser.feed(encoder.greeting())
     on_line = np.zeros(40, np.float32)
     on_line[10] = 51
@@ -115,7 +118,7 @@ def test_texts_in_whole_frames_are_triggers_too_and_none_is_one_twice():
         for at, each in ((0, on_line), (40, 0 * on_line))
     ]
     assert triggers_of(parser.feed(b"".join(data))) == [(5, 51), (10, 52), (35, 53)]
-    assert "'start' is no number" in parser.notes()[0]
+    assert "'start' is not a whole number" in notes[0]
 
 
 def whole(*modules: Module) -> bytes:
@@ -130,7 +133,8 @@ def two_boxes(last_of_a: JellyfishChannel) -> tuple[Module, Module]:
 
 def test_the_last_lead_of_a_box_among_others_is_no_trigger_line():
     a, b = two_boxes(JellyfishChannel("Fp2", "EEG", 500, 20))
-    parser = JellyfishParser("A")
+    notes: list[str] = []
+    parser = JellyfishParser("A", note=notes.append)
     parser.feed(whole(a, b))
     assert parser.info is not None
     assert [lead.name for lead in parser.info.leads] == ["Fp1", "Fp2"]
@@ -138,7 +142,7 @@ def test_the_last_lead_of_a_box_among_others_is_no_trigger_line():
     on_line = np.eye(40, dtype=np.float32)[12] * 5
     (chunk,) = parser.feed(encode_data(0, 0, 40, {11: [count, noise], 22: [count, on_line]}))
     assert triggers_of([chunk]) == [(6, 5)]
-    assert parser.notes() == []
+    assert notes == []
 
 
 @pytest.mark.parametrize(
@@ -171,7 +175,8 @@ def test_the_last_channel_of_all_is_the_line_whatever_it_is_called():
 
 
 def test_triggers_of_a_device_that_counts_anew_find_its_new_samples():
-    parser = JellyfishParser()
+    notes: list[str] = []
+    parser = JellyfishParser(note=notes.append)
     before = [signal(at) for at in range(5000, 5100, 5)]
     parser.feed(MODULES + b"".join(before) + line(5098, 0, 0, 8, 8, 8))
     parser.restart()
@@ -179,14 +184,14 @@ def test_triggers_of_a_device_that_counts_anew_find_its_new_samples():
     chunks = parser.feed(MODULES + line(2, 0, 9, 0, 0, 0) + b"".join(after))
     assert triggers_of(chunks) == [(5099, 8), (3, 9)]
     assert [chunk.lost for chunk in chunks].count(None) == 1
-    assert parser.notes() == []
+    assert notes == []
 
 
 def test_a_flood_of_broken_frames_is_a_few_notes():
-    parser = JellyfishParser()
+    keeper, notes = StatusKeeper("amp"), []
+    keeper.listen(lambda status: notes.append(status.detail))
+    parser = JellyfishParser(note=keeper.note_once)
     parser.feed(MODULES)
-    told = []
     for at in range(0, 50_000, 5):
         parser.feed(encode_data(1, at, 5, {7: [samples(at, at % 4 + 1)]}))
-        told += parser.notes()
-    assert len(told) == 4
+    assert len(notes) == 4

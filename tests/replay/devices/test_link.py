@@ -9,22 +9,22 @@ import pytest
 from virtual_amplifier import LEADS, parser_for, recording
 
 from replay.devices.emulator.encoders import PROTOCOLS, EmulatedSignal
-from replay.devices.neuracle.connection import TcpConnection, TcpDialer
+from replay.devices.neuracle.connection import TcpConnection
 
 
 @pytest.fixture
 def ends():
     with socket.create_server(("127.0.0.1", 0)) as server:
-        dialer = TcpDialer("127.0.0.1", server.getsockname()[1])
-        link = dialer.dial(5.0)
+        link = TcpConnection("127.0.0.1", server.getsockname()[1])
+        link.connect(5.0)
         device, _ = server.accept()
     with device:
-        yield dialer, link, device
-    link.close()
+        yield link, device
+    link.disconnect()
 
 
 def test_it_sleeps_until_all_the_bytes_that_are_wanted_have_come(ends):
-    _, link, device = ends
+    link, device = ends
     device.sendall(b"x" * 99)
     assert link.receive(0.05, least_bytes=1000) == b"x" * 99  # the time was up, so that had to do
     device.sendall(b"y" * 999)
@@ -34,7 +34,7 @@ def test_it_sleeps_until_all_the_bytes_that_are_wanted_have_come(ends):
 
 
 def test_fewer_bytes_are_given_when_the_time_is_up_and_none_where_none_came(ends):
-    _, link, device = ends
+    link, device = ends
     assert link.receive(0.01, least_bytes=10) is None
     device.sendall(b"abc")
     assert link.receive(0.1, least_bytes=10) == b"abc"
@@ -42,7 +42,7 @@ def test_fewer_bytes_are_given_when_the_time_is_up_and_none_where_none_came(ends
 
 
 def test_an_end_is_told_at_once_however_many_bytes_are_wanted(ends):
-    _, link, device = ends
+    link, device = ends
     device.sendall(b"abc")
     device.shutdown(socket.SHUT_WR)
     assert link.receive(10.0, least_bytes=1000) == b"abc"
@@ -50,26 +50,26 @@ def test_an_end_is_told_at_once_however_many_bytes_are_wanted(ends):
 
 
 def test_a_reset_is_told_at_once_however_many_bytes_are_wanted(ends):
-    _, link, device = ends
+    link, device = ends
     device.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     device.close()
     with pytest.raises(ConnectionResetError):
         link.receive(10.0, least_bytes=1000)
 
 
-def test_closing_the_dialer_ends_a_wait_for_many_bytes(ends):
-    dialer, link, device = ends
+def test_an_interrupt_ends_a_wait_for_many_bytes(ends):
+    link, device = ends
     device.sendall(b"abc")
-    dialer.close()
+    link.interrupt()
     assert link.receive(10.0, least_bytes=1000) is None
 
 
 def test_a_system_without_the_option_gives_what_has_come():
     ours, theirs = socket.socketpair()
-    wake, waker = socket.socketpair()
-    with ours, theirs, wake, waker:
+    with ours, theirs:
         ours.setblocking(False)
-        link = TcpConnection(_Plain(ours), wake)
+        link = TcpConnection("127.0.0.1", 1)
+        link._socket = _Plain(ours)
         theirs.sendall(b"abc")
         assert link.receive(10.0, least_bytes=1000) == b"abc"
 
@@ -140,7 +140,8 @@ def seen(monkeypatch, arrivals):
     system = Simulated(arrivals)
     monkeypatch.setattr("replay.devices.neuracle.connection.select.select", system.select)
     monkeypatch.setattr("replay.devices.neuracle.connection.time.monotonic", lambda: system.now)
-    link = TcpConnection(Silent(), None)
+    link = TcpConnection("127.0.0.1", 1)
+    link._socket = Silent()
     begun = system.now
     while system.arrivals:
         link.receive(0.13, 1, PERIOD_S)
@@ -179,5 +180,5 @@ def test_bytes_without_a_rhythm_cost_no_more_than_sleeping_for_them(monkeypatch)
 
 
 def test_an_address_of_the_sixth_version_is_written_so_that_it_can_be_read_again():
-    assert TcpDialer("::1", 8712).address == "[::1]:8712"
-    assert TcpDialer("amp.lab", 8712).address == "amp.lab:8712"
+    assert TcpConnection("::1", 8712).address == "[::1]:8712"
+    assert TcpConnection("amp.lab", 8712).address == "amp.lab:8712"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replay.devices.fitted import LiveResampler
+from replay.devices.adapt import LiveResampler
 from replay.model.events import KnownEvents
 from replay.model.signal import ArraySignal
 from replay.model.source import RawPacket

@@ -179,7 +179,7 @@ def test_a_unit_that_is_no_voltage_is_kept_and_told():
     packets = take(source, lab, 1, lambda: lab.push(10))
     assert packets[0].samples[2].tolist() == [2, 2]
     assert [lead.unit for lead in next(lab.source().sessions()).leads] == ["microvolts", "g"]
-    assert any("the unit 'g' of Acc is no voltage" in text for text in told)
+    assert any("the unit 'g' of Acc is not a known voltage" in text for text in told)
 
 
 def test_markers_find_their_samples_by_time():
@@ -269,7 +269,7 @@ def test_a_signal_outlives_its_markers_and_takes_them_back():
 
 @pytest.mark.parametrize(("name", "wish"), [("M_1_EEG", {}), ("amp", {"markers": "Neuracle"})])
 def test_markers_that_start_after_the_signal_are_used(name, wish, monkeypatch):
-    monkeypatch.setattr("replay.devices.lsl_streams.FIRST_S", 0.1)
+    monkeypatch.setattr("replay.devices.lsl.MARKERS_FIRST_S", 0.1)
     lab = Lab(EEG, name)
     lab.marker_name = "Neuracle"
     source = lab.source(name, **wish)
@@ -374,7 +374,7 @@ def test_a_stream_that_comes_back_changed_is_refused():
         lab.leads = (*EEG, Lead("Cz"))
         lab.signal = lab.open()
 
-    with pytest.raises(SourceError, match="came back with other leads"):
+    with pytest.raises(SourceError, match="changed its leads or rate"):
         take(source, lab, 99, lambda: lab.push(20), restart)
 
 

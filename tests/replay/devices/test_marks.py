@@ -47,7 +47,7 @@ def test_only_its_user_can_open_the_socket(folder):
 def test_a_folder_of_somebody_else_is_not_used(folder, monkeypatch):
     folder.mkdir()
     monkeypatch.setattr(os, "getuid", lambda: os.stat(folder).st_uid + 1)
-    with pytest.raises(ManualTriggerError, match="belongs to somebody else"):
+    with pytest.raises(ManualTriggerError, match="belongs to another user"):
         ManualTriggerServer(ManualTriggers(), "neuracle", folder)
 
 

@@ -9,9 +9,10 @@ import pytest
 from virtual_amplifier import LEADS, Run, counters, placed_triggers, positions, recording
 
 from bci_stream.errors import SourceError
-from replay.devices.chunk import DeviceInfo, Timeouts
+from replay.devices.chunk import DeviceInfo
 from replay.devices.neuracle.heeg import HeegParser
 from replay.devices.neuracle.raw import MisalignedError, RawParser
+from replay.devices.params import Timeouts
 from replay.model.source import RawPacket
 
 PROTOCOLS = ("raw", "raw-uint", "heeg", "jellyfish", "jellyfish-modules")
@@ -267,7 +268,7 @@ def test_an_amplifier_that_never_answers_is_given_up_with_advice():
         SourceError, match=r"virtual:8712 for 3 s: can't connect: .*refused.*firewall"
     ):
         run.packets()
-    assert run.dialer.dialled < 12
+    assert run.connection.connects < 12
 
 
 def test_an_amplifier_that_hangs_up_at_once_is_not_dialled_in_a_hurry():
@@ -275,12 +276,12 @@ def test_an_amplifier_that_hangs_up_at_once_is_not_dialled_in_a_hurry():
     run = Run(recording(20), "raw", faults, Timeouts(first_s=10, reconnect_s=10))
     with pytest.raises(SourceError, match="for 10 s: the amplifier closed the connection"):
         run.packets()
-    assert run.dialer.dialled <= 14
+    assert run.connection.connects <= 14
 
 
 def test_opening_says_what_is_wrong_when_bytes_make_no_frames():
     run = Run(recording(20), "raw", waits=Timeouts(first_s=6), parser=HeegParser())
-    with pytest.raises(SourceError, match=r"no sample can be read from them.*protocol="):
+    with pytest.raises(SourceError, match=r"no sample can be read.*protocol="):
         run.feed.open()
 
 
@@ -288,7 +289,7 @@ def test_opening_says_what_is_wrong_when_bytes_make_no_frames():
 def test_what_was_seen_while_looking_is_not_sent_later(protocol):
     run = Run(recording(5), protocol)
     assert run.feed.open().leads
-    run.dialer.pause(1.0)  # somebody waits for the teams
+    run.clock.advance(1.0)  # somebody waits for the teams
     packets = run.packets()
     assert counters(packets)[0] > 1000
     assert [len(packet.samples) for packet in packets[:-1]] == [40] * (len(packets) - 1)

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from bci_stream.errors import SourceError
 from bci_stream.packet import Lead
-from replay.devices.chunk import merged
+from replay.devices.neuracle.device import _merge
 from replay.devices.neuracle.heeg import HeegParser, encode_frame
-from replay.devices.triggers import code_of
+from replay.devices.status import StatusKeeper
+from replay.devices.triggers import read_text
 
 
 def frames(n: int, leads: int = 3, rate: int = 1000, codes: dict[int, str] | None = None) -> bytes:
@@ -37,7 +38,7 @@ def test_any_split_gives_the_same_chunks(cuts):
     parser = HeegParser()
     chunks = [c for a, b in pairwise(bounds) for c in parser.feed(data[a:b])]
     assert np.concatenate([c.samples for c in chunks]).ravel().tolist() == list(range(60))
-    (whole,) = merged(chunks)
+    (whole,) = _merge(chunks, 0.0)
     assert whole.triggers == ((4, 51), (9, 7))
 
 
@@ -60,7 +61,7 @@ def test_leads_and_rate_come_from_the_frames():
 
 
 def test_a_montage_must_name_every_lead():
-    with pytest.raises(SourceError, match="sends 3 leads, but montage= names 2"):
+    with pytest.raises(SourceError, match="montage= names 2 leads, but the device has 3"):
         HeegParser((Lead("C3"), Lead("C4"))).feed(frames(1))
 
 
@@ -90,11 +91,12 @@ def test_a_new_connection_is_a_gap_and_its_half_frame_is_dropped():
 def test_triggers_of_frames_that_are_read_together_stand_where_they_were_sent():
     values = np.zeros((4, 2), dtype=np.float32)
     texts = ["", "5", "5", "", "", "5", "6", "soon"]
-    parser = HeegParser()
+    notes: list[str] = []
+    parser = HeegParser(note=notes.append)
     (chunk,) = parser.feed(b"".join(encode_frame(values, 4000, text) for text in texts))
     assert chunk.n == 32
     assert chunk.triggers == ((4, 5), (20, 5), (24, 6))
-    assert "'soon' is no number" in parser.notes()[0]
+    assert "'soon' is not a whole number" in notes[0]
 
 
 @pytest.mark.parametrize(
@@ -106,24 +108,27 @@ def test_triggers_of_frames_that_are_read_together_stand_where_they_were_sent():
     ],
 )  # fmt: skip
 def test_trigger_texts(text, code):
-    assert code_of(text.ljust(30, b"\0")) == code
+    notes: list[str] = []
+    assert read_text(text.ljust(30, b"\0"), notes.append) == (code or 0)
+    assert len(notes) == (code is None)
 
 
 def test_a_text_without_a_number_is_told_and_passed_over():
-    parser = HeegParser()
+    notes: list[str] = []
+    parser = HeegParser(note=notes.append)
     (chunk,) = parser.feed(encode_frame(np.ones((1, 2), np.float32), 1000, "start"))
     assert chunk.triggers == ()
-    assert "'start' is no number" in parser.notes()[0]
-    assert parser.notes() == []
+    (note,) = notes
+    assert "'start' is not a whole number" in note
 
 
 def test_a_text_in_every_frame_is_one_note():
-    parser = HeegParser()
-    told = []
+    keeper, notes = StatusKeeper("amp"), []
+    keeper.listen(lambda status: notes.append(status.detail))
+    parser = HeegParser(note=keeper.note_once)
     for _ in range(20):
         parser.feed(frames(50, codes=dict.fromkeys(range(50), "NULL")))
-        told += parser.notes()
-    assert len(told) == 1
+    assert len(notes) == 1
 
 
 @pytest.mark.parametrize("lost", [1, 2, 7])

@@ -192,13 +192,15 @@ def test_module_triggers_find_their_samples_whichever_frame_comes_first(rate):
 
 
 def test_a_trigger_that_is_too_late_stands_on_the_next_sample_and_is_told():
-    encoder, parser = JellyfishEncoder(1000, LEADS, whole=False), JellyfishParser(hold_ms=10)
+    notes: list[str] = []
+    parser = JellyfishParser(hold_ms=10, note=notes.append)
+    encoder = JellyfishEncoder(1000, LEADS, whole=False)
     sent = stream(encoder, 20, {})
     parser.feed(encoder.greeting() + b"".join(sent[:10]))
     late = encode_data(1, 12, 1, {0: [np.array([9], np.float32)]})
     chunks = parser.feed(late + b"".join(sent[10:]))
     assert triggers_of(chunks) == [(40, 9)]
-    assert "a trigger came 28 ms too late" in parser.notes()[0]
+    assert "a trigger came 28 ms too late" in notes[0]
 
 
 def test_texts_and_channel_of_one_trigger_are_one_trigger():
@@ -253,7 +255,8 @@ def test_leads_of_another_rate_stay_out():
 
 def test_a_lead_that_is_not_measured_is_told_once():
     channels = (JellyfishChannel("C3", "EEG", 1000, 2),)
-    parser = JellyfishParser(hold_ms=0)
+    notes: list[str] = []
+    parser = JellyfishParser(hold_ms=0, note=notes.append)
     parser.feed(encode_meta(Meta(1, (Module(7, "W8", channels),))))
     frame = encode_data(1, 0, 2, {7: [np.ones(2, np.float32)]})
     at = 30 + 4 + 4
@@ -261,24 +264,26 @@ def test_a_lead_that_is_not_measured_is_told_once():
     parser.feed(unmeasured)
     parser.feed(encode_data(1, 2, 2, {7: [np.ones(2, np.float32)]}))
     parser.feed(unmeasured)
-    assert parser.notes() == ["the amplifier marks lead C3 as not measured"]
+    assert notes == ["the amplifier marks lead C3 as not measured"]
 
 
 def test_a_frame_that_contradicts_its_meta_is_passed_over_and_told():
-    encoder, parser = JellyfishEncoder(1000, LEADS), JellyfishParser()
+    notes: list[str] = []
+    encoder, parser = JellyfishEncoder(1000, LEADS), JellyfishParser(note=notes.append)
     sent = stream(encoder, 3, {})
     wrong = encode_data(0, 40, 40, {SERIAL: [np.ones(40, np.float32)]})
     chunks = parser.feed(encoder.greeting() + sent[0] + wrong + sent[2])
     assert [c.lost for c in chunks] == [0, 40]
-    assert "not as its meta frame said" in parser.notes()[0]
+    assert "unlike in its meta frame" in notes[0]
 
 
 def test_a_meta_frame_that_promises_absurd_frames_is_passed_over():
     channels = tuple(JellyfishChannel(f"ch{i}", "EEG", 1000, 2**32 - 1) for i in range(64))
-    parser = JellyfishParser()
+    notes: list[str] = []
+    parser = JellyfishParser(note=notes.append)
     assert parser.feed(encode_meta(Meta(0, (Module(7, "W8", channels),)))) == []
     assert parser.info is None
-    assert "says that a data frame holds" in parser.notes()[0]
+    assert "values in a data frame, which do not fit" in notes[0]
 
 
 @settings(max_examples=100)

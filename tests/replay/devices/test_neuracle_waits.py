@@ -3,43 +3,37 @@
 from collections.abc import Callable
 
 import pytest
-from virtual_amplifier import LEADS, Run, recording
+from virtual_amplifier import LEADS, Run, neuracle_feed, recording
 
 from bci_stream.clock import ManualClock
 from bci_stream.errors import SourceError
-from replay.devices.chunk import Timeouts
 from replay.devices.emulator.encoders import JellyfishEncoder
-from replay.devices.neuracle.feed import NeuracleFeed
 from replay.devices.neuracle.heeg import HeegParser
 from replay.devices.neuracle.jellyfish import JellyfishParser
+from replay.devices.params import Timeouts
 from replay.devices.status import StatusKeeper
 
 
 class Idle:
-    """A dialer and its only link: somebody who answers, and sends the same bytes each second."""
+    """A server that accepts connections and sends the same bytes each second."""
 
     address = "virtual:8712"
-    closed = False
 
     def __init__(self, clock: ManualClock, data: bytes | None) -> None:
         self._clock, self._data = clock, data
 
-    def dial(self, timeout_s: float) -> "Idle":
-        return self
-
-    def pause(self, seconds: float) -> None:
-        self._clock.advance(seconds)
-
+    def connect(self, timeout_s: float) -> None: ...
     def receive(self, timeout_s: float, least_bytes: int, period_s: float) -> bytes | None:
         self._clock.advance(min(timeout_s, 1.0))
         return self._data if timeout_s > 0 else None
 
     def send(self, data: bytes) -> None: ...
-    def close(self) -> None: ...
+    def disconnect(self) -> None: ...
+    def interrupt(self) -> None: ...
 
 
 class Unreachable(Idle):
-    def dial(self, timeout_s: float) -> "Idle":
+    def connect(self, timeout_s: float) -> None:
         self._clock.advance(timeout_s)
         raise TimeoutError(f"no answer within {timeout_s:g} s")
 
@@ -50,7 +44,7 @@ def given_up(
     """The error, how long it took, and all that was told before it."""
     clock, keeper, told = ManualClock(), StatusKeeper("virtual"), []
     keeper.listen(lambda status: told.append(status.detail))
-    feed = NeuracleFeed(make(clock), lambda: parser, clock, keeper, Timeouts(first_s=wait_s))
+    feed = neuracle_feed(make(clock), lambda: parser, clock, keeper, Timeouts(first_s=wait_s))
     began = clock.now()
     with pytest.raises(SourceError) as caught:
         feed.open()
@@ -76,13 +70,13 @@ def test_an_amplifier_that_only_says_what_it_measures_is_idle_not_unreadable():
     meta = JellyfishEncoder(1000, LEADS).greeting()
     error, _, told = given_up(lambda clock: Idle(clock, meta), JellyfishParser(), 7)
     for text in (error, told):
-        assert "only said what it measures and sends no samples: start the recording" in text
+        assert "only describes itself and sends no samples: start the recording" in text
         assert "no sample can be read" not in text
 
 
 def test_bytes_that_are_no_frames_are_unreadable_for_jellyfish_too():
     error, _, _ = given_up(lambda clock: Idle(clock, b"x" * 99), JellyfishParser(), 7)
-    assert "bytes come, but no sample can be read from them" in error
+    assert "bytes come from which no sample can be read" in error
 
 
 def test_a_stall_is_no_loss_however_short_a_reconnect_may_take():
@@ -95,4 +89,4 @@ def test_without_time_to_reconnect_a_loss_is_the_end():
     run = Run(recording(6), "raw", ["eof@1"], Timeouts(reconnect_s=0))
     with pytest.raises(SourceError, match="for 0 s: the amplifier closed the connection"):
         run.packets()
-    assert run.dialer.dialled == 1
+    assert run.connection.connects == 1

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.devices.packetiser import Packetiser
-from replay.devices.timing import Placed
+from replay.devices.chunk import Packetiser, Placed
 from replay.model.source import RawPacket
 
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from virtual_amplifier import Run, placed_triggers, recording
 
-from replay.devices.chunk import Chunk
-from replay.devices.status import DeviceStatus, StatusKeeper, count_not_finite
-from replay.devices.timing import FittedClock, Placed, SampleTimeline
+from replay.devices.chunk import Chunk, Placed
+from replay.devices.status import MOST_TEXTS, DeviceStatus, StatusKeeper, count_not_finite
+from replay.devices.timing import FittedClock, SampleTimeline
 
 
 def kept() -> tuple[StatusKeeper, list[DeviceStatus]]:
@@ -20,25 +20,25 @@ def kept() -> tuple[StatusKeeper, list[DeviceStatus]]:
 
 def took(keeper: StatusKeeper, samples: np.ndarray, start: int = 0, **gap: object) -> None:
     placed = Placed(samples.astype(np.float32), (), start, **gap)  # type: ignore[arg-type]
-    keeper.took(placed, FittedClock(1000))
-    keeper.look_at(placed)
+    keeper.count(placed, FittedClock(1000))
+    keeper.check(placed)
 
 
 def test_a_state_is_told_once():
     keeper, told = kept()
     for _ in range(3):
-        keeper.tell("connected")
-    keeper.tell("stalled", "no samples come")
-    keeper.tell("stalled", "no samples come")
+        keeper.set_state("connected")
+    keeper.set_state("stalled", "no samples come")
+    keeper.set_state("stalled", "no samples come")
     assert [status.state for status in told] == ["connected", "stalled"]
 
 
 def test_only_the_way_into_reconnecting_counts_as_one():
     keeper, _ = kept()
-    keeper.tell("reconnecting", "closed")
-    keeper.tell("reconnecting", "refused")
-    keeper.tell("connected")
-    keeper.tell("reconnecting", "closed")
+    keeper.set_state("reconnecting", "closed")
+    keeper.set_state("reconnecting", "refused")
+    keeper.set_state("connected")
+    keeper.set_state("reconnecting", "closed")
     assert keeper.now.reconnects == 2
 
 
@@ -103,8 +103,8 @@ class Arriving:
         self.now += after_s
         chunk = Chunk(np.full((40, 2), 15.0, np.float32), (), lost)
         placed = self.timeline.place(chunk, self.now)
-        self.keeper.took(placed, self.timeline.clock)
-        self.keeper.look_at(placed)
+        self.keeper.count(placed, self.timeline.clock)
+        self.keeper.check(placed)
 
     def seconds(self, n: float, a_second: float = 1000.0) -> None:
         for _ in range(round(n * a_second / 40)):
@@ -121,7 +121,7 @@ def test_a_rate_that_is_not_the_devices_is_told_once_within_some_ten_seconds(sai
     assert device.doubts() == []
     device.seconds(7, come)
     (doubt,) = device.doubts()
-    assert doubt.startswith(f"about {come} samples a second come, rate= says {said}: check rate=")
+    assert doubt.startswith(f"about {come} samples a second come, rate= is {said}: check rate=")
     device.seconds(30, come)
     assert len(device.doubts()) == 1
 
@@ -159,7 +159,7 @@ def test_what_everyone_may_know_has_numbers_and_no_words_of_the_device():
     keeper, _ = kept()
     keeper.note("the trigger text 'left_hand' is no number")
     took(keeper, np.full((40, 2), np.nan), start=30, lost=30, exact=False)
-    keeper.resyncs(2)
+    keeper.set_resyncs(2)
     known = keeper.now.public
     assert known == "about 30 lost in 1 gaps, 0 reconnects, 2 resyncs, samples that are not finite"
     took(keeper, np.full((40, 2), np.nan), start=70)
@@ -170,7 +170,7 @@ def test_what_everyone_may_know_has_numbers_and_no_words_of_the_device():
 def test_a_status_can_be_sent_and_read():
     keeper, _ = kept()
     took(keeper, np.ones((40, 2)), start=30, lost=30, exact=False)
-    keeper.tell("stalled", "no samples come")
+    keeper.set_state("stalled", "no samples come")
     sent = json.loads(json.dumps(keeper.now.as_dict()))
     assert sent["state"] == "stalled"
     assert sent["samples_lost"] == 30
@@ -224,3 +224,21 @@ def test_samples_that_are_not_finite_are_counted_once_each():
     samples[3, 2] = -np.inf
     assert count_not_finite(samples) == 2
     assert count_not_finite(np.full((4, 2), 3e38, np.float32)) == 0
+
+
+def test_a_text_is_noted_once():
+    keeper, told = kept()
+    for text in ("one", "one", "two", "one"):
+        keeper.note_once(text)
+    assert [status.detail for status in told] == ["one", "two"]
+
+
+def test_many_different_notes_are_counted_and_memory_is_bounded():
+    keeper, told = kept()
+    for i in range(MOST_TEXTS + 12_345):
+        keeper.note_once(f"frame {i} is broken")
+    details = [status.detail for status in told]
+    assert details[:MOST_TEXTS] == [f"frame {i} is broken" for i in range(MOST_TEXTS)]
+    assert [int(text.split()[0]) for text in details[MOST_TEXTS:]] == [1, 10, 100, 1000, 10_000]
+    assert "protocol=" in details[-1]
+    assert len(keeper._noted) == MOST_TEXTS

@@ -1,21 +1,23 @@
 """Helpers of these tests: a recording that proves its places, and an amplifier in virtual time."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from bci_stream.clock import ManualClock
+from bci_stream.clock import Clock, ManualClock
 from bci_stream.packet import Lead, Triggers
-from replay.devices.base import LiveSession
-from replay.devices.chunk import DeviceInfo, Parser, Timeouts
-from replay.devices.emulator.amplifier import Amplifier, WireAction, parse_fault
+from replay.devices.base import DeviceFeed, LiveSession
+from replay.devices.chunk import DeviceInfo
+from replay.devices.emulator.amplifier import EmulatedAmplifier, WireAction, parse_fault
 from replay.devices.emulator.encoders import EmulatedSignal
 from replay.devices.manual_triggers import ManualTriggers
-from replay.devices.neuracle.feed import NeuracleFeed
+from replay.devices.neuracle.connection import Connection
+from replay.devices.neuracle.device import NeuracleDevice, Parser
 from replay.devices.neuracle.heeg import HeegParser
 from replay.devices.neuracle.jellyfish import JellyfishParser
 from replay.devices.neuracle.jellyfish_frames import ACKNOWLEDGE
 from replay.devices.neuracle.raw import RawParser
+from replay.devices.params import Timeouts
 from replay.devices.status import DeviceStatus, StatusKeeper
 from replay.model.recording import ArrayBlock, Recording
 from replay.model.source import RawPacket
@@ -39,120 +41,124 @@ def parser_for(protocol: str, rate: float, leads: tuple[Lead, ...] = LEADS) -> P
     return HeegParser() if protocol == "heeg" else JellyfishParser()
 
 
-def amplifier(source: Recording, protocol: str, faults: Sequence[str] = ()) -> Amplifier:
-    return Amplifier(EmulatedSignal(source), protocol, [parse_fault(fault) for fault in faults])
+def amplifier(source: Recording, protocol: str, faults: Sequence[str] = ()) -> EmulatedAmplifier:
+    return EmulatedAmplifier(
+        EmulatedSignal(source), protocol, [parse_fault(fault) for fault in faults]
+    )
 
 
-class VirtualDialer:
-    """Connections to an amplifier whose time is a manual clock; a `Dialer`.
+class VirtualConnection:
+    """A connection to an amplifier in virtual time; implements `Connection`.
 
-    Waiting moves the clock, so nothing ever sleeps. The amplifier's time starts with the first
-    connection; when it has played all, the dialer closes itself.
+    Waiting advances the manual clock, so tests never sleep. The amplifier's time starts with the first
+    connect; `on_end` is called when it has sent everything.
     """
 
     address = "virtual:8712"
 
-    def __init__(self, device: Amplifier, clock: ManualClock, segment: int = 1 << 20) -> None:
+    def __init__(
+        self, device: EmulatedAmplifier, clock: ManualClock, segment: int = 1 << 20
+    ) -> None:
         self.device, self.clock, self.segment = device, clock, segment
-        self.closed = False
+        self.on_end: Callable[[], None] = lambda: None
         self.began: float | None = None
         self.refused_until = 0.0
-        self.dialled = 0
-        self._acts = device.acts()
-        self.upcoming: WireAction | None = next(self._acts, None)
+        self.connects = 0
+        self._actions = device.actions()
+        self._upcoming: WireAction | None = next(self._actions, None)
 
-    def dial(self, timeout_s: float) -> "VirtualLink":
-        self.dialled += 1
+    def connect(self, timeout_s: float) -> None:
+        self.connects += 1
         self.began = self.clock.now() if self.began is None else self.began
-        self.pass_over(self.clock.now())
+        self._skip_until(self.clock.now())
         if self.clock.now() < self.refused_until:
             raise ConnectionRefusedError(111, "Connection refused")
-        return VirtualLink(self)
-
-    def pause(self, seconds: float) -> None:
-        self.clock.advance(seconds)
-        self.pass_over(self.clock.now())
-
-    def close(self) -> None:
-        self.closed = True
-
-    def due(self) -> float | None:
-        return None if self.upcoming is None else (self.began or 0.0) + self.upcoming.due_s
-
-    def take(self) -> WireAction:
-        act = self.upcoming
-        assert act is not None
-        self.upcoming = next(self._acts, None)
-        if act.kind == "refuse":
-            self.refused_until = (self.began or 0.0) + act.until_s
-        return act
-
-    def pass_over(self, now: float) -> None:
-        """What was sent while nobody was connected is lost."""
-        while (due := self.due()) is not None and due < now:
-            self.take()
-        self.closed = self.closed or self.due() is None
-
-
-class VirtualLink:
-    def __init__(self, dialer: VirtualDialer) -> None:
-        self._dialer = dialer
-        self._since = dialer.clock.now() - (dialer.began or 0.0)
-        self._queue = [greeting] if (greeting := dialer.device.greeting()) else []
-        self._ready = not dialer.device.acknowledged
+        self._since = self.clock.now() - self.began
+        self._queue = [greeting] if (greeting := self.device.greeting()) else []
+        self._ready = not self.device.acknowledged
 
     def receive(
         self, timeout_s: float, least_bytes: int = 1, period_s: float = 0.0
     ) -> bytes | None:
-        """Like the system's own: waits for so many bytes, or gives what has come in that time."""
-        deadline = self._dialer.clock.now() + timeout_s
+        """Like the system: waits for so many bytes, or returns what has come in that time."""
+        deadline = self.clock.now() + timeout_s
         gathered = b""
         while len(gathered) < least_bytes:
-            if gathered and self._breaks_next():
+            if gathered and self._ends_next():
                 break
-            got = self._receive(deadline - self._dialer.clock.now())
+            got = self._receive(deadline - self.clock.now())
             if not got:
                 return gathered or got
             gathered += got
         return gathered
 
-    def _breaks_next(self) -> bool:
-        """The connection's end is told by itself, after what came before it."""
-        upcoming = self._dialer.upcoming
+    def send(self, data: bytes) -> None:
+        self._ready = self._ready or ACKNOWLEDGE in data
+
+    def disconnect(self) -> None: ...
+    def interrupt(self) -> None: ...
+
+    def _due(self) -> float | None:
+        return None if self._upcoming is None else (self.began or 0.0) + self._upcoming.due_s
+
+    def _take(self) -> WireAction:
+        action = self._upcoming
+        assert action is not None
+        self._upcoming = next(self._actions, None)
+        if action.kind == "refuse":
+            self.refused_until = (self.began or 0.0) + action.until_s
+        return action
+
+    def _skip_until(self, now: float) -> None:
+        """Drop what was sent while there was no connection."""
+        while (due := self._due()) is not None and due < now:
+            self._take()
+        if self._due() is None:
+            self.on_end()
+
+    def _ends_next(self) -> bool:
+        """The end of the connection is returned by itself, after what came before it."""
+        upcoming = self._upcoming
         return not self._queue and upcoming is not None and upcoming.kind != "send"
 
     def _receive(self, timeout_s: float) -> bytes | None:
         if self._queue:
             return self._split()
-        due, now = self._dialer.due(), self._dialer.clock.now()
+        due, now = self._due(), self.clock.now()
         if due is None:
-            self._dialer.closed = True
+            self.on_end()
             return None
         if due - now > timeout_s:
-            self._dialer.clock.advance(timeout_s)
+            self.clock.advance(timeout_s)
             return None
-        self._dialer.clock.advance(max(0.0, due - now))
-        act = self._dialer.take()
-        if act.kind == "reset":
+        self.clock.advance(max(0.0, due - now))
+        action = self._take()
+        if action.kind == "reset":
             raise ConnectionResetError(104, "Connection reset by peer")
-        if act.kind in ("close", "refuse"):
+        if action.kind in ("close", "refuse"):
             return b""
-        if not self._ready or not act.data or not act.is_for(self._since):
+        if not self._ready or not action.data or not action.is_for(self._since):
             return None
-        self._queue.append(act.data)
+        self._queue.append(action.data)
         return self._split()
 
     def _split(self) -> bytes:
         data = self._queue.pop(0)
-        if len(data) > self._dialer.segment:
-            self._queue.insert(0, data[self._dialer.segment :])
-        return data[: self._dialer.segment]
+        if len(data) > self.segment:
+            self._queue.insert(0, data[self.segment :])
+        return data[: self.segment]
 
-    def send(self, data: bytes) -> None:
-        self._ready = self._ready or ACKNOWLEDGE in data
 
-    def close(self) -> None:
-        pass
+def neuracle_feed(
+    connection: Connection,
+    make_parser: Callable[[], Parser],
+    clock: Clock,
+    keeper: StatusKeeper,
+    timeouts: Timeouts,
+) -> DeviceFeed:
+    device = NeuracleDevice(connection, make_parser, clock, keeper, timeouts)
+    pause = clock.advance if isinstance(clock, ManualClock) else None
+    return DeviceFeed(device, clock, keeper, timeouts, pause)
 
 
 class Run:
@@ -172,7 +178,8 @@ class Run:
         marked_at_s: float | None = None,
     ) -> None:
         self.clock = ManualClock()
-        self.dialer = VirtualDialer(amplifier(source, protocol, faults), self.clock, segment)
+        device = amplifier(source, protocol, faults)
+        self.connection = VirtualConnection(device, self.clock, segment)
         self.keeper = StatusKeeper("virtual")
         self.told: list[DeviceStatus] = []
         self.keeper.listen(self.told.append)
@@ -180,7 +187,8 @@ class Run:
         def make_parser() -> Parser:
             return parser or parser_for(protocol, source.rate, source.leads)
 
-        feed = NeuracleFeed(self.dialer, make_parser, self.clock, self.keeper, waits)
+        feed = neuracle_feed(self.connection, make_parser, self.clock, self.keeper, waits)
+        self.connection.on_end = feed.close
         self.feed = feed
         info = make_parser().info or DeviceInfo(source.rate, source.leads)
         begun = self.clock.now()

@@ -1,6 +1,7 @@
-"""A fitted device: its leads as was asked, leads and rate as its track has them; every change is said.
+"""Adapts a live session to options and track: picks and renames leads, resamples.
 
-A recording is fitted when it is opened (`replay.transform.fit`), a device when it has told what it measures.
+A recording is adapted when it is opened (`replay.transform.fit`), a device once it is known what it
+measures. Each change is described in the session's notes.
 """
 
 from collections.abc import Iterator
@@ -10,10 +11,7 @@ from fractions import Fraction
 import numpy as np
 
 from bci_stream.packet import FloatArray, Triggers
-from replay.devices.base import LiveSource
-from replay.devices.packetiser import Packetiser
-from replay.devices.status import DeviceStatus, Listener
-from replay.devices.timing import Placed
+from replay.devices.chunk import Packetiser, Placed
 from replay.model.options import SourceOptions, track_named
 from replay.model.source import RawPacket, Session
 from replay.transform.leads import LeadPlan, plan_leads
@@ -21,7 +19,7 @@ from replay.transform.resample import ResampledSignal, describe_resampling, rati
 
 
 class LiveResampler:
-    """rate: the device's; factor: the new rate in units of it; leads: how many there are."""
+    """Resamples packets causally. rate: the device's; factor: new rate / rate; leads: their number."""
 
     def __init__(self, rate: float, factor: Fraction, leads: int) -> None:
         self._rate, self._up, self._down = rate, factor.numerator, factor.denominator
@@ -35,8 +33,8 @@ class LiveResampler:
     def delay_s(self) -> float:
         return self._signal.delay_s(self._rate)
 
-    def asked_for(self, packet_samples: int) -> int:
-        """How many of the device's samples make a packet of so many new ones."""
+    def device_samples(self, packet_samples: int) -> int:
+        """Number of device samples that make a packet of so many resampled ones."""
         return max(1, packet_samples * self._down // self._up)
 
     def packets(self, packets: Iterator[RawPacket], packet_samples: int) -> Iterator[RawPacket]:
@@ -50,7 +48,7 @@ class LiveResampler:
         yield from cutter.flush(last_of_block=True)
 
     def _step(self, packet: RawPacket) -> Placed:
-        """The new samples that a packet makes possible; those of a gap have no number."""
+        """The resampled samples that become known with this packet."""
         if packet.start != self._segment.n_samples:
             self._segment.begin(packet.start)
             self._next = self._place(packet.start)
@@ -63,11 +61,11 @@ class LiveResampler:
         return Placed(samples, self._due(begin, packet.last_of_block), begin)
 
     def _place(self, sample: int) -> int:
-        """The first new sample at or after the time of one of the device's."""
+        """The first resampled sample at or after the time of a device sample."""
         return -(-sample * self._up // self._down)
 
     def _due(self, begin: int, is_last: bool) -> Triggers:
-        """A trigger that falls behind the last new sample stands on the next; at the very end, on that."""
+        """Triggers on samples before self._next; at the end of the session, all that are left."""
         end = self._next
         due = [(at, code) for at, code in self._triggers if at < end or is_last]
         self._triggers = [] if is_last else [one for one in self._triggers if one[0] >= end]
@@ -79,9 +77,9 @@ class LiveResampler:
 
 
 class _Segment:
-    """The latest samples since a gap, by the device's numbers: a `Signal` that grows.
+    """The samples since the last gap, by the device's numbers: a `Signal` that grows.
 
-    What is asked for before its beginning is its first sample, as at a recording's beginning.
+    Before its beginning, the first sample is repeated, as at the beginning of a recording.
     """
 
     def __init__(self, leads: int) -> None:
@@ -110,8 +108,8 @@ class _Segment:
         )
 
 
-class FittedSession:
-    """Implements `replay.model.source.Session`. Packets whose leads are right already pass untouched."""
+class AdaptedSession:
+    """Implements `replay.model.source.Session`. Packets that need no change are passed on as they are."""
 
     n_samples = None
     angles = None
@@ -135,7 +133,7 @@ class FittedSession:
     def packets(self, packet_samples: int) -> Iterator[RawPacket]:
         if self._resampler is None:
             return self._picked(packet_samples)
-        picked = self._picked(self._resampler.asked_for(packet_samples))
+        picked = self._picked(self._resampler.device_samples(packet_samples))
         return self._resampler.packets(picked, packet_samples)
 
     def _picked(self, packet_samples: int) -> Iterator[RawPacket]:
@@ -145,33 +143,10 @@ class FittedSession:
         return (replace(packet, samples=pick(packet.samples)) for packet in packets)
 
 
-class FittedDevice:
-    """Implements `replay.model.source.Source`: a live device, played under options about its leads."""
-
-    live = True
-    track = None
-
-    def __init__(self, device: LiveSource, options: SourceOptions) -> None:
-        self.uri = device.uri
-        self.device = device
-        self._options = options
-
-    @property
-    def status(self) -> DeviceStatus:
-        return self.device.status
-
-    def listen(self, listener: Listener) -> None:
-        self.device.listen(listener)
-
-    def close(self) -> None:
-        self.device.close()
-
-    def sessions(self) -> Iterator[Session]:
-        options = self._options
-        track = track_named(options.track) if options.track and not options.as_is else None
-        for session in self.device.sessions():
-            if track is None and not options.asked:
-                yield session
-            else:
-                plan = plan_leads(self.uri, session.leads, options, track)
-                yield FittedSession(session, plan, float(track.rate) if track else session.rate)
+def adapt_session(session: Session, uri: str, options: SourceOptions) -> Session:
+    """The session with leads and rate as options and track ask; the same one if they ask nothing."""
+    track = track_named(options.track) if options.track and not options.as_is else None
+    if track is None and not options.asked:
+        return session
+    plan = plan_leads(uri, session.leads, options, track)
+    return AdaptedSession(session, plan, float(track.rate) if track else session.rate)
