@@ -172,7 +172,7 @@ class BoardDevice(Device):
             if self._clock.now() >= deadline:
                 preparation.abandon()
                 raise BoardError(
-                    f"{self.name} did not answer within {timeout_s:.3g} s: check that it is on and "
+                    f"{self.name} did not answer within {timeout_s:.1f} s: check that it is on and "
                     "near, or raise wait_s="
                 )
         return preparation.result()
