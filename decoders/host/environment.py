@@ -1,9 +1,9 @@
-"""An environment is the Python that a submission runs in: interpreter and packages.
+"""The Python environment of a submission: interpreter and packages.
 
-A submission that asks for nothing runs in the host's own environment. One that brings a
-requirements.txt or names a Python version gets a virtual environment of its own, made once and
-kept, since its pickled models need the numpy, mne or scikit-learn they were written with. Only
-wheels are installed: an sdist would run a stranger's code here.
+A submission that requests nothing runs in the host's own environment. One with a requirements.txt or
+a Python version gets a virtual environment, which is cached, since its pickled models need the
+versions of numpy, mne or scikit-learn that wrote them. Only wheels are installed: building an sdist
+would run untrusted code outside the sandbox.
 """
 
 import hashlib
@@ -34,23 +34,23 @@ MAGIC_NUMBERS = {
     3571: "3.13",
     3627: "3.14",
 }
-"""What a compiled file begins with, and the Python that can read it."""
+"""Magic number of a .pyc file -> the Python version that reads it."""
 
 _VERSION = re.compile(r"(?<![\d.])(3)\.?(\d{1,2})(?!\d)")
 _IMAGE_VERSION = re.compile(r"(?:python|py)[-_:v ]*(3)\.?(\d{1,2})(?!\d)", re.IGNORECASE)
-"""In an image's name other things have versions, too: pytorch:2.3.1."""
+"""In an image's name only what follows "python": pytorch:2.3.1 is not a Python version."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestedEnvironment:
-    """python: like `3.8`, or None; requirements: None where no packages are named at all."""
+    """python: like `3.8`, or None; requirements: None without a requirements.txt."""
 
     python: str | None
     requirements: tuple[str, ...] | None
 
 
 def requested_environment(root: Path, python: str | None = None) -> RequestedEnvironment:
-    """Read them; `python` is the caller's word, which goes before the submission's own."""
+    """Read what a submission requests; `python` overrides its own request."""
     return RequestedEnvironment(python or _python_of(root), _requirements_of(root))
 
 
@@ -59,7 +59,7 @@ def _python_of(root: Path) -> str | None:
 
 
 def _of_compiled(root: Path) -> str | None:
-    """Compiled files without their source run on one version only."""
+    """The version of .pyc files without source, which run on no other one."""
     versions = {
         _version_of(path)
         for path in sorted(root.rglob("*.pyc"))
@@ -78,8 +78,8 @@ def _version_of(compiled: Path) -> str:
         magic = int.from_bytes(file.read(2), "little")
     if magic not in MAGIC_NUMBERS:
         raise PackageError(
-            f"{compiled.name} was compiled by a Python that this host does not know (magic number "
-            f"{magic}); it knows {', '.join(MAGIC_NUMBERS.values())}"
+            f"{compiled.name}: compiled by an unknown Python (magic number {magic}); known are "
+            f"{', '.join(MAGIC_NUMBERS.values())}"
         )
     return MAGIC_NUMBERS[magic]
 
@@ -93,7 +93,7 @@ def _of_version_file(root: Path) -> str | None:
 
 
 def _of_image(root: Path) -> str | None:
-    """config.toml or config.json name the image that it was written for: `unitImage`."""
+    """The version in the image name (`unitImage`) of config.toml or config.json."""
     try:
         if (root / "config.toml").is_file():
             config: object = tomllib.loads(read_small(root / "config.toml"))
@@ -121,7 +121,7 @@ def _requirements_of(root: Path) -> tuple[str, ...] | None:
 
 
 def read_requirements(text: str) -> tuple[str, ...]:
-    """Names and versions only: no options, addresses or paths, which would reach into the host."""
+    """Parse names and versions. Raises PackageError for options, URLs and paths."""
     wanted = []
     for number, line in enumerate(text.splitlines(), 1):
         bare = re.sub(r"(^|\s)#.*", "", line).strip()
@@ -144,30 +144,30 @@ def _requirement(line: str, number: int) -> str:
 
 
 PLAIN_REQUIREMENTS = ("numpy", "scipy", "scikit-learn")
-"""What a submission that names a Python version but no packages may rely on."""
+"""Installed for a submission that requests a Python version but no packages."""
 
 BUILD_LIMIT_S = 1800.0
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """An interpreter, and the folders that it needs to see."""
+    """An interpreter, and the folders that must be visible to it."""
 
     python: Path
     folders: tuple[Path, ...]
     title: str
 
 
-def environment_for(wishes: RequestedEnvironment, cache: Path | None = None) -> Environment:
-    """The environment that the submission wishes for; made now if it is not there yet."""
+def environment_for(requested: RequestedEnvironment, cache: Path | None = None) -> Environment:
+    """The requested environment; created if it is not cached yet."""
     own = f"{sys.version_info.major}.{sys.version_info.minor}"
-    if wishes.requirements is None and wishes.python in (None, own):
+    if requested.requirements is None and requested.python in (None, own):
         folders = tuple(sorted({Path(sys.prefix), Path(sys.base_prefix)}))
         return Environment(Path(sys.executable), folders, f"the host's own Python {own}")
-    requirements = PLAIN_REQUIREMENTS if wishes.requirements is None else wishes.requirements
-    interpreter = find_interpreter(wishes.python or own)
-    folder = _made(interpreter, requirements, cache or default_cache())
-    title = f"Python {wishes.python or own} with {', '.join(requirements) or 'nothing else'}"
+    requirements = PLAIN_REQUIREMENTS if requested.requirements is None else requested.requirements
+    interpreter = find_interpreter(requested.python or own)
+    folder = _cached(interpreter, requirements, cache or default_cache())
+    title = f"Python {requested.python or own} with {', '.join(requirements) or 'nothing else'}"
     return Environment(folder / "bin" / "python", (folder, _prefix_of(interpreter)), title)
 
 
@@ -182,25 +182,24 @@ def find_interpreter(version: str) -> Path:
     """The interpreter of that version (`3.8`), from the path, pyenv or uv."""
     if not re.fullmatch(r"3\.([89]|[1-9]\d+)(\.\d+)?", version):
         raise EnvironmentFailed(
-            f"the submission wants Python {version}; this host runs 3.8 and later: choose one of "
-            "them with --python 3.8, if it runs there too"
+            f"the submission requests Python {version}; 3.8 and later are supported: choose one "
+            "with --python 3.8, if it runs there too"
         )
     if version == f"{sys.version_info.major}.{sys.version_info.minor}":
         return Path(sys.base_prefix) / "bin" / f"python{version}"
-    for look in (_on_path, _of_pyenv, _of_uv):
-        found = look(version)
+    for search in (_on_path, _of_pyenv, _of_uv):
+        found = search(version)
         if found is not None:
             return found
     raise EnvironmentFailed(
-        f"the submission wants Python {version}, and there is none here: looked for "
-        f"python{version} on the path, in {_pyenv()} and with uv; install it, or choose another "
-        "one with --python"
+        f"the submission requests Python {version}, which was not found (python{version} on the "
+        f"path, {_pyenv()}, uv); install it, or choose another one with --python"
     )
 
 
 def _on_path(version: str) -> Path | None:
     found = shutil.which(f"python{version}")
-    # A pyenv shim is a script that may refuse to run: the versions behind it are looked at next.
+    # A pyenv shim is a script that may refuse to run; _of_pyenv finds the versions behind it.
     return Path(found) if found and "shims" not in Path(found).parts else None
 
 
@@ -211,13 +210,13 @@ def _pyenv() -> Path:
 def _of_pyenv(version: str) -> Path | None:
     try:
         found = sorted(_pyenv().glob(f"{version}.*/bin/python{version}"))
-    except OSError:  # somebody else's
+    except OSError:  # not readable
         return None
     return found[-1] if found else None
 
 
 def _of_uv(version: str) -> Path | None:
-    """uv can fetch an interpreter that is not here yet."""
+    """uv downloads an interpreter that is not installed."""
     uv = _uv()
     if uv is None:
         return None
@@ -242,21 +241,21 @@ def _prefix_of(interpreter: Path) -> Path:
 # --- virtual environments --------------------------------------------------------------------
 
 
-def _made(interpreter: Path, requirements: Sequence[str], cache: Path) -> Path:
-    """The cached environment; one maker at a time, and a half-made one is made again."""
+def _cached(interpreter: Path, requirements: Sequence[str], cache: Path) -> Path:
+    """The cached environment, created under a lock; an incomplete one is created again."""
     wanted = "\n".join([str(interpreter.resolve()), *sorted(requirements)])
     folder = cache / hashlib.sha256(wanted.encode()).hexdigest()[:16]
     cache.mkdir(parents=True, exist_ok=True)
     with FileLock(folder.with_suffix(".lock")):
-        whole = folder / "requirements.txt"
-        if not whole.is_file():
+        complete = folder / "requirements.txt"
+        if not complete.is_file():
             shutil.rmtree(folder, ignore_errors=True)
-            _make(interpreter, requirements, folder)
-            whole.write_text(wanted)
+            _create(interpreter, requirements, folder)
+            complete.write_text(wanted)
     return folder
 
 
-def _make(interpreter: Path, requirements: Sequence[str], folder: Path) -> None:
+def _create(interpreter: Path, requirements: Sequence[str], folder: Path) -> None:
     uv = _uv()
     python = str(folder / "bin" / "python")
     if uv is not None:
@@ -275,9 +274,9 @@ def _run(command: list[str], folder: Path) -> None:
         subprocess.run(command, capture_output=True, text=True, timeout=BUILD_LIMIT_S, check=True)
     except subprocess.CalledProcessError as error:
         shutil.rmtree(folder, ignore_errors=True)
-        told = "\n".join((error.stderr or error.stdout).strip().splitlines()[-8:])
+        output = "\n".join((error.stderr or error.stdout).strip().splitlines()[-8:])
         raise EnvironmentFailed(
-            f"the submission's environment can't be made; `{' '.join(command)}` said:\n{told}"
+            f"the submission's environment can't be made; `{' '.join(command)}` printed:\n{output}"
         ) from None
     except (OSError, subprocess.TimeoutExpired) as error:
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,17 +1,17 @@
-"""How a submission can fail, and as what the run then ends.
+"""The errors of a submission, and the ending of the run for each.
 
     SubmissionError                   (DecoderFailure, BciError)
-    ├── PackageError                  never started: a folder or archive that can't be used
-    ├── EnvironmentFailed             never started: no such interpreter, or packages not found
-    ├── SubmissionCrashed             `crashed`: an exception of its own, an exit, an early return
-    │   └── SubmissionLimit           `crashed`: more memory, disk or processes than are granted
-    ├── SubmissionTimeout             `timeout`: too slow, or it never came back or never ended
-    ├── SubmissionStopped             `stopped`: the run was told to stop while it computed
-    └── SubmissionDisqualified        `disqualified`: a flood, or it wrote into its host's pipe
-        └── SubmissionRefused         `disqualified`: it named channels that the rules don't allow
+    ├── PackageError                  never started: unusable folder or archive
+    ├── EnvironmentFailed             never started: interpreter or packages not found
+    ├── SubmissionCrashed             `crashed`: exception, exit or early return
+    │   └── SubmissionLimit           `crashed`: memory, disk or process limit exceeded
+    ├── SubmissionTimeout             `timeout`: too slow, or never returned
+    ├── SubmissionStopped             `stopped`: the run was stopped meanwhile
+    └── SubmissionDisqualified        `disqualified`: flooding, or writing to the host's pipe
+        └── SubmissionRefused         `disqualified`: channels that break the rules
 
-A machine's limit shows inside the submission (a MemoryError, a full disk) or to the host, whichever
-comes first; both are a crash, so that the score does not hang on a race.
+A resource limit is noticed by the submission (MemoryError, disk full) or by the host, whichever is
+first; both count as a crash, so that the score does not depend on a race.
 """
 
 from decoders.decoder import DecoderFailure
@@ -30,39 +30,39 @@ class EnvironmentFailed(SubmissionError):
 
 
 class SubmissionCrashed(SubmissionError):
-    """It ended by a fault of its own; what it reported before is scored."""
+    """It failed; what it reported before is scored."""
 
 
 class SubmissionLimit(SubmissionCrashed):
-    """It took more of the machine than it is granted."""
+    """It exceeded a resource limit."""
 
 
 class SubmissionTimeout(SubmissionError):
-    """It did not come back in time; a run that ends so scores 0."""
+    """It did not answer in time; the run scores 0."""
 
     ending = "timeout"
 
 
 class SubmissionStopped(SubmissionError):
-    """Nothing of its own: the run was told to stop."""
+    """The run was stopped; not a fault of the submission."""
 
     ending = "stopped"
 
 
 class SubmissionDisqualified(SubmissionError):
-    """It did what no honest submission does; a run that ends so scores 0."""
+    """It misused the interface; the run scores 0."""
 
     ending = "disqualified"
 
 
 class SubmissionRefused(SubmissionDisqualified):
-    """Its choice of channels breaks the rules, before any data."""
+    """Its choice of channels breaks the rules; raised before any data."""
 
 
 def escape_text(text: str, most: int = 2000) -> str:
-    """The same in one line of at most so many signs; each sign that does not print as its escape."""
+    """Escape untrusted text for a terminal: one line, at most `most` characters."""
     shown = "".join(
-        sign if sign.isprintable() or sign == "\t" else sign.encode("unicode_escape").decode()
-        for sign in text[:most]
+        char if char.isprintable() or char == "\t" else char.encode("unicode_escape").decode()
+        for char in text[:most]
     )
-    return shown if len(text) <= most else f"{shown} ... ({len(text)} signs)"
+    return shown if len(text) <= most else f"{shown} ... ({len(text)} characters)"

@@ -1,4 +1,4 @@
-"""The limits that a submission runs under: what a contest grants, in seconds, bytes and counts."""
+"""The resource limits of a submission, in seconds, bytes and counts."""
 
 import math
 from dataclasses import dataclass
@@ -11,17 +11,17 @@ GIB = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class SubmissionLimits:
-    """Everything a contest may grant more or less of.
+    """All limits that a contest can set.
 
-    start_s: from its process's start to its first request for data (imports, models).
+    start_s: from process start to the first request for data (imports, models).
     step_s: from one packet to the request for the next.
-    end_s: from the last packet to its own end.
-    compute_s: all the time between packets and requests together; None: no limit but the others.
+    end_s: from the last packet to its exit.
+    compute_s: sum of the times between packets and requests; None: unlimited.
     cpu_s: processor time of all its processes together.
-    memory_bytes: of all its processes together; each one's private memory is held to it as well.
-    processes, threads: at one moment, all together.
-    disk_bytes: what it may write beyond its own files; also the largest file it may write.
-    output_bytes: stdout and stderr together; log_bytes of it are kept.
+    memory_bytes: of all its processes together, and of the private memory of each.
+    processes, threads: at one moment.
+    disk_bytes: written in addition to its own files; also the largest file.
+    output_bytes: stdout and stderr; the first log_bytes of it are kept.
     """
 
     start_s: float = 120.0
@@ -42,10 +42,10 @@ class SubmissionLimits:
     package_files: int = 20_000
 
     def rlimits(self) -> dict[str, int]:
-        """The same as the operating system knows them, by the names of the `resource` module."""
+        """The operating system's limits, by the names of the `resource` module."""
         return {
             "CORE": 0,
-            "CPU": math.ceil(self.cpu_s) + 5,  # the warden is the first to say it
+            "CPU": math.ceil(self.cpu_s) + 5,  # the watchdog reports it first
             "DATA": self.memory_bytes,
             "FSIZE": self.disk_bytes,
             "NOFILE": self.open_files,
@@ -54,7 +54,7 @@ class SubmissionLimits:
 
 
 def limits_of(granted: ContestLimits) -> SubmissionLimits:
-    """What a contest's file grants a submission."""
+    """The limits that a contest file sets."""
     return SubmissionLimits(
         step_s=granted.silence_s,
         cpu_s=granted.cpu_s,

@@ -1,4 +1,4 @@
-"""A package is what a team hands in: a folder, a .zip or a .tar.gz, laid out safely for one run."""
+"""Unpacks a team's package (folder, .zip or .tar.gz) safely into a folder for one run."""
 
 import codecs
 import lzma
@@ -34,7 +34,7 @@ _UNREADABLE = (
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A file of a package, under the name it has there."""
+    """A file of a package, and its name in it."""
 
     name: str
     stream: IO[bytes]
@@ -43,8 +43,8 @@ class Member:
 def lay_out(package: Path, into: Path, limits: SubmissionLimits | None = None) -> Path:
     """Copy the package's files under `into`, and return the folder that is the framework's root.
 
-    Only plain files are copied, only below `into`, and only as many bytes as the limits grant,
-    counted as they are written and not as the archive says.
+    Only regular files are copied, only below `into`, and only up to the limits in bytes, which are
+    counted while writing (an archive's own sizes are not trusted). Raises PackageError.
     """
     if not package.exists():
         raise PackageError(
@@ -77,7 +77,7 @@ def _write(package: Path, into: Path, limits: SubmissionLimits) -> None:
 
 
 def _copy(member: Member, target: Path, most_bytes: int) -> int:
-    """Write one file; stops as soon as it is more than most_bytes, and returns how many it was."""
+    """Write one file, stopping once it exceeds most_bytes; returns the number of bytes."""
     written = 0
     with target.open("wb") as file:
         while written <= most_bytes and (chunk := member.stream.read(_CHUNK_BYTES)):
@@ -148,13 +148,13 @@ def _of_tar(path: Path) -> Iterator[Member]:
 
 
 def _is_litter(name: str) -> bool:
-    """What archivers and version control leave behind."""
+    """Files of archivers and version control."""
     parts = PurePosixPath(name).parts or ("",)
     return bool({"__MACOSX", "__pycache__", ".git"} & set(parts)) or parts[-1].startswith("._")
 
 
 def _root(into: Path) -> Path:
-    """Step into wrapping folders; a bare Algorithm folder's inside is put back where it belongs."""
+    """The folder below any wrapping ones; the contents of a bare Algorithm folder are put into one."""
     root = into
     while (inner := _only_folder(root)) is not None and _is_wrapping(inner):
         root = inner
@@ -179,13 +179,13 @@ def _only_folder(root: Path) -> Path | None:
 
 
 def _open_to_all(folder: Path) -> None:
-    """The submission's process runs as another user: let it read, whatever our umask is."""
+    """Make folders readable for the submission's own user, whatever the umask is."""
     for place, _, _ in os.walk(folder):
         Path(place).chmod(0o755)
 
 
 def read_small(path: Path) -> str:
-    """A text file of a submission: settings, not data."""
+    """Read a small text file of a submission, such as settings."""
     if path.stat().st_size > MOST_TEXT_BYTES:
         raise PackageError(
             f"{path.name} has {path.stat().st_size} bytes; a file of settings may have "

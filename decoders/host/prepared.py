@@ -1,4 +1,4 @@
-"""A prepared submission: unpacked, recognised, and with an environment; nothing has run yet."""
+"""A prepared submission: unpacked, detected, with an environment; none of its code has run yet."""
 
 import shutil
 import tempfile
@@ -14,7 +14,7 @@ from decoders.host.package import lay_out
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """folder: ours alone, and gone after close(); root: the framework's root in it."""
+    """folder: a private copy, removed by close(); root: the framework's root in it."""
 
     folder: Path
     root: Path
@@ -23,7 +23,7 @@ class Prepared:
 
     @property
     def title(self) -> str:
-        """What it was taken for, in words to be printed."""
+        """What was detected, for a person to read."""
         entry, title = self.entry, INTERFACES[self.entry.interface].title
         return f"{entry.file}: {title} (because {entry.why}), run by {self.environment.title}"
 
@@ -39,7 +39,7 @@ def prepare(
     limits: SubmissionLimits | None = None,
     cache: Path | None = None,
 ) -> Prepared:
-    """Unpack it, find out what it is, and make its environment (which may take minutes, once)."""
+    """Unpack it, detect its interface, and make its environment (minutes, the first time)."""
     folder = Path(tempfile.mkdtemp(prefix="bci-submission-"))
     try:
         root = lay_out(package, folder / "package", limits)

@@ -1,4 +1,7 @@
-"""A sandbox keeps a submission from all that is not its own, as far as the machine can."""
+"""Sandboxes: how a submission's process is isolated, as far as the machine supports it.
+
+A seccomp filter, bubblewrap (name spaces), or resource limits alone.
+"""
 
 import errno
 import os
@@ -23,7 +26,7 @@ MACHINES = {
     "x86_64": (0xC000003E, 0),
     "aarch64": (0xC00000B7, 1),
 }
-"""Each machine's number in the audit headers, and its column in the table of calls."""
+"""Audit number of an architecture, and its column in the tables of system calls."""
 
 REFUSED = {
     "memfd_create": (319, 279),
@@ -55,14 +58,14 @@ REFUSED = {
     "fanotify_init": (300, 262),
 }
 ABSENT = {
-    "clone3": (435, 435),  # its flags lie in memory, where no filter sees them
+    "clone3": (435, 435),  # its flags are in memory, where a filter cannot read them
     "io_uring_setup": (425, 425),
 }
-"""As if the kernel were too old for them: programs then take the older way."""
+"""Answered with ENOSYS, as by an old kernel: programs then use the older calls."""
 
 CLONE = (56, 220)
 NEW_NAMESPACES = 0x7E020000
-"""clone()'s flags for a user, mount, process, network, IPC, UTS or cgroup name space of its own."""
+"""clone()'s flags for new user, mount, process, network, IPC, UTS or cgroup name spaces."""
 
 _LOAD, _EQUAL, _AT_LEAST, _HAS_BITS, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _NUMBER, _MACHINE, _FIRST_ARGUMENT = 0, 4, 16
@@ -71,7 +74,7 @@ _X32_CALLS = 0x40000000
 
 
 def filter_program(machine: str | None = None) -> bytes | None:
-    """The filter for this machine; None where its system calls are not known here."""
+    """The BPF program for this architecture; None where its system calls are not known."""
     machine = machine or platform.machine()
     if machine not in MACHINES or not sys.platform.startswith("linux"):
         return None
@@ -90,7 +93,7 @@ def filter_program(machine: str | None = None) -> bytes | None:
 
 
 def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
-    """One instruction; the jumps say how many of the next ones are passed over."""
+    """One instruction; if_true, if_false: how many of the next ones to skip."""
     return struct.pack("=HBBI", code, if_true, if_false, value)
 
 
@@ -124,11 +127,11 @@ FILTER_FD = "FILTER_FD"
 
 @dataclass(frozen=True, slots=True)
 class SandboxCommand:
-    """One run's place: how its process is started, and what the shim is told of it.
+    """How the process of one run is started.
 
-    package, work, home: paths as the submission's process sees them; home is also its TMPDIR.
-    filter: for system calls; the command holds FILTER_FD where it takes the number to read it from.
-    scratch: the folder on this machine's own disk whose growth has to be watched, if there is one.
+    package, work, home: paths as seen inside the sandbox; home is also its TMPDIR.
+    filter: the seccomp program; FILTER_FD in the command stands for the descriptor to read it from.
+    scratch: a folder on this machine's disk whose size must be watched, if there is one.
     """
 
     command: tuple[str, ...]
@@ -142,27 +145,27 @@ class SandboxCommand:
 
 
 class Sandbox(Protocol):
-    """title: the strength that is reached, in words to be printed."""
+    """title: the isolation that is reached, for a person to read."""
 
     @property
     def title(self) -> str: ...
 
-    def cell(self, prepared: Prepared, shim: Path, limits: SubmissionLimits) -> SandboxCommand:
-        """A new place for one run of the submission."""
+    def command(self, prepared: Prepared, shim: Path, limits: SubmissionLimits) -> SandboxCommand:
+        """The command for one run of the submission."""
 
 
 def choose_sandbox(strength: Strength = "auto") -> Sandbox:
-    """The strongest one that works here; or the one asked for, or an error."""
+    """The strongest sandbox that works here, or the requested one. Raises EnvironmentFailed."""
     fault = bubblewrap_fault()
     if strength != "limits" and fault is None:
         return Bubblewrap()
     if strength == "bubblewrap":
-        raise EnvironmentFailed(f"bubblewrap was asked for, and does not work here: {fault}")
-    return LimitsOnly(fault or "it was asked for")
+        raise EnvironmentFailed(f"bubblewrap was requested, and does not work here: {fault}")
+    return LimitsOnly(fault or "requested")
 
 
 def at_least(granted: Strength, wanted: Strength | None) -> Strength:
-    """The contest's word, unless another one was given; nobody may go below `bubblewrap`."""
+    """The contest's strength, or the wanted one. Raises EnvironmentFailed if that is weaker."""
     if granted == "bubblewrap" and wanted == "limits":
         raise EnvironmentFailed(
             "the contest's limits.strength is bubblewrap: --strength limits would be weaker"
@@ -172,7 +175,7 @@ def at_least(granted: Strength, wanted: Strength | None) -> Strength:
 
 @lru_cache(maxsize=1)
 def bubblewrap_fault() -> str | None:
-    """Why bubblewrap can't be used here, or None. Tried out, since containers often forbid it."""
+    """Why bubblewrap can't be used here, or None. Tested by running it: containers often forbid it."""
     bwrap = shutil.which("bwrap")
     if not sys.platform.startswith("linux") or bwrap is None:
         return "bubblewrap is not installed"
@@ -186,7 +189,7 @@ def bubblewrap_fault() -> str | None:
 
 
 class Bubblewrap:
-    """Namespaces: nothing is in view but the system, the interpreter and the submission."""
+    """Name spaces: only the system, the interpreter and the submission are visible."""
 
     @property
     def title(self) -> str:
@@ -196,7 +199,7 @@ class Bubblewrap:
             f"memory, {known}, resource limits"
         )
 
-    def cell(self, prepared: Prepared, shim: Path, limits: SubmissionLimits) -> SandboxCommand:
+    def command(self, prepared: Prepared, shim: Path, limits: SubmissionLimits) -> SandboxCommand:
         root, environment = prepared.root, prepared.environment
         size = str(_tree_bytes(root) + limits.disk_bytes)
         scratch = str(limits.disk_bytes)
@@ -233,7 +236,7 @@ class Bubblewrap:
 
 @dataclass(frozen=True, slots=True)
 class LimitsOnly:
-    """Resource limits and, for root, a user of its own; whoever else starts it is in its reach."""
+    """Resource limits and, when started by root, a user of its own; no isolation otherwise."""
 
     why: str
 
@@ -244,10 +247,10 @@ class LimitsOnly:
         view = "files that others may read" if root else "your files, keys and processes"
         return (
             f"contained by {user}resource limits only ({self.why}): the network and {view} are in "
-            "its reach; run strangers' submissions where bubblewrap works"
+            "its reach; run untrusted submissions where bubblewrap works"
         )
 
-    def cell(self, prepared: Prepared, shim: Path, limits: SubmissionLimits) -> SandboxCommand:
+    def command(self, prepared: Prepared, shim: Path, limits: SubmissionLimits) -> SandboxCommand:
         user, folder, python = _spare_user(), prepared.folder, prepared.environment.python
         work = Path(tempfile.mkdtemp(prefix="work-", dir=folder))
         shim = Path(shutil.copy(shim, folder))
@@ -255,7 +258,7 @@ class LimitsOnly:
             for path in (python, python.resolve(), folder.parent):
                 must_be_reachable(path)
             os.chown(work, user, user)
-            os.chown(folder, -1, user)  # to it alone: other teams' users find it closed
+            os.chown(folder, -1, user)  # other teams' users cannot read it
             folder.chmod(0o750)
         command = (str(python), "-S", "-u", str(shim))
         place = (str(prepared.root), str(work), str(work))
@@ -263,31 +266,31 @@ class LimitsOnly:
 
 
 def _system_folder(path: Path) -> list[str]:
-    """/lib and the like: a link into /usr on most systems, a folder on others, or not there."""
+    """/lib and the like: a link into /usr on most systems, a folder on others, or absent."""
     if path.is_symlink():
         return ["--symlink", os.readlink(path), str(path)]
     return ["--ro-bind", str(path), str(path)] if path.is_dir() else []
 
 
 def _hide(secret: Path, shown: list[Path]) -> list[str]:
-    """Where a folder of ours lies below one that is shown, an empty one is laid over it."""
+    """Mount an empty folder over a secret one that lies below a visible one."""
     inside = any(secret.resolve().is_relative_to(place.resolve()) for place in shown)
     return ["--tmpfs", str(secret.resolve())] if inside else []
 
 
 def _open_parents(folder: Path) -> list[str]:
-    """bubblewrap would copy the modes of the real folders above, which may be closed to others."""
+    """Create the parents with mode 0755: bubblewrap would copy their real modes."""
     above = [str(place) for place in reversed(folder.parents) if place != Path("/")]
     return [word for place in above for word in ("--perms", "0755", "--dir", place)]
 
 
 def _tree_bytes(root: Path) -> int:
-    """What its files take on a disk of 4 KiB pages."""
+    """Size of its files on a disk with 4 KiB pages."""
     return sum(4096 + (path.lstat().st_size + 4095) // 4096 * 4096 for path in root.rglob("*"))
 
 
 def _spare_user() -> int | None:
-    """For root: a user that nobody has, another one each run, so that teams can't meet."""
+    """For root: an unused user ID, a new one each run, so that teams are separated."""
     if os.geteuid() != 0:
         return None
     if _has_high_users():
@@ -296,7 +299,7 @@ def _spare_user() -> int | None:
 
 
 def _has_high_users() -> bool:
-    """A container may know the first 65536 users only."""
+    """Whether user IDs above 2**31 are mapped; a container may map the first 65536 only."""
     try:
         return int(Path("/proc/self/uid_map").read_text().split()[2]) > 1 << 31
     except (OSError, IndexError, ValueError):
@@ -304,7 +307,7 @@ def _has_high_users() -> bool:
 
 
 def _threads(limits: SubmissionLimits) -> int:
-    """The system counts all threads of a user, so what the user has already comes on top."""
+    """The limit of threads: it counts all of a user's, so those already running are added."""
     if os.geteuid() == 0:
         return limits.threads
     import psutil  # type: ignore[import-untyped, unused-ignore]
@@ -315,11 +318,11 @@ def _threads(limits: SubmissionLimits) -> int:
 
 
 def must_be_reachable(path: Path) -> None:
-    """Never run a stranger's code as root: another user has to be able to start the interpreter."""
+    """Raise EnvironmentFailed unless other users can read the path: no submission runs as root."""
     for place in (path, *path.parents):
         if not place.stat().st_mode & (0o001 if place.is_dir() else 0o004):
             raise EnvironmentFailed(
-                f"without bubblewrap a submission runs as a user of its own, who can't read "
+                f"without bubblewrap a submission runs as a user of its own, which can't read "
                 f"{place}, where {path} is; install bubblewrap, or open that folder to others "
                 "(chmod o+x)"
             )

@@ -1,9 +1,9 @@
-"""The host's part inside a submission's process: this one file, and nothing else of ours.
+"""Runs inside a submission's process: this one file, and nothing else of this package.
 
-It runs on Python 3.8 to 3.13, with numpy >= 1.19 or without, and imports the standard library only.
-It speaks to the host over the socket whose number is its argument, contains itself as the host
-says, supplies the framework modules that submissions import, and drives the submission's class.
-Started with `-S`: no code of the submission's environment runs before the privileges are gone.
+Python 3.8 to 3.13, with numpy >= 1.19 or without; imports the standard library only. Connects to
+the host by the socket whose number is its argument, gives up privileges as the host's settings
+require, provides the framework modules that submissions import, and drives the submission's class.
+Started with `-S`: no code of the submission's environment runs before the privileges are dropped.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from time import perf_counter
 from typing import Any
 
 HEAD = struct.Struct("<Ic")
-"""Before each message: the length of what follows, and which kind it is (`pipe.py` has the list)."""
+"""Before each message: length of the body, and kind (see `process.py`)."""
 
 PACKET_HEAD = struct.Struct("<qIIBB6x")
-"""Before a packet's samples: position, samples, channels (none in G4's last packet), finish, due."""
+"""Before a packet's samples: position, samples, channels (0 in G4's last packet), finish, due."""
 
 SETTINGS, START, CHOOSE, PACKET = b"s", b"b", b"c", b"p"
 ASK, REPORT, CHANNELS, DONE, ERROR = b"a", b"r", b"n", b"d", b"e"
@@ -41,7 +41,7 @@ ASKING = HEAD.pack(0, ASK)
 
 
 class HostGone(SystemExit):
-    """The host has ended the run: nothing is left to do or to say."""
+    """The host has closed the pipe: the run is over."""
 
 
 class NoMoreData(Exception):
@@ -49,38 +49,38 @@ class NoMoreData(Exception):
 
 
 class SpinWait:
-    """Looks for an answer for a moment before the wait for it falls asleep; both ends have one.
+    """Polls a socket for a moment before a blocking read; used by both ends.
 
-    To wake up on a core that sleeps takes longer than all the rest of a packet's way. Where it looked
-    in vain, the next waits sleep at once: 1 of them, then 2, 4, ...: others may need the core.
+    Waking up on a sleeping core takes longer than everything else in a packet's way. Each poll that
+    found nothing doubles the number of waits that do not poll (1, 2, 4, ...), to free the core.
     """
 
-    AWAKE_S = 100e-6
-    MOST_RESTS = 64
+    SPIN_S = 100e-6
+    MAX_SKIPS = 64
     PEEK = socket.MSG_PEEK | socket.MSG_DONTWAIT
 
     def __init__(self, link: socket.socket) -> None:
         self._link = link
-        self._rests = 0
-        self._next_rests = 1
+        self._skips = 0
+        self._next_skips = 1
 
-    def look(self) -> None:
-        """Returns when something is there, or when it is time to sleep."""
-        if self._rests:
-            self._rests -= 1
+    def wait(self) -> None:
+        """Return when data can be read, or when it is time for a blocking read."""
+        if self._skips:
+            self._skips -= 1
             return
-        until = perf_counter() + self.AWAKE_S
+        until = perf_counter() + self.SPIN_S
         while perf_counter() < until:
             try:
                 self._link.recv(1, self.PEEK)
             except BlockingIOError:
                 continue
             except OSError:
-                return  # the read that follows says what is wrong
-            self._next_rests = 1
+                return  # the read that follows raises it
+            self._next_skips = 1
             return
-        self._rests = self._next_rests
-        self._next_rests = min(2 * self._rests, self.MOST_RESTS)
+        self._skips = self._next_skips
+        self._next_skips = min(2 * self._skips, self.MAX_SKIPS)
 
 
 class ShimPipe:
@@ -91,19 +91,19 @@ class ShimPipe:
         self._socket = socket.socket(fileno=number)
         self._reader = os.fdopen(number, "rb", 1 << 16, closefd=False)  # a packet is one read
         self._lock = threading.Lock()
-        self._lookout = SpinWait(self._socket)
+        self._spin = SpinWait(self._socket)
         self.report_bytes = report_bytes
 
     def ask(self) -> None:
-        self._say(ASKING)
+        self._send(ASKING)
 
     def send(self, kind: bytes, value: Any = None) -> None:
         text = b"" if value is None else json.dumps(value).encode()
         if kind == REPORT and len(text) > self.report_bytes:
             text = json.dumps(f"<report of {len(text)} bytes>").encode()
-        self._say(HEAD.pack(len(text), kind) + text)
+        self._send(HEAD.pack(len(text), kind) + text)
 
-    def _say(self, message: bytes) -> None:
+    def _send(self, message: bytes) -> None:
         try:
             with self._lock:
                 self._socket.sendall(message)
@@ -111,7 +111,7 @@ class ShimPipe:
             raise HostGone from None
 
     def receive(self) -> tuple[bytes, bytes]:
-        self._lookout.look()
+        self._spin.wait()
         length, kind = HEAD.unpack(self._exactly(HEAD.size))
         return kind, self._exactly(length)
 
@@ -129,10 +129,10 @@ class ShimPipe:
 
 
 def plain(value: Any) -> Any:
-    """As numbers, strings and lists; what is none of them, as a string that no track reads."""
+    """Convert to numbers, strings and lists; anything else to a string that no track accepts."""
     try:
         return _plain(value)
-    except Exception as error:  # noqa: BLE001  any object of theirs may do anything when it is looked at
+    except Exception as error:  # noqa: BLE001  their objects may raise anything
         return f"<{type(value).__name__}: can't be read: {type(error).__name__}>"
 
 
@@ -154,7 +154,7 @@ def _plain(value: Any) -> Any:
 
 
 def result_of(report: Any) -> Any:
-    """What a report object holds, under either spelling; a raw value is itself."""
+    """The value of a report object, under either spelling; a raw value is returned as it is."""
     if isinstance(report, (ReportModel, AlgorithmResultObject)):
         held = vars(report)
         return held.get("result") if held.get("resultType") is None else held["resultType"]
@@ -169,7 +169,7 @@ def result_of(report: Any) -> Any:
 
 
 class PacketFeed:
-    """The packets of the run, given one by one as they are asked for."""
+    """The packets of the run, requested one by one."""
 
     def __init__(self, pipe: ShimPipe, settings: dict[str, Any]) -> None:
         self.pipe = pipe
@@ -179,7 +179,7 @@ class PacketFeed:
         self._info: dict[str, Any] | None = None
 
     def next(self) -> tuple[Any, int | None, bool]:
-        """The next packet as rows of leads, TRIGGER the last; its position; whether a result is due."""
+        """The next packet (leads in rows, TRIGGER last), its position, and whether a result is due."""
         if self.finished:
             raise NoMoreData(
                 "no more data: the last packet had its finish flag set; end run() then"
@@ -193,18 +193,18 @@ class PacketFeed:
                 if not channels:
                     return None, None, False
                 return rows_of(body, n, channels), position, bool(due)
-            self._take(kind, body)
+            self._handle(kind, body)
 
     def report(self, report: Any) -> None:
         self.pipe.send(REPORT, plain(result_of(report)))
 
     def info(self) -> dict[str, Any]:
-        """What is known of the subject whose data come now."""
+        """Facts about the current subject."""
         while self._info is None:
-            self._take(*self.pipe.receive())
+            self._handle(*self.pipe.receive())
         return self._info
 
-    def _take(self, kind: bytes, body: bytes) -> None:
+    def _handle(self, kind: bytes, body: bytes) -> None:
         if kind == START:
             self._info = json.loads(body)
         elif kind == CHOOSE and self.choose is not None:
@@ -212,7 +212,7 @@ class PacketFeed:
 
 
 def rows_of(packet: bytes, n: int, channels: int) -> Any:
-    """(channels, n) float64 of what follows the packet's head; lists where there is no numpy."""
+    """The samples after the packet's head as (channels, n) float64; lists without numpy."""
     numpy = sys.modules.get("numpy")
     if numpy is not None:
         samples = numpy.ndarray((n, channels), "f4", packet, PACKET_HEAD.size)
@@ -221,12 +221,12 @@ def rows_of(packet: bytes, n: int, channels: int) -> Any:
     return [list(values[channel::channels]) for channel in range(channels)]
 
 
-# --- the framework, as the documents and the real ones spell it ------------------------------
+# --- the framework modules, with the names of the contests' own ------------------------------
 
 
 @dataclass
 class DataModel:
-    """A packet, in both spellings (G1 camelCase, G2 and G3 snake_case)."""
+    """A packet, under both spellings (G1 camelCase, G2 and G3 snake_case)."""
 
     data: Any = None
     start_pos: Any = None
@@ -241,14 +241,14 @@ class DataModel:
 
 @dataclass
 class ReportModel:
-    """A result to report, in both spellings."""
+    """A result to report, under both spellings."""
 
     result: Any = None
     resultType: Any = None  # noqa: N815
 
 
 class ProblemInterface:
-    """What a G1 to G3 submission asks for data and tells its results."""
+    """Where a G1 to G3 submission gets its data and reports its results."""
 
     def __init__(self, feed: PacketFeed) -> None:
         self._feed = feed
@@ -264,7 +264,7 @@ class ProblemInterface:
 
 
 class AlgorithmInterface:
-    """The base class of G1, G2, G2 online and G3; each sets the attribute of its own name."""
+    """The base class of G1, G2, G2 online and G3; each generation uses one of the attributes."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
         self._problemInterface: Any = None
@@ -297,7 +297,7 @@ class AlgorithmContinuousDataObject:
 
 @dataclass
 class AlgorithmDeviceObject:
-    """The device of G4, its settings under both names; channel_number does not count TRIGGER."""
+    """The device of G4; channel_number does not count TRIGGER."""
 
     data_type: Any = None
     channel_number: Any = None
@@ -334,16 +334,15 @@ class SourceInterface:
     async def get_data(self) -> AlgorithmContinuousDataObject:
         import asyncio
 
-        await asyncio.sleep(
-            0
-        )  # their other tasks go first: what they report belongs before this packet
+        # Run their other tasks first: what those report belongs before this packet.
+        await asyncio.sleep(0)
         data, position, _ = self._feed.next()
         subject = self._feed.info()["subject"]
         return AlgorithmContinuousDataObject(position, data, subject, self._feed.finished)
 
 
 class ProxyInterface:
-    """What a G4 submission finds in self._proxy."""
+    """The object in self._proxy of a G4 submission."""
 
     def __init__(self, feed: PacketFeed) -> None:
         self._feed = feed
@@ -355,7 +354,7 @@ class ProxyInterface:
         return dict(self._feed.settings["challenge"])
 
     def report(self, algorithm_result_object: Any) -> Any:
-        self._feed.report(algorithm_result_object)  # at once: a forgotten `await` loses nothing
+        self._feed.report(algorithm_result_object)  # at once, in case `await` is forgotten
         return _nothing()
 
 
@@ -410,10 +409,10 @@ SHARED_PACKAGES.add("AlgorithmSystem.AlgorithmImplement")
 
 
 class FrameworkFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Gives our framework modules, whatever copy of them lies in the submission.
+    """Imports the framework modules of this file, even if the submission has copies of them.
 
-    The packages around them are shared: what else is in them is the submission's. Where it has no
-    such folder, a file of its own by that name goes first, and ours is the last resort.
+    The packages around them are shared: everything else in them is the submission's. Where it has no
+    such folder, a file of its own by that name is preferred (last_resort).
     """
 
     def __init__(self, root: str, last_resort: bool) -> None:
@@ -475,7 +474,7 @@ async def _until_done(running: Any) -> None:
 
 
 def drive_fed(algorithm: Any, feed: PacketFeed) -> None:
-    """emotion and ecog: we hand over each packet, and ask for a result where one is due."""
+    """emotion and ecog: pass each packet in, and call for a result where one is due."""
     feed.choose = lambda subject, count: algorithm.choose_channels(subject, count)
     while not feed.finished:
         data, _, due = feed.next()
@@ -488,7 +487,7 @@ DRIVERS = {"my_algorithm": drive_fed, "ecog": drive_fed}
 
 
 def load_class(settings: dict[str, Any]) -> Any:
-    """The submission's class: the one that was named, else the only one on our base class."""
+    """The submission's class: the named one, else the only subclass of the framework's base."""
     sys.path.insert(0, settings["work"])
     sys.path += [os.path.join(settings["work"], folder) for folder in settings["folders"]]
     sys.meta_path.insert(0, FrameworkFinder(settings["work"], last_resort=False))
@@ -517,7 +516,7 @@ def load_class(settings: dict[str, Any]) -> Any:
 
 
 def contain(settings: dict[str, Any]) -> None:
-    """Give up what the host says, for good, before anything of the submission runs."""
+    """Drop privileges and set limits for good, before any code of the submission runs."""
     os.umask(0o022)
     user = settings["user"]
     if user is not None:
@@ -533,7 +532,7 @@ def contain(settings: dict[str, Any]) -> None:
 
 
 def _no_new_privileges() -> None:
-    """Linux: no set-user-ID program helps it, and it dies when the host dies."""
+    """Linux: set-user-ID programs have no effect, and the process is killed with the host."""
     if not sys.platform.startswith("linux"):
         return
     try:
@@ -545,8 +544,8 @@ def _no_new_privileges() -> None:
     prctl(1, 9, 0, 0, 0)  # PR_SET_PDEATHSIG, SIGKILL
 
 
-def settle(settings: dict[str, Any]) -> None:
-    """Stand in a writable copy of the submission, with its own environment's packages."""
+def prepare_paths(settings: dict[str, Any]) -> None:
+    """Copy the submission to a writable folder, change to it, and enable its environment's packages."""
     import shutil
     import site
 
@@ -560,15 +559,15 @@ def settle(settings: dict[str, Any]) -> None:
 
 
 def their_traceback(error: BaseException, work: str) -> str:
-    """The traceback from their first line on, without ours: the fault is where they can mend it."""
-    told: traceback.TracebackException | None
-    whole = told = traceback.TracebackException.from_exception(error)
-    while told is not None:
-        ways = (__file__, "importlib")  # what leads from one of their files to another
-        frames = [each for each in told.stack if not any(way in each.filename for way in ways)]
+    """The traceback without this file's frames: it begins at the submission's first line."""
+    part: traceback.TracebackException | None
+    whole = part = traceback.TracebackException.from_exception(error)
+    while part is not None:
+        hidden = (__file__, "importlib")  # between two of their files
+        frames = [each for each in part.stack if not any(name in each.filename for name in hidden)]
         theirs = list(dropwhile(lambda each: not each.filename.startswith(work), frames))
-        told.stack = traceback.StackSummary.from_list(theirs or frames)
-        told = told.__cause__ or told.__context__
+        part.stack = traceback.StackSummary.from_list(theirs or frames)
+        part = part.__cause__ or part.__context__
     return "".join(whole.format())
 
 
@@ -579,12 +578,12 @@ def main() -> None:
     feed = PacketFeed(pipe, settings)
     try:
         contain(settings)
-        settle(settings)
+        prepare_paths(settings)
         algorithm = load_class(settings)()
         DRIVERS.get(settings["interface"], drive_run)(algorithm, feed)
     except HostGone:
         return
-    except BaseException as error:  # noqa: BLE001  the process boundary: whatever it was, the host is told
+    except BaseException as error:  # noqa: BLE001  process boundary: reported to the host
         if not (isinstance(error, SystemExit) and feed.finished):
             text = their_traceback(error, settings["work"])
             sys.stderr.write(text)

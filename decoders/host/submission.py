@@ -20,7 +20,6 @@ from bci_stream.contest.contest import Limits as ContestLimits
 from bci_stream.errors import RuleError
 from bci_stream.files import state_dir
 from bci_stream.packet import Packet, SignalInfo
-from decoders.host.child import GRACE_S, SubmissionProcess
 from decoders.host.errors import (
     PackageError,
     SubmissionCrashed,
@@ -32,8 +31,8 @@ from decoders.host.errors import (
 )
 from decoders.host.interface import INTERFACES
 from decoders.host.limits import SubmissionLimits, limits_of
-from decoders.host.pipe import NO_DATA, packet_body
 from decoders.host.prepared import Prepared, prepare
+from decoders.host.process import GRACE_S, NO_DATA, SubmissionProcess, packet_body
 from decoders.host.sandbox import Strength, at_least, choose_sandbox
 from decoders.host.shim import CHOOSE, PACKET, START
 from tracks.common.seconds import SecondGrid

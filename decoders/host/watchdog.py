@@ -1,7 +1,6 @@
-"""A warden watches over one submission from outside: keeps its output, and ends it at a limit.
+"""The watchdog of one submission: writes its output to a log, and kills it at a limit.
 
-The operating system's own limits hold for each process; what all of them take together, only the
-warden sees.
+The operating system's limits hold for each process; the sum over all of them is checked here.
 """
 
 import contextlib
@@ -25,10 +24,18 @@ from decoders.host.errors import (
 )
 from decoders.host.limits import SubmissionLimits
 
+CHECK_EVERY_S = 0.2
+DETACHED_EVERY = 5
+"""Without a process name space a child can leave the tree: every fifth check looks for those, too."""
+
+_CHUNK_BYTES = 1 << 16
+_HELPERS = 2
+"""bubblewrap's own two processes, which do not count as the submission's."""
+
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What the family takes at one moment; cpu_s with all that its ended children took."""
+    """What all processes use at one moment; cpu_s includes children that have exited."""
 
     processes: int
     memory_bytes: int
@@ -37,14 +44,14 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class ProcessTree:
-    """Known by its first process and, where it has one, by its own user: nobody leaves that."""
+    """All processes of a submission: descendants of the first one and, if it has one, of its user."""
 
     first: subprocess.Popen[bytes]
     user: int | None
 
-    def usage(self, everyone: bool = False) -> Usage:
-        """everyone: also those who left the family for init; looking for them costs much more."""
-        members = self._members() if everyone else _descendants(self.first.pid)
+    def usage(self, detached: bool = False) -> Usage:
+        """detached: include processes that were re-parented to init; finding them costs much more."""
+        members = self._members() if detached else _descendants(self.first.pid)
         processes, memory_bytes, cpu_s = 0, 0, 0.0
         for member in {each.pid: each for each in members}.values():
             with contextlib.suppress(psutil.Error), member.oneshot():
@@ -53,8 +60,8 @@ class ProcessTree:
                 processes += 1
         return Usage(processes, memory_bytes, cpu_s)
 
-    def end(self) -> None:
-        """Kill all of it; what was forked meanwhile is met in the next round."""
+    def kill(self) -> None:
+        """Kill all of them, repeatedly, because new ones may be forked meanwhile."""
         while members := self._members():
             for member in members:
                 with contextlib.suppress(psutil.Error):
@@ -72,9 +79,7 @@ class ProcessTree:
 
     def _members(self) -> list[psutil.Process]:
         members = _descendants(self.first.pid) if self.first.poll() is None else []
-        if self.user is not None:
-            members += _processes_of(self.user)
-        return members
+        return members if self.user is None else members + _processes_of(self.user)
 
 
 def _descendants(pid: int) -> list[psutil.Process]:
@@ -96,55 +101,46 @@ def _processes_of(user: int) -> list[psutil.Process]:
     ]
 
 
-LOOK_EVERY_S = 0.2
-SCATTERED_EVERY = 5
-"""Without a name space of its own a child can leave the family: every so many looks for those, too."""
-
-_CHUNK_BYTES = 1 << 16
-_HELPERS = 2
-"""bubblewrap's own two processes are not the submission's."""
-
-
 class Watchdog(threading.Thread):
-    """Reads stdout and stderr, and looks at the processes, until they have ended.
+    """Reads stdout and stderr and checks the limits, until the processes have exited.
 
-    verdict: why the warden ended them, if it did.
+    error: why the watchdog killed them, if it did.
     """
 
     def __init__(
         self,
-        family: ProcessTree,
+        tree: ProcessTree,
         output: IO[bytes],
         log: Path,
         limits: SubmissionLimits,
         scratch: Path | None,
     ) -> None:
-        super().__init__(name=f"warden of {family.first.pid}", daemon=True)
-        self.verdict: SubmissionError | None = None
-        self._family = family
+        super().__init__(name=f"watchdog of {tree.first.pid}", daemon=True)
+        self.error: SubmissionError | None = None
+        self._tree = tree
         self._output = output
         self._log = log.open("wb", buffering=0)
         self._limits = limits
         self._scratch = scratch
         self._output_bytes = 0
-        self._looks = 0
+        self._checks = 0
 
     def run(self) -> None:
         os.set_blocking(self._output.fileno(), False)
         with selectors.DefaultSelector() as selector, self._log, self._output:
             selector.register(self._output, selectors.EVENT_READ)
-            next_look = time.monotonic() + LOOK_EVERY_S
-            while self._family.first.poll() is None and self.verdict is None:
-                if selector.select(LOOK_EVERY_S) and not self._drain():
+            next_check = time.monotonic() + CHECK_EVERY_S
+            while self._tree.first.poll() is None and self.error is None:
+                if selector.select(CHECK_EVERY_S) and not self._read_output():
                     selector.unregister(self._output)
-                if time.monotonic() >= next_look:
-                    self._look()
-                    next_look = time.monotonic() + LOOK_EVERY_S
-            self._family.end()
-            self._drain()
+                if time.monotonic() >= next_check:
+                    self._check_limits()
+                    next_check = time.monotonic() + CHECK_EVERY_S
+            self._tree.kill()
+            self._read_output()
 
-    def _drain(self) -> bool:
-        """Keep what was written, as far as there is room; False at its end or limit."""
+    def _read_output(self) -> bool:
+        """Write new output to the log, up to its size. Returns False at the end or at the limit."""
         while self._output_bytes <= self._limits.output_bytes:
             try:
                 chunk = os.read(self._output.fileno(), _CHUNK_BYTES)
@@ -152,12 +148,12 @@ class Watchdog(threading.Thread):
                 return True
             if not chunk:
                 return False
-            self._keep(chunk)
+            self._write_log(chunk)
         flood = f"more than {_mib(self._limits.output_bytes)} to stdout and stderr"
-        self._judge(SubmissionDisqualified(f"the submission floods its host: it wrote {flood}"))
+        self._end_with(SubmissionDisqualified(f"the submission floods its host: it wrote {flood}"))
         return False
 
-    def _keep(self, chunk: bytes) -> None:
+    def _write_log(self, chunk: bytes) -> None:
         room = self._limits.log_bytes - self._output_bytes
         self._output_bytes += len(chunk)
         if room > 0:
@@ -165,26 +161,26 @@ class Watchdog(threading.Thread):
             if len(chunk) >= room:
                 self._log.write(b"\n[the log is full: what follows is not kept]\n")
 
-    def _look(self) -> None:
-        self._looks += 1
-        scattered = self._scratch is not None and self._looks % SCATTERED_EVERY == 0
-        usage, limits = self._family.usage(everyone=scattered), self._limits
+    def _check_limits(self) -> None:
+        self._checks += 1
+        detached = self._scratch is not None and self._checks % DETACHED_EVERY == 0
+        usage, limits = self._tree.usage(detached), self._limits
         if usage.processes > limits.processes + _HELPERS:
-            self._judge(_beyond(f"had more than {limits.processes} processes at once"))
+            self._end_with(_exceeded(f"had more than {limits.processes} processes at once"))
         elif usage.memory_bytes > limits.memory_bytes:
-            self._judge(_beyond(f"used more than {_mib(limits.memory_bytes)} of memory"))
+            self._end_with(_exceeded(f"used more than {_mib(limits.memory_bytes)} of memory"))
         elif self._scratch is not None and _disk_bytes(self._scratch) > limits.disk_bytes:
-            self._judge(_beyond(f"wrote more than {_mib(limits.disk_bytes)} to disk"))
+            self._end_with(_exceeded(f"wrote more than {_mib(limits.disk_bytes)} to disk"))
         elif usage.cpu_s > limits.cpu_s:
             used = f"the submission used more than {limits.cpu_s:g} s of processor time"
-            self._judge(SubmissionTimeout(used))
+            self._end_with(SubmissionTimeout(used))
 
-    def _judge(self, verdict: SubmissionError) -> None:
-        self.verdict = verdict
-        self._family.end()
+    def _end_with(self, error: SubmissionError) -> None:
+        self.error = error
+        self._tree.kill()
 
 
-def _beyond(fault: str) -> SubmissionLimit:
+def _exceeded(fault: str) -> SubmissionLimit:
     return SubmissionLimit(f"the submission went beyond a limit: it {fault}")
 
 

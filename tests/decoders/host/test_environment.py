@@ -61,7 +61,7 @@ def test_packages_that_can_not_be_had_are_said_so_and_leave_nothing(
 
 def test_an_interpreter_that_is_not_here_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment, "_uv", lambda: None)
-    with pytest.raises(EnvironmentFailed, match=r"wants Python 3\.99, and there is none here"):
+    with pytest.raises(EnvironmentFailed, match=r"requests Python 3\.99, which was not found"):
         find_interpreter("3.99")
 
 

@@ -116,7 +116,7 @@ def test_a_python_that_is_not_here_is_told_with_where_it_was_looked_for(write: W
         "check", "--track", "mi", "--submission", str(talks(write)), "--python", "3.999"
     )  # fmt: skip
     assert done.exit_code == 1
-    assert "wants Python 3.999" in done.output
+    assert "requests Python 3.999" in done.output
 
 
 def test_what_is_for_submissions_only_is_refused_without_one() -> None:

@@ -239,14 +239,14 @@ def test_our_own_folder_is_hidden_where_it_lies_in_one_that_is_shown(
     shown = Environment(Path("/usr/bin/python3"), (tmp_path / "env",), "")
     entry = EntryPoint("g3", "A.py", "A", None, (), "")
     prepared = Prepared(tmp_path, tmp_path, entry, shown)
-    command = Bubblewrap().cell(prepared, tmp_path / "shim.py", SMALL).command
+    command = Bubblewrap().command(prepared, tmp_path / "shim.py", SMALL).command
     hidden = command.index(str(tmp_path / "env" / "state"))
     assert command[hidden - 1] == "--tmpfs"
     assert hidden > command.index(str(tmp_path / "env"))
     monkeypatch.setenv("BCI_HOME", str(tmp_path / "elsewhere"))
     assert (
         str(tmp_path / "elsewhere")
-        not in Bubblewrap().cell(prepared, tmp_path / "shim.py", SMALL).command
+        not in Bubblewrap().command(prepared, tmp_path / "shim.py", SMALL).command
     )
 
 

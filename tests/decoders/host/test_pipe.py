@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decoders.host import pipe as host
+from decoders.host import process as host
 from decoders.host import shim
 from decoders.host.errors import SubmissionDisqualified, SubmissionTimeout
 
@@ -142,7 +142,7 @@ def test_the_system_wakes_the_host_at_its_deadline_and_not_at_its_next_look(ends
         seconds, microseconds = struct.unpack("ll", timeval)
         longest.append(seconds + microseconds / 1e6)
     assert 0 < longest[0] < 0.05
-    assert longest[1] == pytest.approx(host.STOP_LOOK_S, abs=0.02)  # the system counts in ticks
+    assert longest[1] == pytest.approx(host.STOP_POLL_S, abs=0.02)  # the system counts in ticks
 
 
 def test_a_time_out_that_this_process_gives_its_sockets_does_not_end_a_wait() -> None:

@@ -20,4 +20,4 @@ def test_escape_sequences_and_turned_text_are_spelled_out() -> None:
 
 
 def test_a_line_has_an_end() -> None:
-    assert escape_text("x" * 5000, 10) == "xxxxxxxxxx ... (5000 signs)"
+    assert escape_text("x" * 5000, 10) == "xxxxxxxxxx ... (5000 characters)"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from decoders.host import shim
-from decoders.host.pipe import packet_body
+from decoders.host.process import packet_body
 
 
 class Loop:
@@ -78,35 +78,35 @@ def test_what_is_there_is_seen_without_a_rest() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         theirs.send(b"x")
-        lookout = shim.SpinWait(ours)
+        spin = shim.SpinWait(ours)
         for _ in range(3):
-            lookout.look()
-            assert lookout._rests == 0
+            spin.wait()
+            assert spin._skips == 0
         assert ours.recv(9) == b"x"  # it only looked
 
 
-def test_a_look_in_vain_is_followed_by_more_and_more_rests() -> None:
+def test_a_look_in_vain_is_followed_by_more_and_more_skips() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        lookout = shim.SpinWait(ours)
-        rests = []
+        spin = shim.SpinWait(ours)
+        skips = []
         for _ in range(9):
-            lookout.look()
-            rests.append(lookout._rests)
-            for _ in range(rests[-1]):
-                lookout.look()
-        assert rests == [1, 2, 4, 8, 16, 32, 64, 64, 64]
+            spin.wait()
+            skips.append(spin._skips)
+            for _ in range(skips[-1]):
+                spin.wait()
+        assert skips == [1, 2, 4, 8, 16, 32, 64, 64, 64]
         theirs.send(b"x")
-        lookout.look()
+        spin.wait()
         ours.recv(1)
-        lookout.look()
-        assert lookout._rests == 1  # an answer at once, and all begins anew
+        spin.wait()
+        assert spin._skips == 1  # an answer at once, and all begins anew
 
 
 def test_a_link_that_is_gone_is_left_to_the_read_that_follows() -> None:
     ours, theirs = socket.socketpair()
     theirs.close()
     with ours:
-        shim.SpinWait(ours).look()
+        shim.SpinWait(ours).wait()
         assert ours.recv(1) == b""
-    shim.SpinWait(ours).look()  # closed: no error here
+    shim.SpinWait(ours).wait()  # closed: no error here
