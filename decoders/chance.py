@@ -1,13 +1,12 @@
-"""Chance decoders: what a contest must beat. They know nothing, and report when a decoder would.
+"""Chance decoders: random or constant results at the times when a decoder would report.
 
-Not at once: in real time the judge takes a grace off what a report used, and one made on a trial's
-first packet would then lie before the trial and be refused.
+Not on a trial's first packet: in real time the judge subtracts a grace from the data that a report
+used, so such a report would fall before the trial and be refused.
 """
 
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bci_stream.packet import Packet, SignalInfo
 from decoders.emotion.features import SecondCounter
@@ -19,9 +18,9 @@ from tracks.mi import CLASSES as MI_CLASSES
 from tracks.turing import TASKS_OF_BEHAVIOUR
 
 RESTING_ANGLES = (120.0, 125.0, 170.0, 185.0, 105.0, 125.0, 140.0, 195.0)
-"""About where sho elb wri mcp hip kne ank mtp rest, in degrees."""
+"""Approximate resting angles of sho elb wri mcp hip kne ank mtp, in degrees."""
 TURING_S = 1.0
-"""Data that a guess at a task uses: about the least that tells anything of a flicker."""
+"""Data used by a guess: about the least that carries information about a flicker."""
 
 
 class ErpChance:
@@ -33,15 +32,15 @@ class ErpChance:
     def start(self, info: SignalInfo) -> None:
         del info
         self._rng = np.random.default_rng(self._seed)
-        self._asked = False
+        self._pending = False
 
     def step(self, packet: Packet) -> Sequence[int]:
         reports: list[int] = []
         for _, code in packet.triggers:
             if code in TARGETS:
-                self._asked = True
-            elif self._asked and code in (SEQUENCE_END, TRIAL_END):
-                self._asked = False
+                self._pending = True
+            elif self._pending and code in (SEQUENCE_END, TRIAL_END):
+                self._pending = False
                 reports.append(FIRST_TARGET + int(self._rng.integers(len(CHARACTERS))))
         return reports
 
@@ -54,21 +53,12 @@ class MiChance:
 
     def start(self, info: SignalInfo) -> None:
         self._rng = np.random.default_rng(self._seed)
-        self._trials = ImageryTrials(Windows.of(info), self)
+        self._trials = ImageryTrials(Windows.of(info), None, self._guess)
 
     def step(self, packet: Packet) -> Sequence[int]:
         return self._trials.step(packet)
 
-    def begin(self) -> None:
-        """A trial begins: that says nothing of its class."""
-
-    def add(self, x: NDArray[np.floating]) -> None:
-        """What is seen is not looked at."""
-
-    def look(self) -> None:
-        """Nor where looking would begin."""
-
-    def decide(self, number: int, last: bool) -> int:
+    def _guess(self, number: int, last: bool) -> int:
         del number, last
         return int(self._rng.choice(sorted(MI_CLASSES)))
 
@@ -98,7 +88,7 @@ class TuringChance:
 
 
 def tasks_of(code: int) -> tuple[int, ...]:
-    """The tasks that a trigger leaves open; none where it begins no trial."""
+    """The tasks that a trigger allows; empty if it does not begin a trial."""
     return tuple(TASKS_OF_BEHAVIOUR.get(code >> 3, ())) if code < 128 else ()
 
 
@@ -113,12 +103,15 @@ class EmotionChance:
         self._seconds = SecondCounter(info.packet_samples)
 
     def step(self, packet: Packet) -> list[int]:
-        over = [stretch for stretch in self._seconds.stretches(packet) if stretch.completes]
-        return [int(self._rng.integers(9)) for _ in over]
+        spans = self._seconds.spans(packet)
+        return [int(self._rng.integers(9)) for span in spans if span.completes]
 
 
 class EcogConstant:
-    """The joints at rest, for ever."""
+    """Constant angles."""
+
+    def __init__(self, angles: Sequence[float] = RESTING_ANGLES) -> None:
+        self._angles = list(angles)
 
     def choose(self, info: SignalInfo, count: int) -> list[int]:
         """The first leads."""
@@ -132,4 +125,4 @@ class EcogConstant:
         before = int(self._seen * ANGLE_RATE / self._rate)
         self._seen += packet.n
         rows = int(self._seen * ANGLE_RATE / self._rate) - before
-        return [[list(RESTING_ANGLES)] * rows] if rows else []
+        return [[self._angles] * rows] if rows else []

@@ -1,14 +1,13 @@
-"""A ring holds the last samples of a stream as one contiguous array, and never shifts them.
+"""A ring buffer with contiguous reads, and running standardisation.
 
-Each sample is written twice, one capacity apart, so the last n samples always lie side by side.
+The ring writes each sample twice, one capacity apart, so the last n samples are always contiguous.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bci_stream.errors import RuleError
-
-Array = NDArray[np.float64]
+from decoders.dsp import Array
 
 
 class Ring:
@@ -16,7 +15,7 @@ class Ring:
 
     def __init__(self, capacity_samples: int, n_leads: int) -> None:
         if capacity_samples < 1:
-            raise RuleError(f"ring of {capacity_samples} samples: it must hold at least 1")
+            raise RuleError(f"ring buffer of {capacity_samples} samples: must be at least 1")
         self.capacity_samples = capacity_samples
         self.count = 0
         """Samples pushed so far, over all pushes."""
@@ -26,11 +25,11 @@ class Ring:
         return min(self.count, self.capacity_samples)
 
     def push(self, x: NDArray[np.floating]) -> None:
-        """x (n, leads), any n; of more than the capacity only the last samples are kept."""
+        """Append x (n, leads), any n; beyond the capacity only the last samples are kept."""
         capacity = self.capacity_samples
         kept = x[-capacity:] if len(x) > capacity else x
         self.count += len(x)
-        stop = (self.count - 1) % capacity + 1  # where, in the first copy, the newest sample ends
+        stop = (self.count - 1) % capacity + 1  # end of the newest sample in the first copy
         start = stop - len(kept)
         if start >= 0:
             self._twice[start:stop] = kept
@@ -41,7 +40,7 @@ class Ring:
             self._twice[:stop] = kept[-start:]
 
     def last(self, n: int) -> Array:
-        """The newest n samples, oldest first: (n, leads), a view that the next push may change."""
+        """The newest n samples, oldest first: (n, leads), a view until the next push."""
         if not 0 <= n <= len(self):
             raise RuleError(f"the last {n} samples of a ring that holds {len(self)}")
         stop = (self.count - 1) % self.capacity_samples + 1 + self.capacity_samples
@@ -59,10 +58,10 @@ class Ring:
 
 
 class RunningScale:
-    """Standard units that a person's own data define, causally.
+    """Causal standardisation by the running mean and standard deviation of a person's own data.
 
-    The prior (other people's mean and standard deviation) weighs as much as `prior_rows` rows;
-    older rows are forgotten with `memory_rows`, so slow drifts are followed.
+    The prior (mean and standard deviation of other people) weighs as much as `prior_rows` rows; at
+    most `memory_rows` rows count, so slow drifts are followed.
     """
 
     def __init__(
@@ -78,7 +77,7 @@ class RunningScale:
         return np.asarray(np.sqrt(np.maximum(self._square - self.mean**2, 1e-12)))
 
     def update(self, row: Array) -> None:
-        """Take in one row (features,); what is not finite is left out."""
+        """Update with one row (features,); non-finite values are ignored."""
         self._weight = min(self._weight + 1, self._memory)
         step = np.where(np.isfinite(row), 1 / self._weight, 0.0)
         seen = np.where(np.isfinite(row), row, 0.0)
@@ -86,6 +85,6 @@ class RunningScale:
         self._square = self._square + step * (seen**2 - self._square)
 
     def standard(self, row: Array) -> Array:
-        """The row in these units; 0 where it is not finite."""
+        """The standardised row; 0 where it is not finite."""
         units = (row - self.mean) / self.sd
         return np.where(np.isfinite(units), units, 0.0)

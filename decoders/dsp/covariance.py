@@ -1,41 +1,40 @@
-"""A covariance of leads: running, shrunk, and sound where some leads are flat or missing."""
+"""Covariances of leads: running estimates, shrinkage, and repair of flat or missing leads."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bci_stream.errors import RuleError
+from decoders.dsp import Array
 from decoders.dsp.filters import CausalFilter, Decimator, bandpass, decimation
 
-Array = NDArray[np.float64]
-
 FLAT_SHARE = 1e-6
-"""A lead with less than this share of the leads' median variance is flat: unplugged or zeroed."""
+"""A lead with less than this share of the median variance counts as flat: unplugged or zeroed."""
 
 
 class RecursiveCovariance:
     """An exponentially forgetting covariance of zero-mean samples: (leads, leads).
 
-    A rank-n update a packet instead of n samples kept, and the same value for any split of the
-    stream. While less than `memory_samples` have been seen it is their plain mean, so it has no
-    start-up bias; from then on old samples fade. Non-finite samples are left out.
+    A rank-n update per packet; independent of how the stream is split. Until `memory_samples` have
+    been seen it is the plain mean, without start-up bias; then old samples fade. Non-finite samples
+    are ignored.
     """
 
     def __init__(self, n_leads: int, memory_samples: float) -> None:
         if memory_samples < 1:
-            raise RuleError(f"memory of {memory_samples} samples: it must be at least 1")
+            raise RuleError(f"memory of {memory_samples} samples: must be at least 1")
         self._memory = memory_samples
         self.weight = 0.0
-        """How many samples stand behind the value, at most memory_samples."""
+        """Effective number of samples, at most memory_samples."""
         self.value: Array = np.zeros((n_leads, n_leads))
 
     def update(self, x: NDArray[np.floating]) -> None:
-        """Take in x (n, leads)."""
+        """Update with x (n, leads)."""
         rows = np.asarray(x, dtype=np.float64)
         rows = rows[np.isfinite(rows).all(axis=1)]
         if len(rows) == 0:
             return
         weights = np.minimum(self.weight + np.arange(1, len(rows) + 1), self._memory)
-        fades = 1 - 1 / weights  # what each sample leaves of everything before it
+        fades = 1 - 1 / weights  # weight that each sample leaves to all before it
         later = np.append(np.cumprod(fades[:0:-1])[::-1], 1.0)
         self.weight = float(weights[-1])
         self.value *= later[0] * fades[0]
@@ -52,9 +51,9 @@ def live_leads(cov: Array) -> NDArray[np.bool_]:
 
 
 def mend(cov: Array) -> Array:
-    """The same covariance with each flat lead replaced by an uncorrelated one of median variance.
+    """The covariance with flat leads replaced by uncorrelated ones of median variance.
 
-    So the result is always invertible in those directions, and a flat lead says nothing.
+    So it is invertible in those directions, and a flat lead carries no information.
     """
     live = live_leads(cov)
     if live.all():
@@ -68,7 +67,7 @@ def mend(cov: Array) -> Array:
 def shrink(cov: Array, amount: float) -> Array:
     """(1 - amount) * cov + amount * (its mean variance) * identity."""
     if not 0 <= amount <= 1:
-        raise RuleError(f"shrinkage {amount}: it must lie between 0 and 1")
+        raise RuleError(f"shrinkage {amount}: must be between 0 and 1")
     scale = float(np.trace(cov)) / len(cov)
     return (1 - amount) * cov + amount * scale * np.eye(len(cov))
 
@@ -85,19 +84,19 @@ def oas_amount(cov: Array, n_samples: float) -> float:
 
 
 def sound(cov: Array, n_samples: float) -> Array:
-    """Mended and shrunk by OAS: positive definite whatever the leads did."""
+    """Mended and shrunk by OAS: always positive definite."""
     mended = mend(cov)
     return shrink(mended, oas_amount(mended, max(n_samples, 1.0)))
 
 
 WORKING_RATE_HZ = 125.0
-"""More than twice the highest band: the signal is decimated to at least this before all else."""
+"""Signals are first decimated to at least this rate: more than twice the highest band."""
 
 
 class BandMoments:
-    """Sums of x x' in each band since `begin`; the filters begin afresh with each trial.
+    """Sums of x x' in each band since `begin`; the filters are reset at each trial.
 
-    What stands between trials may be zeroed by the rules, and a jump from there would ring.
+    The rules may zero the signal between trials, and a step from zero would make them ring.
     """
 
     def __init__(
@@ -108,27 +107,26 @@ class BandMoments:
         self._decimator = Decimator(q, len(places))
         widths_hz = np.array([high - low for low, high in bands_hz])
         self.freedom: Array = np.minimum(2 * widths_hz * q / rate, 1.0)
-        """(bands,): what share of a band's samples is independent; a narrow band's repeat
-        themselves."""
+        """(bands,): the share of samples that are independent; low for a narrow band."""
         designs = [bandpass(low, high, rate / q) for low, high in bands_hz]
         self._filters = [CausalFilter(sos, len(places)) for sos in designs]
         self.begin()
 
     def begin(self) -> None:
-        """A trial begins with the next sample."""
+        """Start a trial with the next sample: reset filters and sums."""
         self._decimator.reset()
         for band_filter in self._filters:
             band_filter.reset()
         self.forget()
 
     def forget(self) -> None:
-        """The sums begin again with the next sample; the filters run on."""
+        """Reset the sums; the filters keep their state."""
         n = len(self._places)
         self.sums: Array = np.zeros((len(self._filters), n, n))
         self.count = 0
 
     def add(self, x: NDArray[np.floating]) -> None:
-        """x (n, all leads)."""
+        """Add the next samples, x (n, all leads)."""
         kept = self._decimator.step(x[:, self._places])
         self.count += len(kept)
         for band, band_filter in enumerate(self._filters):

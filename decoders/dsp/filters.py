@@ -1,7 +1,4 @@
-"""A filter that is causal and keeps its state: feed it a stream in any pieces, get the same output.
-
-Nothing here looks ahead, so what comes out for a sample never changes when later samples do.
-"""
+"""Causal filters with state: the output does not depend on how the stream is split."""
 
 from collections.abc import Sequence
 
@@ -10,19 +7,17 @@ from numpy.typing import NDArray
 from scipy import signal
 
 from bci_stream.errors import RuleError
-
-Array = NDArray[np.float64]
+from decoders.dsp import Array
 
 MAX_UV = 1e7
-"""10 V: no amplifier gives more, so what lies beyond is an error of the wire and not a signal."""
+"""10 V: larger values are transmission errors, not signals."""
 
 
 class CausalFilter:
     """Second-order sections over the leads of a stream.
 
-    It begins as if the first sample had lasted for ever (unless `settled` is False), so a lead's
-    offset makes no transient. A sample that is not finite stands for the lead's last finite one,
-    and leaves the state clean.
+    Starts in the steady state of the first sample (unless `settled` is False), so that an offset
+    causes no transient. A non-finite sample is replaced by the lead's last finite one.
     """
 
     def __init__(self, sos: Array, n_leads: int, settled: bool = True) -> None:
@@ -32,7 +27,7 @@ class CausalFilter:
         self.reset()
 
     def reset(self) -> None:
-        """Forget the stream so far."""
+        """Reset the state."""
         self._state: Array | None = None
         self._held = Hold(self._n_leads)
 
@@ -54,13 +49,13 @@ class CausalFilter:
 
 
 class Hold:
-    """Replaces what is not finite, or beyond MAX_UV, by the lead's last good value (at first 0)."""
+    """Replaces values that are not finite or beyond MAX_UV by the lead's last valid one (initially 0)."""
 
     def __init__(self, n_leads: int) -> None:
         self._last = np.zeros(n_leads)
 
     def step(self, x: NDArray[np.floating]) -> Array:
-        """x (n, leads) -> a float64 copy of it, all finite."""
+        """x (n, leads) -> a finite float64 copy."""
         y = np.array(x, dtype=np.float64)
         if len(y) == 0:
             return y
@@ -73,11 +68,11 @@ class Hold:
 
 
 class Decimator:
-    """Low-pass, then every q-th sample; which ones does not depend on how the stream is cut."""
+    """Low-pass, then every q-th sample, independent of how the stream is split."""
 
     def __init__(self, q: int, n_leads: int) -> None:
         if q < 1:
-            raise RuleError(f"decimation by {q}: the factor must be at least 1")
+            raise RuleError(f"decimation factor {q}: must be at least 1")
         self.q = q
         sos = (
             signal.cheby2(6, 40, 1 / q, output="sos") if q > 1 else np.array([[1.0, 0, 0, 1, 0, 0]])
@@ -86,7 +81,7 @@ class Decimator:
         self._skip = 0
 
     def reset(self) -> None:
-        """Forget the stream so far; the next sample is kept."""
+        """Reset the state; the next sample is kept."""
         self._filter.reset()
         self._skip = 0
 
@@ -107,7 +102,7 @@ def bandpass(low_hz: float, high_hz: float, rate: float, order: int = 4) -> Arra
     """Butterworth sections; a band that reaches the Nyquist frequency becomes a high-pass."""
     if not 0 < low_hz < high_hz or low_hz >= rate / 2:
         raise RuleError(
-            f"band {low_hz}-{high_hz} Hz at {rate} Hz: it must rise and begin below {rate / 2} Hz"
+            f"band {low_hz}-{high_hz} Hz at {rate} Hz: must be increasing and start below {rate / 2} Hz"
         )
     if high_hz >= 0.99 * rate / 2:
         return highpass(low_hz, rate, order)
@@ -128,7 +123,7 @@ def lowpass(high_hz: float, rate: float, order: int = 4) -> Array:
 
 
 def notch(line_hz: float, rate: float, quality: float = 30.0) -> Array:
-    """Sections that take out the mains and the harmonics that lie below the Nyquist frequency."""
+    """Notch sections at the mains frequency and its harmonics below the Nyquist frequency."""
     lines = [line_hz * k for k in range(1, 6) if line_hz * k < 0.98 * rate / 2]
     if not lines:
         return np.array([[1.0, 0, 0, 1, 0, 0]])
@@ -137,10 +132,10 @@ def notch(line_hz: float, rate: float, quality: float = 30.0) -> Array:
 
 
 class FilterBank:
-    """Feed it a stream in any pieces: the state is carried, and what is not finite is held."""
+    """Several filters over the same leads, in parallel; non-finite samples are held."""
 
     def __init__(self, filters: Sequence[Array], n_leads: int) -> None:
-        """filters: second-order sections, one set a filter; they begin settled on the first sample."""
+        """filters: second-order sections; each starts in the steady state of the first sample."""
         self._hold = Hold(n_leads)
         self._filters = [signal.sos2tf(sos) for sos in filters]
         self._states: list[Array] | None = None

@@ -1,7 +1,6 @@
-"""Covariances as points of a curved space: roots, logarithms, means of positive definite matrices.
+"""Functions of symmetric positive definite matrices, one eigendecomposition each.
 
-pyriemann has all of these for batches in training; here are the few that a running decoder needs,
-one eigendecomposition each.
+Training uses pyriemann; these are the few that a running decoder needs, without its validation.
 """
 
 from collections.abc import Callable
@@ -9,20 +8,20 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from decoders.dsp.covariance import Array
+from decoders.dsp import Array
 
 SMALLEST = 1e-12
 
 
 def by_eigenvalues(matrices: Array, function: Callable[[Array], Array]) -> Array:
-    """A function of symmetric matrices (..., n, n), by way of their eigenvalues."""
+    """Apply a function to the eigenvalues of symmetric matrices (..., n, n)."""
     values, vectors = np.linalg.eigh(matrices)
     mapped: Array = (vectors * function(values)[..., None, :]) @ np.swapaxes(vectors, -1, -2)
     return mapped
 
 
 def positive_definite(matrix: Array) -> bool:
-    """Whether this is a covariance: symmetric, every eigenvalue above 0."""
+    """Whether the matrix is symmetric with all eigenvalues above 0."""
     return bool(np.allclose(matrix, matrix.T) and np.linalg.eigvalsh(matrix).min() > 0)
 
 
@@ -39,7 +38,7 @@ def logarithm(matrices: Array) -> Array:
 
 
 def geodesic(start: Array, stop: Array, share: float) -> Array:
-    """The point that lies `share` of the way from one matrix to the other."""
+    """The point at `share` of the geodesic from one matrix to the other."""
     outer, inner = root(start), inverse_root(start)
     step = by_eigenvalues(
         inner @ stop @ inner, lambda values: np.maximum(values, SMALLEST) ** share
@@ -50,16 +49,20 @@ def geodesic(start: Array, stop: Array, share: float) -> Array:
 def tangent(matrices: Array, reference: Array) -> Array:
     """Coordinates (..., n (n + 1) / 2) of matrices in the tangent space at the reference."""
     inner = inverse_root(reference)
-    logs = logarithm(inner @ matrices @ inner)
-    rows, columns = np.triu_indices(logs.shape[-1])
-    coordinates: Array = logs[..., rows, columns] * np.where(rows == columns, 1.0, np.sqrt(2))
-    return coordinates
+    return upper_triangle(logarithm(inner @ matrices @ inner))
+
+
+def upper_triangle(matrices: Array) -> Array:
+    """Symmetric matrices (..., n, n) as vectors (..., n (n + 1) / 2) with the same norm."""
+    rows, columns = np.triu_indices(matrices.shape[-1])
+    vectors: Array = matrices[..., rows, columns] * np.where(rows == columns, 1.0, np.sqrt(2))
+    return vectors
 
 
 def completed(matrix: Array, live: NDArray[np.bool_], reference: Array) -> Array:
-    """The matrix with its dead leads filled in as the reference foretells them from the live ones.
+    """The matrix with dead leads predicted from the live ones by the reference.
 
-    So a dead lead adds nothing to what the live ones say.
+    So a dead lead adds no information.
     """
     if live.all():
         return matrix
@@ -67,12 +70,12 @@ def completed(matrix: Array, live: NDArray[np.bool_], reference: Array) -> Array
         return reference
     inside = reference[np.ix_(live, live)]
     across = reference[np.ix_(~live, live)]
-    foretold = np.linalg.solve(inside, across.T).T
+    predicted = np.linalg.solve(inside, across.T).T
     seen = matrix[np.ix_(live, live)]
     whole = np.empty_like(matrix)
     whole[np.ix_(live, live)] = seen
-    whole[np.ix_(~live, live)] = foretold @ seen
-    whole[np.ix_(live, ~live)] = (foretold @ seen).T
-    unexplained = reference[np.ix_(~live, ~live)] - foretold @ across.T
-    whole[np.ix_(~live, ~live)] = foretold @ seen @ foretold.T + unexplained
+    whole[np.ix_(~live, live)] = predicted @ seen
+    whole[np.ix_(live, ~live)] = (predicted @ seen).T
+    unexplained = reference[np.ix_(~live, ~live)] - predicted @ across.T
+    whole[np.ix_(~live, ~live)] = predicted @ seen @ predicted.T + unexplained
     return whole

@@ -1,8 +1,7 @@
 """ECoG features: for each row of angles (5 ms) the band powers and the slow potential of each lead.
 
-A row's features use samples up to its end only, and do not depend on how the stream is cut.
-Names are (lead, feature); the features of one lead lie side by side, so leads can be dropped
-whole.
+The features of a row use samples up to its end only, and do not depend on how the stream is split.
+Those of one lead are adjacent columns, so that whole leads can be dropped.
 """
 
 from collections.abc import Sequence
@@ -11,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import signal
 
-from decoders.dsp.filters import Array, FilterBank, bandpass, highpass, lowpass
+from decoders.dsp import Array
+from decoders.dsp.filters import FilterBank, bandpass, highpass, lowpass
 from tracks.common.angles import ANGLE_RATE
 
 BANDS_HZ = (
@@ -23,9 +23,9 @@ BANDS_HZ = (
     (110.0, 200.0),
 )
 MEMORIES_S = (0.1, 0.4)
-"""Powers are averaged over an exponential past: a fast and a slow one."""
+"""Time constants of the exponential averages of the powers."""
 LAGS_S = (0.0, 0.12, 0.24)
-"""Of the fast powers and of the slow potential, earlier values are features too."""
+"""Delays at which the fast powers and the slow potential are used."""
 SLOW_HZ = (0.2, 4.0)
 """The local motor potential."""
 SMALLEST_UV2 = 1e-4
@@ -34,7 +34,7 @@ FEATURES_A_LEAD = POWERS * len(LAGS_S) + POWERS + len(LAGS_S)
 
 
 class EcogFeatures:
-    """Fed samples, gives the features of each row that they complete."""
+    """Returns the features of each row that new samples complete."""
 
     def __init__(self, rate: float, n_leads: int) -> None:
         self._rate = rate
@@ -67,7 +67,7 @@ class EcogFeatures:
         return self._rows(mean, slow[ends - 1])
 
     def _row_ends(self, n: int) -> NDArray[np.int64]:
-        """Where, in the next n samples, rows are complete (1 to n)."""
+        """The ends (1 to n) of the rows that the next n samples complete."""
         total = int((self._samples + n) * ANGLE_RATE / self._rate + 1e-9)
         numbers = np.arange(self.rows + 1, total + 1)
         self.rows = total
@@ -91,7 +91,7 @@ class EcogFeatures:
 
 
 class _Memory:
-    """An exponential average over rows; it begins at the first row."""
+    """An exponential average over rows, starting at the first row."""
 
     def __init__(self, memory_s: float, n: int) -> None:
         self._keep = float(np.exp(-1 / (memory_s * ANGLE_RATE)))
@@ -107,18 +107,18 @@ class _Memory:
 
 
 def _band(low_hz: float, high_hz: float, rate: float) -> Array:
-    """The band, or what of it lies below the Nyquist frequency."""
+    """The band, cut at 0.45 times the rate."""
     top = 0.45 * rate
     return bandpass(min(low_hz, 0.8 * top), min(high_hz, top), rate, order=2)
 
 
 def slow_features() -> NDArray[np.bool_]:
-    """Which of FEATURES_A_LEAD are the slow potential: they are penalised on their own."""
+    """Which of FEATURES_A_LEAD are the slow potential; they have their own penalty."""
     per_lag = np.array([False] * POWERS + [True])
     return np.concatenate([np.tile(per_lag, len(LAGS_S)), np.zeros(POWERS, dtype=np.bool_)])
 
 
 def feature_places(leads: Sequence[int]) -> NDArray[np.int64]:
-    """The places of these leads' features."""
+    """The columns of these leads' features."""
     starts = np.asarray(leads, dtype=np.int64)[:, None] * FEATURES_A_LEAD
     return np.asarray((starts + np.arange(FEATURES_A_LEAD)).ravel())

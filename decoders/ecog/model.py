@@ -1,4 +1,4 @@
-"""An ECoG model: for each subject its leads, weights from features to angles, and dynamics."""
+"""The ecog model: per subject the leads, weights from features to angles, and a Kalman filter."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,52 +7,48 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_discrete_are
 
-from decoders.dsp.filters import Array
+from decoders.dsp import Array
 from decoders.ecog.features import FEATURES_A_LEAD
 from decoders.ecog.ridge import Ridge, Scale
 from decoders.model import Model
 from tracks.common.angles import JOINTS
 
 JITTER = 1e-6
-SEEN = np.array([[1.0, 0.0]])
-"""Of a state only the angle is seen."""
+OBSERVED = np.array([[1.0, 0.0]])
+"""Only the angle of a state is observed."""
 
 
 @dataclass(frozen=True)
 class Kalman:
-    """move (joints, 2, 2): one row later; gain (joints, 2); in standard units."""
+    """States are (angle, change per row). move (joints, 2, 2), gain (joints, 2); standardised."""
 
     move: Array
     gain: Array
 
     @classmethod
     def learn(cls, truth: Array, error: Array) -> "Kalman":
-        """truth (rows, joints): recorded movement; error (joints,): variance of what is smoothed."""
+        """truth (rows, joints): recorded movement; error (joints,): variance of the estimates."""
         learned = [_learn(angle, float(noise)) for angle, noise in zip(truth.T, error, strict=True)]
         return cls(np.array([move for move, _ in learned]), np.array([gain for _, gain in learned]))
 
     @classmethod
     def none(cls, joints: int) -> "Kalman":
-        """Believes what it sees."""
+        """A filter that returns its input."""
         return cls(np.zeros((joints, 2, 2)), np.tile([1.0, 0.0], (joints, 1)))
 
-    def start(self, first: Array) -> Array:
-        """The state (joints, 2) at a first estimate: it stands still there."""
-        return np.column_stack([first, np.zeros_like(first)])
+    def smooth(self, observed: Array, state: Array | None = None) -> tuple[Array, Array | None]:
+        """observed (rows, joints) -> smoothed angles (rows, joints), and the state after them.
 
-    def step(self, state: Array, seen: Array) -> Array:
-        """The next row's state, of the state before and what is seen of the angles."""
-        moved = (self.move @ state[..., None])[..., 0]
-        return np.asarray(moved + self.gain * (seen - moved[:, 0])[:, None])
-
-    def smooth(self, seen: Array) -> Array:
-        """A whole trace (rows, joints), row by row."""
-        state = self.start(seen[0])
-        rows = np.empty_like(seen)
-        for number, row in enumerate(seen):
-            state = self.step(state, row)
-            rows[number] = state[:, 0]
-        return rows
+        state (joints, 2): as returned by the call before; None: at rest at the first row.
+        """
+        angles = np.empty_like(observed)
+        for number, row in enumerate(observed):
+            if state is None:
+                state = np.column_stack([row, np.zeros_like(row)])
+            moved = (self.move @ state[..., None])[..., 0]
+            state = np.asarray(moved + self.gain * (row - moved[:, 0])[:, None])
+            angles[number] = state[:, 0]
+        return angles, state
 
 
 def _learn(angle: Array, noise: float) -> tuple[Array, Array]:
@@ -61,8 +57,8 @@ def _learn(angle: Array, noise: float) -> tuple[Array, Array]:
     ridge = JITTER * len(before) * np.eye(2)
     move: Array = np.asarray(np.linalg.solve(before.T @ before + ridge, before.T @ after).T, float)
     rest = after - before @ move.T
-    wander = rest.T @ rest / len(rest) + JITTER * np.eye(2)
-    spread = solve_discrete_are(move.T, SEEN.T, wander, np.array([[noise + JITTER]]))
+    noise_of_state = rest.T @ rest / len(rest) + JITTER * np.eye(2)
+    spread = solve_discrete_are(move.T, OBSERVED.T, noise_of_state, np.array([[noise + JITTER]]))
     return move, np.asarray(spread[:, 0] / (spread[0, 0] + noise + JITTER))
 
 
@@ -71,7 +67,7 @@ ARRAYS = ("weights", "x_mean", "x_sd", "y_mean", "y_sd", "move", "gain")
 
 @dataclass(frozen=True)
 class SubjectModel:
-    """leads: the names of those that were chosen, in the order of the weights."""
+    """leads: names of the chosen leads, in the order of the weights."""
 
     subject: str
     leads: tuple[str, ...]
@@ -93,7 +89,7 @@ class SubjectModel:
 
 
 def pack(subjects: Sequence[SubjectModel], teacher: str) -> Model:
-    """One model of all subjects; the teacher's serves whoever was never seen."""
+    """One model file of all subjects; the teacher's weights are used for unknown subjects."""
     arrays = {
         f"{number}.{name}": value
         for number, subject in enumerate(subjects)
@@ -107,7 +103,7 @@ def unpack(model: Model) -> tuple[dict[str, SubjectModel], str]:
     """The subjects of a model by name, and the teacher's name."""
     people, teacher = model.settings.get("people"), model.settings.get("teacher")
     if not isinstance(people, list) or not people:
-        raise model.broken("it names no subject")
+        raise model.broken("it has no subjects")
     subjects = [_subject(model, number, person) for number, person in enumerate(people)]
     by_name = {subject.subject: subject for subject in subjects}
     if not isinstance(teacher, str) or teacher not in by_name:

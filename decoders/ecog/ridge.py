@@ -1,7 +1,7 @@
-"""Ridge regression from moments: towards zero, or towards what another subject's brain taught.
+"""Ridge regression from moments, shrunk towards zero or towards another subject's weights.
 
-Penalty, balance of powers and slow potential, and trust in the other subject are chosen by leaving
-stretches of time out, by the track's own score.
+Penalty, balance of powers and slow potential, and the share of the other subject's weights are chosen
+by cross-validation over folds in time, by the track's own score.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from operator import add
 import numpy as np
 from numpy.typing import NDArray
 
-from decoders.dsp.filters import Array
+from decoders.dsp import Array
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class RegressionMoments:
         )
 
     def pick(self, places: NDArray[np.int64]) -> "RegressionMoments":
-        """The same of some features only."""
+        """The moments of some features."""
         return RegressionMoments(
             self.n,
             self.x[places],
@@ -68,7 +68,7 @@ class RegressionMoments:
         )
 
     def standard(self, scale: "Scale") -> tuple[Array, Array]:
-        """Second moments (features, features) and (features, targets) in standard units, a row."""
+        """Second moments (features, features) and (features, targets) standardised, per row."""
         centred = self.xx - np.outer(self.x, scale.x_mean) - np.outer(scale.x_mean, self.x)
         centred += self.n * np.outer(scale.x_mean, scale.x_mean)
         cross = self.xy - np.outer(self.x, scale.y_mean) - np.outer(scale.x_mean, self.y)
@@ -79,7 +79,7 @@ class RegressionMoments:
 
 @dataclass(frozen=True)
 class Scale:
-    """Mean and standard deviation of features and targets; what never varied keeps weight 0."""
+    """Mean and standard deviation of features and targets; infinite sd for constants."""
 
     x_mean: Array
     x_sd: Array
@@ -94,35 +94,31 @@ class Scale:
         return cls(x_mean, _sd(x_var, x_mean), y_mean, _sd(y_var, y_mean))
 
     def targets(self, units: Array) -> Array:
-        """Targets in their own units; one that never varied is its mean."""
+        """Standardised targets in original units; a constant one is its mean."""
         return np.asarray(self.y_mean + np.where(np.isfinite(self.y_sd), self.y_sd, 0.0) * units)
 
 
 def _sd(variance: Array, mean: Array) -> Array:
-    """Infinite where nothing varied, so that dividing by it gives 0 and not noise."""
+    """Infinite for constants, so that dividing by it gives 0."""
     alive = variance > 1e-9 * (1 + mean**2)
     return np.where(alive, np.sqrt(np.maximum(variance, 1e-12)), np.inf)
 
 
 PENALTY_ROWS = (50.0, 150.0, 500.0, 1500.0, 5000.0)
-"""What the wish for small weights is worth, in rows of data; the small ones are for recordings of
-some seconds, which hold no more rows themselves."""
+"""Ridge penalties in rows of data; the small ones are for recordings of some seconds."""
 USUAL_ROWS = 1500.0
 GOOD_ENOUGH = 2.0
-"""Of choices within so many points of the best score, the one with the greatest penalty is taken.
-"""
+"""Among choices within so many points of the best score, the greatest penalty is taken."""
 BALANCES = ((1.0, 1.0), (1.0, 1000.0), (1000.0, 1.0))
-"""How much more than usual the powers and the slow potential are penalised: on some implants the
-one, on some the other says nothing, and then it only adds noise.
-"""
+"""Penalty factors of powers and slow potential: on some implants one of them carries nothing."""
 IMPLAUSIBLE_SD, LIMIT_SD = 8.0, 4.0
 TRUSTS = (0.0, 0.5, 1.0)
-"""How much of another subject's weights is the starting point."""
+"""Shares of another subject's weights to shrink towards."""
 
 
 @dataclass(frozen=True)
 class Ridge:
-    """weights (features, targets) between standard units; scale: those units."""
+    """weights (features, targets) between standardised values; scale: of the standardisation."""
 
     weights: Array
     scale: Scale
@@ -134,13 +130,13 @@ class Ridge:
 
 
 def plausible(units: Array) -> Array:
-    """Features in standard units, limited; one that no brain gives (a dead lead) says nothing."""
+    """Standardised features, clipped; implausible ones (a dead lead) set to 0."""
     return np.where(np.abs(units) <= IMPLAUSIBLE_SD, np.clip(units, -LIMIT_SD, LIMIT_SD), 0.0)
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What was chosen, and the score that it had on stretches left out."""
+    """Chosen parameters, and their score on held-out folds."""
 
     penalty: float
     balance: tuple[float, float]
@@ -150,7 +146,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class _Solver:
-    """One set of data and one balance: every penalty is then cheap."""
+    """Diagonalised moments for one balance: each penalty is then cheap."""
 
     scale: Scale
     axes: Array
@@ -173,26 +169,26 @@ class _Solver:
 
 
 def fit_ridge(
-    stretches: Sequence[RegressionMoments], slow: NDArray[np.bool_], start: Array | None = None
+    folds: Sequence[RegressionMoments], slow: NDArray[np.bool_], start: Array | None = None
 ) -> tuple[Ridge, Choice]:
-    """Choose by leaving each stretch out, then fit on all. start: another subject's weights."""
-    tried = _choices(stretches, slow, start)
+    """Choose by leaving each fold out, then fit on all. start: another subject's weights."""
+    tried = _choices(folds, slow, start)
     best = max(choice.score for choice in tried)
     good = [choice for choice in tried if choice.score >= best - GOOD_ENOUGH]
     choice = max(good, key=lambda choice: (choice.penalty, choice.score))
-    solver = _Solver.of(total(stretches), _shrunk(choice.balance, slow))
+    solver = _Solver.of(total(folds), _shrunk(choice.balance, slow))
     return solver.solve(choice.penalty, _towards(start, choice.trust)), choice
 
 
 def held_out_fits(
-    stretches: Sequence[RegressionMoments],
+    folds: Sequence[RegressionMoments],
     slow: NDArray[np.bool_],
     choice: Choice,
     start: Array | None = None,
 ) -> list[Ridge]:
-    """For each stretch the fit on all others."""
+    """For each fold the fit on all others."""
     shrunk, begin = _shrunk(choice.balance, slow), _towards(start, choice.trust)
-    return [_Solver.of(rest, shrunk).solve(choice.penalty, begin) for rest in _rests(stretches)]
+    return [_Solver.of(rest, shrunk).solve(choice.penalty, begin) for rest in _rests(folds)]
 
 
 def total(parts: Sequence[RegressionMoments]) -> RegressionMoments:
@@ -202,7 +198,7 @@ def total(parts: Sequence[RegressionMoments]) -> RegressionMoments:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A stretch in the units of the rest: what a fit's score on it needs."""
+    """A held-out fold in the scale of the rest: what the score of a fit on it needs."""
 
     n: float
     xx: Array
@@ -213,10 +209,10 @@ class LeftOut:
     scale: Scale
 
     @classmethod
-    def of(cls, stretch: RegressionMoments, scale: Scale) -> "LeftOut":
-        xx, xy = stretch.standard(scale)
-        x = (stretch.x / stretch.n - scale.x_mean) / scale.x_sd
-        return cls(stretch.n, xx, xy, x, stretch.y / stretch.n, stretch.yy / stretch.n, scale)
+    def of(cls, fold: RegressionMoments, scale: Scale) -> "LeftOut":
+        xx, xy = fold.standard(scale)
+        x = (fold.x / fold.n - scale.x_mean) / scale.x_sd
+        return cls(fold.n, xx, xy, x, fold.y / fold.n, fold.yy / fold.n, scale)
 
     def sums(self, weights: Array) -> Array:
         """Of predictions p and truth y in its own units: p, y, p p, y y, p y; (5, targets)."""
@@ -230,9 +226,9 @@ class LeftOut:
 
 
 def pooled_score(sums: Array, n: float, span: Array) -> float:
-    """50 * (1 - NRMSE) + 50 * CORR over all stretches together, the mean over the targets.
+    """50 * (1 - NRMSE) + 50 * CORR, the mean over the targets.
 
-    Together, since a stretch without movement has no correlation to speak of.
+    Pooled over all folds, since a fold without movement has no meaningful correlation.
     """
     p, y, pp, yy, py = sums / n
     moved = span > 0
@@ -244,16 +240,15 @@ def pooled_score(sums: Array, n: float, span: Array) -> float:
 
 
 def usual_ridge(moments: RegressionMoments) -> Ridge:
-    """A fit with the usual penalty, where nothing needs to be chosen."""
+    """A fit with the default penalty."""
     plain = np.ones(len(moments.x))
     return _Solver.of(moments, plain).solve(USUAL_ROWS / moments.n, None)
 
 
 def least_needed(moments: RegressionMoments, group: int, keep: int) -> list[int]:
-    """Drop groups of `group` features until `keep` are left: each time the one missed least.
+    """Drop groups of `group` features until `keep` are left, each time the least useful one.
 
-    What the fit loses without a group c is w_c' inv(inv(H)_cc) w_c exactly, H the penalised
-    moments.
+    Without a group c the fit loses w_c' inv(inv(H)_cc) w_c, H the penalised moments.
     """
     xx, xy = moments.standard(Scale.of(moments))
     penalised = xx + USUAL_ROWS / moments.n * np.eye(len(xx))
@@ -263,22 +258,22 @@ def least_needed(moments: RegressionMoments, group: int, keep: int) -> list[int]
         inverse: Array = np.asarray(np.linalg.inv(penalised[np.ix_(places, places)]), float)
         weights = inverse @ xy[places]
         parts = [slice(i * group, (i + 1) * group) for i in range(len(left))]
-        del left[int(np.argmin([_missed(inverse, weights, part) for part in parts]))]
+        del left[int(np.argmin([_loss_without(inverse, weights, part) for part in parts]))]
     return left
 
 
-def _missed(inverse: Array, weights: Array, part: slice) -> float:
+def _loss_without(inverse: Array, weights: Array, part: slice) -> float:
     own = weights[part]
     return float(np.sum(own * np.linalg.solve(inverse[part, part], own)))
 
 
 def _choices(
-    stretches: Sequence[RegressionMoments], slow: NDArray[np.bool_], start: Array | None
+    folds: Sequence[RegressionMoments], slow: NDArray[np.bool_], start: Array | None
 ) -> list[Choice]:
     trusts = (0.0,) if start is None else TRUSTS
-    whole, rests = total(stretches), _rests(stretches)
-    pairs = zip(stretches, rests, strict=True)
-    held_out = [LeftOut.of(stretch, Scale.of(rest)) for stretch, rest in pairs]
+    whole, rests = total(folds), _rests(folds)
+    pairs = zip(folds, rests, strict=True)
+    held_out = [LeftOut.of(fold, Scale.of(rest)) for fold, rest in pairs]
     tried = []
     for balance in BALANCES:
         solvers = [_Solver.of(rest, _shrunk(balance, slow)) for rest in rests]
@@ -292,8 +287,8 @@ def _choices(
     return tried
 
 
-def _rests(stretches: Sequence[RegressionMoments]) -> list[RegressionMoments]:
-    return [total([*stretches[:i], *stretches[i + 1 :]]) for i in range(len(stretches))]
+def _rests(folds: Sequence[RegressionMoments]) -> list[RegressionMoments]:
+    return [total([*folds[:i], *folds[i + 1 :]]) for i in range(len(folds))]
 
 
 def _shrunk(balance: tuple[float, float], slow: NDArray[np.bool_]) -> Array:

@@ -1,8 +1,7 @@
-"""ECoG training: a subject's leads and weights, from its own recordings and a teacher's.
+"""Training of the ecog decoder: leads and weights of each subject.
 
-The teacher is the subject with most data (subject 1 of the track). What the others learn begins
-at the teacher's weights, as far as stretches of their own data that were left out say that this
-helps.
+The teacher is the subject with most data (subject 1 of the track). The weights of the others are
+shrunk towards the teacher's, as far as that improves the score on held-out pieces of their own data.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bci_stream.errors import TruthError
-from decoders.dsp.filters import Array
+from decoders.dsp import Array
 from decoders.ecog.features import FEATURES_A_LEAD, EcogFeatures, feature_places, slow_features
 from decoders.ecog.model import Kalman, SubjectModel, pack
 from decoders.ecog.ridge import (
@@ -33,25 +32,25 @@ from tracks.ecog import CHANNELS_SENT
 
 FOLDS = 5
 PIECES_A_FOLD = 2
-"""Each fold is left out in two pieces, since a calibration is rest first and walking then."""
+"""Each fold is two pieces, since a calibration is rest first and then walking."""
 SHORTEST_ROWS = 200 * 10
-"""Of a short recording each fold is one piece: what is left out may not lie beside what is not."""
+"""In a short recording each fold is one piece, to keep pieces from being neighbours."""
 SHORTEST_RECORDING_ROWS = 200
 EVERY_ROWS = 8
-"""Weights are learned from every eighth row: neighbours say the same."""
+"""Weights are learned from every eighth row: neighbours are alike."""
 KEPT_ROWS = 200 * 300
-"""Rows of a subject whose features are kept to choose the smoothing: five minutes."""
+"""Rows per subject kept to choose the smoothing: five minutes."""
 DOUBTS = (1.0, 10.0, 100.0)
-"""How many times more the estimate's error counts: it is not as random as the filter takes it."""
+"""Factors on the error variance of the estimates, which is not white as the filter assumes."""
 WORTH_IT = 0.5
-"""Points by which smoothing must be better than none."""
+"""Points by which smoothing must improve the score."""
 ENOUGH_ROWS = 200 * 60
-"""From less movement than a minute no dynamics is learned."""
+"""No smoothing is learned from less than a minute."""
 
 
 @dataclass
 class _Data:
-    """What was seen of one subject: moments of each fold, and some rows in full."""
+    """The data of one subject: moments of each fold, and some complete rows."""
 
     leads: tuple[str, ...]
     folds: dict[int, RegressionMoments] = field(default_factory=dict)
@@ -60,7 +59,7 @@ class _Data:
     kept_rows: int = 0
 
     @property
-    def stretches(self) -> list[RegressionMoments]:
+    def moments(self) -> list[RegressionMoments]:
         return [self.folds[number] for number in sorted(self.folds)]
 
     @property
@@ -76,8 +75,8 @@ class _Data:
 
 
 def fit(recordings: Sequence[Session], *, seed: int, progress: Callable[[str], None]) -> Model:
-    """A model of every subject in these recordings."""
-    del seed  # nothing here is random
+    """Train a model of every subject in these recordings."""
+    del seed  # deterministic
     data: dict[str, _Data] = {}
     for session in recordings:
         progress(f"features of {session.subject}")
@@ -93,7 +92,7 @@ def fit(recordings: Sequence[Session], *, seed: int, progress: Callable[[str], N
 def _collect(session: Session, data: dict[str, _Data]) -> None:
     if session.angles is None:
         raise TruthError(
-            f"recording of {session.subject!r}: it has no joint angles, which training needs"
+            f"recording of {session.subject!r} has no joint angles, which training needs"
         )
     names = tuple(lead.name for lead in session.leads)
     seen = data.setdefault(session.subject, _Data(names))
@@ -120,7 +119,7 @@ def _collect(session: Session, data: dict[str, _Data]) -> None:
 
 
 def _cut(begin: int, end: int, piece: int) -> list[tuple[int, int]]:
-    """The stretch cut where a piece ends."""
+    """Split [begin, end) where pieces end."""
     inner = range((begin // piece + 1) * piece, end, piece)
     bounds = [begin, *inner, end]
     return [(a, b) for a, b in pairwise(bounds) if b > a]
@@ -131,32 +130,32 @@ def _train(subject: str, seen: _Data, teacher: _Data | None) -> SubjectModel:
     places = feature_places(chosen)
     names = tuple(seen.leads[i] for i in chosen)
     slow = np.tile(slow_features(), len(chosen))
-    stretches = [part.pick(places) for part in seen.stretches]
+    folds = [part.pick(places) for part in seen.moments]
     start = None if teacher is None else _teach(teacher, names)
-    ridge, choice = fit_ridge(stretches, slow, start)
-    fits = held_out_fits(stretches, slow, choice, start)
+    ridge, choice = fit_ridge(folds, slow, start)
+    fits = held_out_fits(folds, slow, choice, start)
     return SubjectModel(subject, names, ridge, _choose_smoothing(seen, places, fits, ridge.scale))
 
 
 def _choose_leads(seen: _Data) -> list[int]:
-    """The leads that the weights would miss most: at most as many as the track sends."""
+    """The leads that contribute most to the fit: at most as many as the track sends."""
     if len(seen.leads) <= CHANNELS_SENT:
         return list(range(len(seen.leads)))
-    return least_needed(total(seen.stretches), FEATURES_A_LEAD, CHANNELS_SENT)
+    return least_needed(total(seen.moments), FEATURES_A_LEAD, CHANNELS_SENT)
 
 
 def _teach(teacher: _Data, names: Sequence[str]) -> Array | None:
-    """The teacher's weights for the same leads; None where the implants differ."""
+    """The teacher's weights for the same leads; None if it lacks some."""
     if not set(names) <= set(teacher.leads):
         return None
     places = feature_places([teacher.leads.index(name) for name in names])
-    return usual_ridge(total(teacher.stretches).pick(places)).weights
+    return usual_ridge(total(teacher.moments).pick(places)).weights
 
 
 def _choose_smoothing(
     seen: _Data, places: NDArray[np.int64], fits: Sequence[Ridge], scale: Scale
 ) -> Kalman:
-    """The Kalman filter that scores best on stretches that the weights had not seen."""
+    """The Kalman filter with the best score on held-out data."""
     order = sorted(seen.folds)
     estimates = [fits[order.index(fold)].predict(rows[:, places]) for fold, rows, _ in seen.kept]
     predicted = (np.concatenate(estimates) - scale.y_mean) / scale.y_sd
@@ -166,7 +165,7 @@ def _choose_smoothing(
     best, kalman = _score(predicted, truth) + WORTH_IT, Kalman.none(truth.shape[1])
     for doubt in DOUBTS if len(truth) >= ENOUGH_ROWS else ():
         tried = Kalman.learn(moved, doubt * error)
-        score = _score(tried.smooth(predicted), truth)
+        score = _score(tried.smooth(predicted)[0], truth)
         if score > best:
             best, kalman = score, tried
     return kalman

@@ -1,16 +1,16 @@
-"""The emotion decoder: one of nine classes a second, for people that were never seen before.
+"""The emotion decoder: one of nine classes per second, for people without training data.
 
-Each second's features (`decoders.emotion.features`) are put in units that the person's own
-seconds so far define (never those to come), a linear classifier trained across people judges
-them, and a forward filter carries the belief from second to second, since a film does not change
-its mood each second.
+The features of each second (`decoders.emotion.features`) are standardised by the person's past
+seconds, classified by a linear classifier trained across people, and smoothed by a forward filter
+over the seconds, since a film keeps its mood for longer.
 """
 
 import numpy as np
 
 from bci_stream.packet import Packet, SignalInfo
+from decoders.dsp import Array
 from decoders.dsp.buffers import RunningScale
-from decoders.dsp.filters import Array
+from decoders.dsp.leads import find_leads
 from decoders.emotion.features import AffectFeatures, SecondCounter
 from decoders.emotion.model import EmotionModel, standard_name, unpack
 from decoders.model import Model
@@ -18,7 +18,7 @@ from tracks.emotion import CLASSES
 
 NEUTRAL = 4
 PRIOR_SECONDS = 10.0
-"""How many seconds of the person's own the training people's mean and spread are worth."""
+"""Weight of the training people's mean and spread, in seconds of the person's own data."""
 LIMIT_SD = 4.0
 
 
@@ -29,10 +29,10 @@ UNTRAINED = (
 
 
 class EmotionDecoder:
-    """Needs a model; without one every second is neutral."""
+    """Needs a model; without one it reports neutral for every second."""
 
     def __init__(self, *, model: Model | None = None, seed: int = 0) -> None:
-        del seed  # nothing here is random
+        del seed  # deterministic
         self._model: EmotionModel | None = None if model is None else unpack(model)
         self.notice = UNTRAINED if model is None else ""
 
@@ -41,25 +41,23 @@ class EmotionDecoder:
         if self._model is None:
             return
         names = [standard_name(name) for name in info.lead_names]
-        wanted = self._model.leads
-        self._leads = [names.index(name) if name in names else 0 for name in wanted]
-        self._present = np.array([float(name in names) for name in wanted])
-        self._features = AffectFeatures(info.rate, len(wanted))
+        self._leads, self._present = find_leads(self._model.leads, names)
+        self._features = AffectFeatures(info.rate, len(self._leads))
         self._scale = RunningScale(self._model.mean, self._model.sd, PRIOR_SECONDS)
-        self._belief = self._even()
+        self._posterior = self._uniform()
 
     def step(self, packet: Packet) -> list[int]:
         reports: list[int] = []
-        for stretch in self._seconds.stretches(packet):
+        for span in self._seconds.spans(packet):
             if self._model is None:
-                reports += [NEUTRAL] * stretch.completes
+                reports += [NEUTRAL] * span.completes
                 continue
-            if stretch.first:
-                self._features.skip()
-                self._belief = self._even()
-            picked = packet.signal[stretch.begin : stretch.end][:, self._leads]
+            if span.first:
+                self._features.reset()
+                self._posterior = self._uniform()
+            picked = packet.signal[span.begin : span.end][:, self._leads]
             self._features.push(picked * self._present)
-            if stretch.completes:
+            if span.completes:
                 reports.append(self._decide(self._model))
         return reports
 
@@ -67,9 +65,9 @@ class EmotionDecoder:
         features = self._features.take()
         self._scale.update(features)
         units = np.clip(self._scale.standard(features), -LIMIT_SD, LIMIT_SD)
-        self._belief = model.carry(self._belief, model.scores(units))
-        return int(np.argmax(self._belief))
+        self._posterior = model.update(self._posterior, model.scores(units))
+        return int(np.argmax(self._posterior))
 
     @staticmethod
-    def _even() -> Array:
+    def _uniform() -> Array:
         return np.full(len(CLASSES), 1 / len(CLASSES))

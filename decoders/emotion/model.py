@@ -1,26 +1,26 @@
-"""An emotion model: leads, the training people's units, and a linear classifier."""
+"""The emotion model: leads, mean and spread of the training people, and a linear classifier."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from decoders.dsp.filters import Array
+from decoders.dsp import Array
 from decoders.dsp.leads import plain_name
 from decoders.emotion.features import AffectFeatures
 from decoders.model import Model
 from tracks.emotion import CLASSES
 
 OTHER_NAMES = {"T3": "T7", "T4": "T8", "T5": "P7", "T6": "P8"}
-"""The first batch's names (seed 002, 2.1): the same places on the head."""
+"""Names of the first batch (seed 002, 2.1) for the same positions."""
 STAY = 1 - 1 / 60
-"""A clip lasts about a minute: how likely the next second is of the same class."""
+"""Probability that the next second has the same class: a clip lasts about a minute."""
 TEMPERATURE = 0.5
-"""A second's scores repeat much of the last one's: at face value the belief would be too sure."""
+"""Scales the scores: those of successive seconds are correlated."""
 
 
 @dataclass(frozen=True)
 class EmotionModel:
-    """weights (classes, features), bias (classes,) on standard units; mean, sd: of those units."""
+    """weights (classes, features), bias (classes,) for features standardised by mean and sd."""
 
     leads: tuple[str, ...]
     mean: Array
@@ -32,16 +32,16 @@ class EmotionModel:
         """(..., classes): log odds up to a constant."""
         return np.asarray(TEMPERATURE * (units @ self.weights.T + self.bias))
 
-    def carry(self, belief: Array, scores: Array) -> Array:
-        """The belief one second later, after this second's scores."""
-        leave = (1 - STAY) / (len(belief) - 1)
-        expected = STAY * belief + leave * (1 - belief)
+    def update(self, posterior: Array, scores: Array) -> Array:
+        """The posterior of the classes one second later, given that second's scores."""
+        leave = (1 - STAY) / (len(posterior) - 1)
+        expected = STAY * posterior + leave * (1 - posterior)
         updated = expected * np.exp(scores - scores.max())
         return np.asarray(updated / updated.sum())
 
 
 def standard_name(name: str) -> str:
-    """The second batch's name of a lead."""
+    """The name of a lead in the second batch."""
     plain = plain_name(name)
     return OTHER_NAMES.get(plain, plain)
 
@@ -53,10 +53,10 @@ def pack(model: EmotionModel) -> Model:
 
 
 def unpack(model: Model) -> EmotionModel:
-    """Read a model file's content, or say what is wrong with it."""
+    """Read a model file's content. Raises ModelError."""
     leads = model.names("leads")
     if not leads:
-        raise model.broken("it names no lead")
+        raise model.broken("it has no leads")
     size = AffectFeatures(250.0, len(leads)).size
     return EmotionModel(
         leads,

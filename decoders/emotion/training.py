@@ -1,4 +1,4 @@
-"""Emotion training: one classifier of all people's seconds, each in the person's own units."""
+"""Training of the emotion decoder: one classifier of all people's standardised seconds."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from bci_stream.errors import TruthError
 from bci_stream.packet import Packet
-from decoders.dsp.filters import Array
+from decoders.dsp import Array
+from decoders.dsp.leads import common_names
 from decoders.emotion.features import AffectFeatures, SecondCounter
 from decoders.emotion.model import EmotionModel, pack, standard_name
 from decoders.model import Model
@@ -38,9 +39,9 @@ class Scatter:
         return Scatter(self.n + other.n, self.sums + other.sums, self.squares + other.squares)
 
     def discriminant(self, shrinkage: float) -> tuple[Array, Array]:
-        """Weights (classes, features) and bias (classes,), all classes alike likely beforehand.
+        """LDA weights (classes, features) and bias (classes,), with equal class priors.
 
-        shrinkage: of the covariance within classes, towards all features alike and unrelated.
+        shrinkage: of the within-class covariance, towards a multiple of the identity.
         """
         means = self.sums / self.n[:, None]
         within = (self.squares - means.T @ self.sums) / self.n.sum()
@@ -52,13 +53,13 @@ class Scatter:
 
 SHRINKAGES = (0.1, 0.3, 0.5, 0.7, 0.9)
 USUAL_SHRINKAGE = 0.7
-"""Where one person, or too few, train: nobody can be left out."""
+"""Used when too few people train for any to be left out."""
 FOLDS = 5
 
 
 @dataclass(frozen=True)
 class EmotionPerson:
-    """x (seconds, features) in the person's own units, y (seconds,), mean and sd: those units."""
+    """x (seconds, features), standardised by the person's mean and sd; y (seconds,)."""
 
     x: Array
     y: NDArray[np.int64]
@@ -67,9 +68,11 @@ class EmotionPerson:
 
 
 def fit(recordings: Sequence[Session], *, seed: int, progress: Callable[[str], None]) -> Model:
-    """A model from labelled recordings of some people."""
-    del seed  # nothing here is random
-    leads = _common_leads(recordings)
+    """Train a model on labelled recordings of some people."""
+    del seed  # deterministic
+    leads = common_names(
+        [[standard_name(lead.name) for lead in session.leads] for session in recordings]
+    )
     people = []
     for session in recordings:
         progress(f"features of {session.subject}")
@@ -79,7 +82,7 @@ def fit(recordings: Sequence[Session], *, seed: int, progress: Callable[[str], N
 
 
 def train(people: Sequence[EmotionPerson], leads: Sequence[str]) -> EmotionModel:
-    """A classifier of these people's seconds."""
+    """Train the classifier. Raises TruthError if a class is missing."""
     groups = [list(people[k::FOLDS]) for k in range(min(FOLDS, len(people)))]
     scatters = [reduce(add, map(_scatter, group)) for group in groups]
     whole = reduce(add, scatters)
@@ -124,7 +127,7 @@ def _choose_shrinkage(groups: Sequence[list[EmotionPerson]], scatters: Sequence[
 
 
 def person_of(session: Session, leads: Sequence[str]) -> EmotionPerson:
-    """A recording's labelled seconds, in units of all its seconds."""
+    """The labelled seconds of a recording, standardised by all its seconds."""
     track = TRACKS["emotion"]
     blocks = session.block_triggers()
     if blocks is None:
@@ -139,17 +142,17 @@ def person_of(session: Session, leads: Sequence[str]) -> EmotionPerson:
     block = -1
     for raw in session.packets(packet_samples):
         packet = Packet(raw.samples, raw.triggers, raw.start, raw.block)
-        for stretch in seconds.stretches(packet):
-            if stretch.first:
-                features.skip()
+        for span in seconds.spans(packet):
+            if span.first:
+                features.reset()
                 block += 1
-            features.push(raw.samples[stretch.begin : stretch.end, places])
-            if stretch.completes:
-                rows.append((features.take(), labels.at(block, raw.start + stretch.end)))
-    return _in_own_units(session, rows)
+            features.push(raw.samples[span.begin : span.end, places])
+            if span.completes:
+                rows.append((features.take(), labels.at(block, raw.start + span.end)))
+    return _standardised(session, rows)
 
 
-def _in_own_units(session: Session, rows: Sequence[tuple[Array, int]]) -> EmotionPerson:
+def _standardised(session: Session, rows: Sequence[tuple[Array, int]]) -> EmotionPerson:
     x = np.array([row for row, _ in rows])
     y = np.array([label for _, label in rows], dtype=np.int64)
     if not (y >= 0).any():
@@ -160,7 +163,7 @@ def _in_own_units(session: Session, rows: Sequence[tuple[Array, int]]) -> Emotio
 
 
 class _Labels:
-    """Which class a second has that ends at a position of a block; -1 outside of clips."""
+    """The class of the second that ends at a position of a block; -1 outside clips."""
 
     def __init__(self, truth: dict[str, object], rate: float) -> None:
         clips = truth.get("clips")
@@ -173,11 +176,3 @@ class _Labels:
             if clip["block"] == block and first <= end <= clip["end"] - MARGIN_S * self._rate:
                 return int(clip["label"])
         return -1
-
-
-def _common_leads(recordings: Sequence[Session]) -> list[str]:
-    each = [[standard_name(lead.name) for lead in session.leads] for session in recordings]
-    common = [name for name in each[0] if all(name in names for names in each)]
-    if not common:
-        raise TruthError("these recordings have no lead in common: train on one montage at a time")
-    return common

@@ -1,7 +1,7 @@
-"""The erp decoder: spells without training on the subject, and learns while the session runs.
+"""The erp decoder: spells without training on the subject, and learns during the session.
 
-Triggers and samples are walked through in order, and a decision is made at a fixed sample, so the
-reports do not depend on how the stream was cut.
+Triggers and samples are processed in order and decisions made at fixed samples, so the reports do not
+depend on how the stream is split.
 """
 
 from collections.abc import Sequence
@@ -12,43 +12,43 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bci_stream.packet import Packet, SignalInfo
-from decoders.dsp.covariance import Array
+from decoders.dsp import Array
 from decoders.erp.flashes import TIMES_S, FlashFeatures
 from decoders.erp.spelling import Inference, Spelling
 from decoders.erp.stopping import SpellerLayout, Stopping
-from decoders.model import Model, ModelError
+from decoders.model import Model
 from tracks.common.codes import TRIAL_END
 from tracks.erp import FLASH_S, FLASHES, SEQUENCE_END, SEQUENCES, TARGETS
 
 NAME = "erp-umm"
 SEQUENCE_S = FLASH_S * len(FLASHES)
-"""What the rules charge for a sequence."""
+"""Time that the rules count for a sequence."""
 MAX_PEOPLE = 50
 TRAINED_PRIOR_ENERGY = 3.0
-"""How far one person's template lies from the mean of other people's, in units of the noise."""
+"""Expected squared distance of a person's template from the mean of others, in noise units."""
 
 
 Flash = tuple[int, int]
-"""(group, how many flashes of its sequence came before)"""
+"""(group, number of earlier flashes in its sequence)"""
 
 
 @dataclass(frozen=True)
 class ErpPerson:
-    """A template (times, leads) and whose leads it has; weight: how many people stand behind it."""
+    """A template (times, leads) and the names of its leads; weight: number of people."""
 
     leads: tuple[str, ...]
     template: Array
     weight: float = 1.0
 
     def template_for(self, leads: Sequence[str]) -> Array:
-        """For the leads at hand: 0 where a lead is not known."""
+        """The template for these leads; 0 for an unknown lead."""
         known = dict(zip(self.leads, self.template.T, strict=True))
         unknown = np.zeros(len(self.template))
         return np.stack([known.get(name, unknown) for name in leads], axis=1)
 
 
 class Speller(Protocol):
-    """What infers characters from flashes: `Spelling`, or a reference in its place."""
+    """Infers characters from flashes: `Spelling`, or a reference."""
 
     def begin(self) -> None: ...
     def add(self, group: int, features: Array, position: int = 0) -> None: ...
@@ -60,7 +60,7 @@ class ErpDecoder:
     """UMM made adaptive, with Bayesian stopping.
 
     groups: the layout where it is not the model's or the track's; groups[g] flash at trigger g + 1.
-    max_sequences: after so many the report is made in any case; with early=False never before.
+    max_sequences: the report is made at the latest after so many, with early=False never before.
     """
 
     def __init__(
@@ -77,13 +77,13 @@ class ErpDecoder:
         self._layout = SpellerLayout.of(groups if groups is not None else _groups_of(model))
         self._max_sequences = max_sequences
         self._people = [] if model is None else [_population(model)]
-        self._earlier: Speller | None = None  # what the subject before left
+        self._previous: Speller | None = None  # of the subject before
 
     def start(self, info: SignalInfo) -> None:
-        self._remember()
+        self._keep_template()
         self._packet_samples = info.packet_samples
         self._features: FlashFeatures[Flash] = FlashFeatures(info)
-        self._spelling = self._earlier = self._new_spelling()
+        self._spelling = self._previous = self._new_spelling()
         self._stopping = Stopping(
             self._layout.membership, SEQUENCE_S, self._max_sequences, self._seed
         )
@@ -102,16 +102,16 @@ class ErpDecoder:
         for offset, code in packet.triggers:
             reports += self._feed(packet.signal[done:offset], flash)
             done = offset
-            reports += self._act(code)
+            reports += self._handle(code)
             flash = self._flash_of(code)
             if flash is not None:
                 self._flashed(flash[0])
         reports += self._feed(packet.signal[done:], flash)
         return reports
 
-    def _remember(self) -> None:
-        """What the subject before showed is a prior for the next one."""
-        template = None if self._earlier is None else self._earlier.learned()
+    def _keep_template(self) -> None:
+        """Use the template of the previous subject in the prior of the next."""
+        template = None if self._previous is None else self._previous.learned()
         if template is not None:
             shape = (len(self._features.offsets), -1)
             self._people.append(ErpPerson(self._features.lead_names, template.reshape(shape)))
@@ -142,7 +142,7 @@ class ErpDecoder:
         return code - 1, len(self._flashed_groups)
 
     def _feed(self, x: NDArray[np.floating], flash: Flash | None) -> list[str]:
-        """Take in samples; a decision that falls due among them is made at its own sample."""
+        """Process samples; a decision that is due among them is made at its own sample."""
         if self._deadline is None or self._deadline > self._features.seen + len(x):
             self._learn(x, flash)
             return []
@@ -156,7 +156,7 @@ class ErpDecoder:
         for (group, position), features in self._features.feed(x, flash):
             self._spelling.add(group, features, position)
 
-    def _act(self, code: int) -> list[str]:
+    def _handle(self, code: int) -> list[str]:
         if code in TARGETS:
             reports = self._decide(forced=True)
             self._in_trial = True
@@ -179,9 +179,9 @@ class ErpDecoder:
         self._last_flash = here
         self._flashed_groups.add(group)
         if self._deadline and self._shortest_gap and len(self._flashed_groups) == 2:
-            # The third flash of the next sequence would count as one more: report before it.
-            last_chance = here + self._shortest_gap - self._packet_samples
-            self._deadline = min(self._deadline, last_chance)
+            # From the third flash of the next sequence on, that one counts, too: report before.
+            latest = here + self._shortest_gap - self._packet_samples
+            self._deadline = min(self._deadline, latest)
         if len(self._flashed_groups) == len(self._layout.groups):
             self._sequence_over()
 
@@ -193,7 +193,7 @@ class ErpDecoder:
         self._deadline = self._last_flash + self._features.window
 
     def _decide(self, forced: bool) -> list[str]:
-        """Report the running trial's character, if it is time to."""
+        """Report the running trial's character if it is time."""
         self._deadline = None
         if not self._in_trial or (self._reported and not forced):
             return []
@@ -212,19 +212,17 @@ class ErpDecoder:
 
 
 def _groups_of(model: Model | None) -> list[str] | None:
-    """The layout that a model was trained with."""
+    """The layout in a model's settings."""
     groups = model.settings.get("groups") if model is not None else None
     return [str(group) for group in groups] if isinstance(groups, list) else None
 
 
 def _population(model: Model) -> ErpPerson:
-    """The people that a model was trained on, as one."""
+    """The mean of the people that a model was trained on. Raises ModelError."""
     template = model.array("template")
     names = tuple(str(name) for name in model.arrays.get("leads", ()))
     if template.shape != (len(TIMES_S), len(names)):
-        raise ModelError(
-            f"model of {model.decoder}: its template has shape {template.shape}, wanted "
-            f"{(len(TIMES_S), len(names))}. Train it again with this version."
-        )
+        wanted = (len(TIMES_S), len(names))
+        raise model.broken(f"its template has shape {template.shape}, not {wanted}")
     people = model.settings.get("people", 1)
     return ErpPerson(names, template, float(people) if isinstance(people, int) else 1.0)

@@ -1,9 +1,9 @@
-"""A flash evokes a response; here it becomes a vector of features, beside a model of the noise.
+"""Features of the response to a flash, and a whitener for their noise.
 
-Features are the leads' slow activity at fixed times after the flash. Their noise is the covariance
-of the same vector cut from the running stream at any time: delays of one stream, so nearly
-block-Toeplitz, and known from minutes of signal where flashes alone would give a few dozen vectors.
-While these minutes have not passed it is drawn towards a separable one (`decoders.erp.flashes`).
+Features are the slow activity of the leads at fixed times after the flash. The noise is the
+covariance of the same vector at any time of the stream, which minutes of signal determine much
+better than a few dozen flashes. In the first minutes it is shrunk towards a separable one
+(times x leads).
 """
 
 from collections.abc import Sequence
@@ -15,26 +15,27 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from bci_stream.packet import Lead, SignalInfo
+from decoders.dsp import Array
 from decoders.dsp.artefacts import Limiter
-from decoders.dsp.covariance import Array, RecursiveCovariance, mend, shrink
+from decoders.dsp.covariance import RecursiveCovariance, mend, shrink
 from decoders.dsp.epochs import Epoch, Epochs
 from decoders.dsp.filters import CausalFilter, bandpass
 from decoders.dsp.leads import brain_leads, plain_name
 
 ROUNDS = 2
-"""Of the factors' fit, each given the other; it converges at once."""
+"""Alternating fits of the two factors; converges fast."""
 
 
 @dataclass(frozen=True)
 class Separable:
-    """The inverse roots of the two factors: together they whiten a window, as far as it is separable."""
+    """Inverse square roots of the factors of a separable covariance."""
 
     times: Array
     leads: Array
 
     @classmethod
     def of(cls, cov: Array, n_leads: int) -> "Separable":
-        """The factors of cov (times * leads, the same), which must be positive definite."""
+        """The factors nearest to cov (times * leads squared), which must be positive definite."""
         n_times = len(cov) // n_leads
         blocks = cov.reshape(n_times, n_leads, n_times, n_leads)
         times = np.eye(n_times)
@@ -46,7 +47,7 @@ class Separable:
         return cls(_inverse_root(times), _inverse_root(leads))
 
     def whiten(self, columns: Array) -> Array:
-        """The columns (times * leads, any) as they look where separable noise is white."""
+        """Whiten the columns of an array (times * leads, any)."""
         n_times, n_leads = len(self.times), len(self.leads)
         by_lead = self.leads @ columns.reshape(n_times, n_leads, -1)
         whole = self.times @ by_lead.reshape(n_times, -1)
@@ -54,28 +55,23 @@ class Separable:
 
 
 def whitener_of(cov: Array, n_samples: float, n_leads: int, signals: Array, floor: float) -> Array:
-    """(kept, times * leads): takes a window to where the noise is white and only what the columns of
-    `signals` span is left.
+    """(kept, times * leads): whitens a window and projects it on the span of the columns of `signals`.
 
-    cov is the covariance of about n_samples windows that are independent of each other.
-    floor: the share of plain white noise that is added in any case.
+    cov: covariance of about n_samples independent windows. floor: least share of white noise added.
     """
     sound = shrink(cov, floor)
     factors = Separable.of(sound, n_leads)
     rest = factors.whiten(factors.whiten(sound).T)
     rest *= len(rest) / float(np.trace(rest))
-    drawn = shrink(rest, max(_chance_share(rest, n_samples), floor))
+    drawn = shrink(rest, max(_optimal_shrinkage(rest, n_samples), floor))
     root = linalg.cholesky(drawn, lower=True)
     white = linalg.solve_triangular(root, factors.whiten(signals), lower=True)
     kept, _ = linalg.qr(white, mode="economic")
     return factors.whiten(linalg.solve_triangular(root, kept, lower=True, trans="T")).T
 
 
-def _chance_share(rest: Array, n_samples: float) -> float:
-    """How much of what `rest` (of mean variance 1) differs from the identity is chance: 0 to 1.
-
-    Ledoit and Wolf's optimal shrinkage, with the error that normal samples would have.
-    """
+def _optimal_shrinkage(rest: Array, n_samples: float) -> float:
+    """Ledoit and Wolf's optimal shrinkage (0 to 1) of `rest` (mean variance 1), for normal samples."""
     p = len(rest)
     off = float(np.sum((rest - np.eye(p)) ** 2))
     chance = p * (p + 1) / max(n_samples, 1.0)
@@ -90,27 +86,27 @@ def _inverse_root(cov: Array) -> Array:
 
 BAND_HZ = (0.5, 11.0)
 TIMES_S = np.arange(0.08, 0.701, 0.05)
-"""When the response is looked at; the causal filter delays it by about 30 ms."""
+"""Times of the features after the flash; the causal filter delays by about 30 ms."""
 COURSE_S = 0.075
 NOISE_STEP_S, NOISE_BATCH = 0.04, 25
 NOISE_MEMORY_S = 300.0
 SETTLE_S, START_S = 2.0, 10.0
-"""An amplifier's own start is no noise to learn from: nothing is learned before the first, and what
-was learned before the second is dropped soon after."""
+"""Against transients of the amplifier: noise is learned from the first time on, and what was learned
+before the second is replaced as soon as there is as much from after it."""
 MIN_SHRINKAGE = 0.005
 
 PREFERRED_LEADS = (
     *("CZ", "PZ", "OZ", "PO7", "PO8", "FZ", "P3", "P4", "P7", "P8"),
     *("C3", "C4", "POZ", "CP1", "CP2", "FCZ", "O1", "O2", "F3", "F4"),
 )
-"""Where the P300, the N200 and, for faces, the N170 are seen; more leads only cost time."""
+"""Leads for P300, N200 and N170 (faces), in order of preference."""
 
 Tag = TypeVar("Tag")
-"""What the caller wants to know a flash by."""
+"""Identifies a flash for the caller."""
 
 
 def choose_leads(leads: Sequence[Lead], at_most: int = len(PREFERRED_LEADS)) -> list[int]:
-    """Places of the leads to look at: all if few, else the preferred ones, or an even spread."""
+    """Indices of the leads to use: all if few, else the preferred ones, or an even spread."""
     brain = brain_leads(leads)
     if len(brain) <= at_most:
         return brain
@@ -122,7 +118,7 @@ def choose_leads(leads: Sequence[Lead], at_most: int = len(PREFERRED_LEADS)) -> 
 
 
 def smooth_courses(times_s: Array, width_s: float) -> Array:
-    """Orthonormal columns (times, fewer) that span courses made of bumps of this width."""
+    """Orthonormal columns (times, fewer) that span sums of bumps of this width."""
     centres = np.arange(times_s[0], times_s[-1] + width_s / 2, width_s)
     bumps = np.exp(-0.5 * ((times_s[:, None] - centres) / (0.7 * width_s)) ** 2)
     basis: Array = linalg.orth(bumps)
@@ -130,7 +126,7 @@ def smooth_courses(times_s: Array, width_s: float) -> Array:
 
 
 class FlashFeatures(Generic[Tag]):
-    """Turns the running signal of one subject into (tag, features), each when it is complete."""
+    """Turns the signal of one subject into (tag, features), each when it is complete."""
 
     def __init__(self, info: SignalInfo) -> None:
         self.places = choose_leads(info.leads)
@@ -157,12 +153,12 @@ class FlashFeatures(Generic[Tag]):
         return RecursiveCovariance(self.n_features, NOISE_MEMORY_S / NOISE_STEP_S)
 
     def new_block(self) -> None:
-        """The signal jumps here; epochs across the jump are lost."""
+        """Reset at a discontinuity; incomplete epochs are dropped."""
         self._filter.reset()
-        self._epochs.give_up()
+        self._epochs.clear()
 
     def feed(self, x: NDArray[np.floating], tag: Tag | None = None) -> list[tuple[Tag, Array]]:
-        """x (n, all leads); the flash `tag` is at x's first sample -> the flashes now complete."""
+        """Add x (n, all leads), with the flash `tag` at its first sample -> the flashes now complete."""
         y = self._limiter.step(self._filter.step(x[:, self.places]))
         events: list[tuple[int, Tag | None]] = [] if tag is None else [(0, tag)]
         events += [(offset, None) for offset in self._noise_offsets(len(y))]
@@ -187,17 +183,16 @@ class FlashFeatures(Generic[Tag]):
         return []
 
     def _learn_noise(self, position: int) -> None:
-        """In batches, which is cheaper than row by row."""
+        """Update the noise in batches, which is cheaper than row by row."""
         if self._rows:
             noise = self._noise if position >= self._started else self._early
             noise.update(np.array(self._rows))
             self._rows = []
 
     def whitener(self) -> Array:
-        """(signals, features): takes features to where the noise is white, and only what a smooth
-        response can be is left."""
+        """(signals, features): whitens features and projects them on smooth responses."""
         self._learn_noise(self.seen)
         noise = self._noise if self._noise.weight >= self._early.weight else self._early
-        n = max(noise.weight / 4, 1.0)  # neighbours in time say nearly the same
+        n = max(noise.weight / 4, 1.0)  # neighbours in time are correlated
         cov = mend(noise.value)
         return whitener_of(cov, n, len(self.places), self._responses, MIN_SHRINKAGE)

@@ -1,10 +1,10 @@
-"""The erp reference: xDAWN + LDA, trained on labelled flashes, spelling by summed log-odds.
+"""Reference decoder for erp: xDAWN + LDA trained on labelled flashes, spelling by summed log-odds.
 
-It sees the same features and stops by the same rule as the shipped decoder; what differs is that it
-learns beforehand, from labels, and no more while it runs.
+Features and stopping rule are those of the default decoder; it does not learn during the session.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,14 +12,13 @@ from pyriemann.spatialfilters import Xdawn
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from bci_stream.errors import TruthError
-from decoders.dsp.covariance import Array
+from decoders.dsp import Array
 from decoders.erp.decoder import ErpDecoder
 from decoders.erp.spelling import Inference
 from decoders.erp.stopping import SpellerLayout
 from decoders.erp.training import features_of, labelled_flashes
 from decoders.model import Model, ModelError
 from replay.model.source import Session
-from tracks.erp import SEQUENCES
 
 NAME = "erp-xdawn"
 N_FILTERS = 4
@@ -28,17 +27,11 @@ N_FILTERS = 4
 class XdawnLda(ErpDecoder):
     """xDAWN spatial filters and linear discriminant analysis."""
 
-    def __init__(
-        self,
-        model: Model | None = None,
-        seed: int = 0,
-        groups: Sequence[str] | None = None,
-        max_sequences: int = SEQUENCES,
-        early: bool = True,
-    ) -> None:
+    def __init__(self, model: Model | None = None, **options: Any) -> None:
+        """options: as of ErpDecoder."""
         if model is None:
-            raise ModelError(f"decoder {NAME}: it needs a model; make one with `train`")
-        super().__init__(model.wanted_by("erp", NAME), seed, groups, max_sequences, early)
+            raise ModelError(f"decoder {NAME} needs a model; make one with `bci-decode train`")
+        super().__init__(model.wanted_by("erp", NAME), **options)
 
     def _new_spelling(self) -> "SummedOdds":
         assert self._model is not None  # __init__ refuses
@@ -54,7 +47,7 @@ class XdawnLda(ErpDecoder):
         progress: Callable[[str], None],
         groups: Sequence[str] | None = None,
     ) -> Model:
-        """Train on labelled recordings, all pooled; they must have the same leads."""
+        """Train on labelled recordings, pooled; they must have the same leads."""
         del seed
         flashes: list[tuple[bool, Array]] = []
         leads: set[tuple[str, ...]] = set()
@@ -66,7 +59,7 @@ class XdawnLda(ErpDecoder):
         if len(leads) > 1:
             raise TruthError(f"{NAME}: the recordings have different leads; train them one by one")
         names = leads.pop()
-        labels = np.array([told for told, _ in flashes])
+        labels = np.array([is_target for is_target, _ in flashes])
         vectors = np.array([vector for _, vector in flashes])
         weights, bias, energy = xdawn_lda(vectors, labels, len(names))
         arrays = {
@@ -82,14 +75,14 @@ def xdawn_lda(
 ) -> tuple[Array, float, float]:
     """(weights of a flash's features, bias, the scores' d'^2): log-odds of a target."""
     every = vectors.reshape(len(vectors), -1, n_leads).transpose(0, 2, 1)
-    live = every.std(axis=(0, 2)) > 0  # a lead that recorded nothing has no inverse
+    live = every.std(axis=(0, 2)) > 0  # a flat lead has no inverse
     epochs = every[:, live]
     xdawn = Xdawn(nfilter=min(N_FILTERS, int(live.sum()))).fit(epochs, labels)
     filtered = xdawn.transform(epochs)
     lda = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto", priors=(0.5, 0.5))
     lda.fit(filtered.reshape(len(filtered), -1), labels)
     by_filter = lda.coef_[0].reshape(filtered.shape[1:])  # (filters, times)
-    by_lead = np.zeros((by_filter.shape[1], n_leads))  # (times, leads), as the features lie
+    by_lead = np.zeros((by_filter.shape[1], n_leads))  # (times, leads), the order of the features
     by_lead[:, live] = by_filter.T @ xdawn.filters_
     weights = by_lead.ravel()
     scores = vectors @ weights
@@ -99,7 +92,7 @@ def xdawn_lda(
 
 
 class SummedOdds:
-    """The running trial's log-odds, summed by group; takes the place of `Spelling`."""
+    """The running trial's log-odds, summed by group; implements `Speller`."""
 
     def __init__(self, layout: SpellerLayout, weights: Array, bias: float, energy: float) -> None:
         self._members = layout.membership
@@ -114,10 +107,10 @@ class SummedOdds:
         self._odds[group] += float(self._weights @ features) + self._bias
 
     def learned(self) -> None:
-        """Nothing: it only knows what it was taught."""
+        """None: it does not learn during the session."""
 
     def infer(self, whitener: Array) -> Inference:
-        del whitener  # training took care of the noise
+        del whitener  # training has accounted for the noise
         logs = self._members @ self._odds
         likelihood = np.exp(logs - logs.max())
         return Inference(likelihood / likelihood.sum(), self._energy)

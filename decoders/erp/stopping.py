@@ -1,9 +1,8 @@
-"""Stopping: when to report, so that the track's score over a session is as high as it can be.
+"""When to report a character, so that the expected score of the session is highest.
 
 A session's score is bits(P) / T, P the share of right characters and T their mean time. The rule is a
-threshold on the best character's probability. Which threshold is best depends on how much one flash
-tells, its energy: for the energy at hand whole trials are simulated, and the threshold is taken that
-would score highest over them.
+threshold on the probability of the best character. The best threshold depends on the energy (d'^2) of
+a flash: trials are simulated with it, and the threshold with the highest score is taken.
 """
 
 from collections.abc import Sequence
@@ -15,24 +14,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bci_stream.errors import RuleError
-from decoders.dsp.covariance import Array
+from decoders.dsp import Array
 from tracks.erp import CHARACTERS, GROUPS
 
 DRAWS = 300
 TYPICAL_ENERGY = 1.0
-"""The d'^2 of a flash that is assumed until the template is known better."""
+"""The energy of a flash assumed until the template is known better."""
 ENERGY_STEP = 0.25
 MAX_ENERGY = 16.0
 THRESHOLDS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 0.98, 0.99)
 
 
 NEARLY = 0.93
-"""The optimum is flat, and real flashes tell less than their energy says: of thresholds that score
-nearly alike take the highest."""
+"""The optimum is flat, and real flashes carry less than their energy: among thresholds with nearly
+the best score the highest is taken."""
 
 
 class Stopping:
-    """When a speller of this layout stops; members (characters, groups)."""
+    """The stopping rule of a layout; members (characters, groups)."""
 
     def __init__(self, members: Array, sequence_s: float, max_sequences: int, seed: int) -> None:
         self._members = members
@@ -48,7 +47,7 @@ class Stopping:
         return float(probabilities.max()) >= self.threshold(energy)
 
     def threshold(self, energy: float) -> float:
-        """The best threshold where a flash has this energy."""
+        """The best threshold for flashes of this energy."""
         bounded = min(max(energy, TYPICAL_ENERGY), MAX_ENERGY)
         return self._threshold(round(bounded / ENERGY_STEP))
 
@@ -72,7 +71,7 @@ class Stopping:
         A flash's log-likelihood ratio is ~ N(+energy / 2, energy) for a target, ~ N(-energy / 2,
         energy) for any other; both arrays (draws, sequences).
         """
-        rng = np.random.default_rng(self._seed)  # the same draws each time: a pure function
+        rng = np.random.default_rng(self._seed)  # the same draws each time
         meant = rng.integers(len(self._members), size=DRAWS)
         noise = rng.standard_normal((DRAWS, self._max_sequences, self._members.shape[1]))
         shown = energy * self._members[meant][:, None, :] + np.sqrt(energy) * noise
@@ -83,7 +82,7 @@ class Stopping:
 
 
 def bits(p: float, n: int) -> float:
-    """What a choice of n with p right is worth; as the rules, 0 up to a half."""
+    """Information in bits of a choice of n with probability p right; 0 up to 0.5, as in the rules."""
     if p <= 0.5:
         return 0.0
     wrong = (1 - p) * log2((1 - p) / (n - 1)) if p < 1 and n > 1 else 0.0
@@ -92,7 +91,7 @@ def bits(p: float, n: int) -> float:
 
 @dataclass(frozen=True)
 class SpellerLayout:
-    """groups[g] are the characters that flash at trigger g + 1."""
+    """groups[g]: the characters that flash at trigger g + 1."""
 
     groups: tuple[str, ...] = tuple(GROUPS[code] for code in sorted(GROUPS))
 
@@ -104,12 +103,12 @@ class SpellerLayout:
         twins = [c for c, row in zip(self.characters, rows, strict=True) if rows.count(row) > 1]
         if twins:
             raise RuleError(
-                f"layout: {''.join(twins)!r} flash in the same groups, can't be told apart"
+                f"layout: {''.join(twins)!r} flash in the same groups and can't be distinguished"
             )
 
     @cached_property
     def characters(self) -> str:
-        """Those that some group holds, in the track's order."""
+        """The characters of all groups, in the track's order."""
         held = set("".join(self.groups))
         return "".join(c for c in CHARACTERS if c in held)
 
@@ -120,5 +119,5 @@ class SpellerLayout:
 
     @staticmethod
     def of(groups: Sequence[str] | None) -> "SpellerLayout":
-        """The track's own layout, or another one."""
+        """The layout of these groups; None: the track's own."""
         return SpellerLayout() if groups is None else SpellerLayout(tuple(groups))

@@ -1,4 +1,4 @@
-"""Training the erp decoder: the mean template of labelled people, as a prior for the next one."""
+"""Training of the erp decoder: the mean template of labelled people, a prior for new ones."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -6,7 +6,8 @@ import numpy as np
 
 from bci_stream.errors import TruthError
 from bci_stream.packet import SignalInfo
-from decoders.dsp.covariance import Array
+from decoders.dsp import Array
+from decoders.dsp.leads import common_names
 from decoders.erp.decoder import NAME
 from decoders.erp.flashes import FlashFeatures
 from decoders.erp.stopping import SpellerLayout
@@ -23,8 +24,8 @@ def fit(
     progress: Callable[[str], None],
     groups: Sequence[str] | None = None,
 ) -> Model:
-    """Each person's template has the same weight; leads that not all have are left out."""
-    del seed  # nothing here is random
+    """Average the templates of the recordings over the leads that all of them have."""
+    del seed  # deterministic
     layout = SpellerLayout.of(groups)
     templates: list[tuple[tuple[str, ...], Array]] = []
     for session in recordings:
@@ -34,10 +35,8 @@ def fit(
 
 
 def pack(templates: Sequence[tuple[tuple[str, ...], Array]], layout: SpellerLayout) -> Model:
-    """A model of people's templates: each (leads, (times, leads))."""
-    names = [n for n in templates[0][0] if all(n in leads for leads, _ in templates)]
-    if not names:
-        raise TruthError("the recordings have no lead in common: train on those that do")
+    """A model file of templates: each (leads, (times, leads))."""
+    names = common_names([leads for leads, _ in templates])
     aligned = [t[:, [leads.index(name) for name in names]] for leads, t in templates]
     arrays = {"leads": np.array(names), "template": np.mean(aligned, axis=0)}
     settings = {"people": len(templates), "groups": list(layout.groups)}
@@ -45,7 +44,7 @@ def pack(templates: Sequence[tuple[tuple[str, ...], Array]], layout: SpellerLayo
 
 
 def template_of(session: Session, layout: SpellerLayout) -> tuple[tuple[str, ...], Array]:
-    """(leads, (times, leads)): how targets differ from other flashes, on average."""
+    """(leads, (times, leads)): mean difference of targets and other flashes."""
     features = features_of(session)
     flashes = labelled_flashes(session, features, layout)
     try:
@@ -56,7 +55,7 @@ def template_of(session: Session, layout: SpellerLayout) -> tuple[tuple[str, ...
 
 
 def mean_difference(flashes: Iterable[tuple[bool, Array]], n_features: int) -> Array:
-    """Of targets and other flashes."""
+    """Mean of targets minus mean of others. Raises TruthError if one of them is missing."""
     sums = np.zeros((2, n_features))
     counts = np.zeros(2)
     for is_target, vector in flashes:
@@ -73,7 +72,7 @@ def mean_difference(flashes: Iterable[tuple[bool, Array]], n_features: int) -> A
 def labelled_flashes(
     session: Session, features: FlashFeatures[int], layout: SpellerLayout
 ) -> Iterator[tuple[bool, Array]]:
-    """(it was a target, features) of every flash of a labelled session."""
+    """(is a target, features) of every flash of a labelled session."""
     character: str | None = None
     block = 0
     for packet in session.packets(round(session.rate)):
@@ -82,7 +81,7 @@ def labelled_flashes(
             block, character = packet.block, None
         done, tag = 0, None
         for offset, code in packet.triggers:
-            yield from _told(features.feed(packet.samples[done:offset], tag))
+            yield from _as_bool(features.feed(packet.samples[done:offset], tag))
             done, tag = offset, None
             if code in TARGETS:
                 character = CHARACTERS[code - FIRST_TARGET]
@@ -90,16 +89,16 @@ def labelled_flashes(
                 character = None
             elif character is not None and 1 <= code <= len(layout.groups):
                 tag = int(character in layout.groups[code - 1])
-        yield from _told(features.feed(packet.samples[done:], tag))
+        yield from _as_bool(features.feed(packet.samples[done:], tag))
 
 
-def _told(flashes: list[tuple[int, Array]]) -> Iterator[tuple[bool, Array]]:
+def _as_bool(flashes: list[tuple[int, Array]]) -> Iterator[tuple[bool, Array]]:
     for tag, vector in flashes:
         yield bool(tag), vector
 
 
 def features_of(session: Session) -> FlashFeatures[int]:
-    """What a recorded session's flashes are measured by."""
+    """A feature extractor for a recorded session."""
     return FlashFeatures(
         SignalInfo("erp", session.subject, session.rate, session.leads, packet_samples=1)
     )

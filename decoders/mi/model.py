@@ -1,4 +1,4 @@
-"""A motor imagery model: for each band a reference covariance, and weights in its tangent space."""
+"""The mi model: per band a reference covariance, and weights in its tangent space."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decoders.dsp.covariance import Array, BandMoments, live_leads, sound
+from decoders.dsp import Array
+from decoders.dsp.covariance import BandMoments, live_leads, sound
 from decoders.dsp.spd import completed, geodesic, positive_definite, tangent
 from decoders.model import Model
 from tracks.mi import CLASSES
@@ -22,7 +23,7 @@ MEMORY_TRIALS = 60
 class MiModel:
     """references (bands, n, n), weights (bands, classes, features), bias (bands, classes).
 
-    prior_trials (bands,): how many of a session's trials its reference is worth.
+    prior_trials (bands,): how many trials of a session the reference weighs.
     """
 
     leads: tuple[str, ...]
@@ -34,18 +35,18 @@ class MiModel:
 
 @dataclass(frozen=True)
 class MiModels:
-    """anybody's model, and that of each subject it was trained on."""
+    """The general model, and one for each subject of the training."""
 
-    anybody: MiModel
+    general: MiModel
     subjects: Mapping[str, MiModel]
 
     @classmethod
     def of(cls, model: Model) -> "MiModels":
-        """Read a model file's content, or say what is wrong with it."""
+        """Read a model file's content. Raises ModelError."""
         model.wanted_by("mi", NAME)
         subjects, leads = model.names("subjects"), model.names("leads")
         if not leads:
-            raise model.broken("it names no lead")
+            raise model.broken("it has no leads")
         n = len(leads)
         parts, bands, classes = len(subjects) + 1, len(BANDS_HZ), len(CLASSES)
         references = model.array("references", (parts, bands, n, n))
@@ -53,20 +54,20 @@ class MiModels:
         weights = model.array("weights", (parts, bands, classes, n * (n + 1) // 2))
         bias = model.array("bias", (parts, bands, classes))
         if not all(positive_definite(reference) for part in references for reference in part):
-            raise model.broken("a reference is no covariance")
+            raise model.broken("a reference is not positive definite")
         if not (priors > 0).all():
-            raise model.broken("a reference is worth no trial")
+            raise model.broken("prior_trials must be above 0")
         arrays = zip(references, priors, weights, bias, strict=True)
         found = [MiModel(leads, *each) for each in arrays]
         return cls(found[0], dict(zip(subjects, found[1:], strict=True)))
 
     def model_of(self, subject: str) -> MiModel:
-        """The subject's own, or the one for anybody where there is none."""
-        return self.subjects.get(subject, self.anybody)
+        """The subject's own model, or the general one."""
+        return self.subjects.get(subject, self.general)
 
 
 def pack(parts: Sequence[MiModel], subjects: Sequence[str]) -> Model:
-    """A model file of the part for anyone, then one part a subject."""
+    """A model file of the general part and one part per subject."""
     arrays: dict[str, NDArray[Any]] = {
         "references": np.stack([part.references for part in parts]),
         "prior_trials": np.stack([part.prior_trials for part in parts]),
@@ -78,7 +79,7 @@ def pack(parts: Sequence[MiModel], subjects: Sequence[str]) -> Model:
 
 
 class RunningReference:
-    """The mean of a session's covariances, without labels: it starts from the training's."""
+    """The running Riemannian mean of a session's covariances, from the training's on; no labels."""
 
     def __init__(self, model: MiModel) -> None:
         self._references = model.references.copy()
@@ -86,7 +87,7 @@ class RunningReference:
         self._memory = np.maximum(self._trials, MEMORY_TRIALS)
 
     def covariances(self, moments: BandMoments, missing: NDArray[np.bool_]) -> Array:
-        """(bands, n, n): moments as sound covariances, dead leads filled in."""
+        """(bands, n, n): sound covariances of the moments, dead leads filled in."""
         found = []
         counts = moments.count * moments.freedom
         means = moments.sums / max(moments.count, 1)
@@ -96,27 +97,27 @@ class RunningReference:
         return np.array(found)
 
     def features(self, covariances: Array) -> Array:
-        """(bands, features): the covariances as seen from the reference, this trial included."""
+        """(bands, features): tangent vectors at the reference that includes this trial."""
         return np.array(
             [
-                tangent(c, seen)
-                for c, seen in zip(covariances, self._moved(covariances), strict=True)
+                tangent(c, reference)
+                for c, reference in zip(covariances, self._moved(covariances), strict=True)
             ]
         )
 
     def learn(self, covariances: Array) -> None:
-        """A trial is over: its covariances move the reference."""
+        """Update the reference with a finished trial."""
         self._references = self._moved(covariances)
         self._trials = np.minimum(self._trials + 1, self._memory)
 
     def _moved(self, covariances: Array) -> Array:
-        """The references with one trial more."""
+        """The references after one more trial."""
         each = zip(self._references, covariances, 1 / (self._trials + 1), strict=True)
         return np.array([geodesic(r, c, share) for r, c, share in each])
 
 
 def class_scores(model: MiModel, features: Array) -> Array:
-    """The classes' log-probabilities, of all bands together."""
+    """Log-probabilities of the classes, from all bands."""
     scores: Array = np.einsum("bcf,bf->c", model.weights, features) + model.bias.sum(axis=0)
     shifted = scores - scores.max()
     logs: Array = shifted - np.log(np.exp(shifted).sum())

@@ -1,7 +1,6 @@
-"""References: the usual classifiers, run through the same streaming interface, to be compared with.
+"""Reference decoders for mi: CSP + LDA, minimum distance to mean, tangent space + logistic regression.
 
-mi: CSP + LDA, minimum distance to mean, tangent space + logistic regression. One band (8-30 Hz), one
-classifier a window, trained as the libraries' examples do.
+One band (8-30 Hz), one classifier per window, trained as in the examples of pyriemann.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,10 +16,11 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
 
 from bci_stream.packet import Packet, SignalInfo
-from decoders.dsp.covariance import Array, BandMoments, sound
-from decoders.dsp.leads import plain_name
+from decoders.dsp import Array
+from decoders.dsp.covariance import BandMoments, sound
+from decoders.dsp.leads import find_leads, plain_name
 from decoders.dsp.spd import tangent
-from decoders.mi.training import check_labels, common_leads, labelled_trials
+from decoders.mi.training import check_labels, labelled_trials, training_leads
 from decoders.mi.trials import ImageryTrials, Windows
 from decoders.model import Model, ModelError
 from replay.model.source import Session
@@ -28,57 +28,48 @@ from tracks.mi import CLASSES
 
 BAND_HZ = ((8.0, 30.0),)
 SEGMENTS = ((1, 4), (1, 6), (1, 8))
-"""The windows of the three reports, in training's half-seconds."""
+"""The windows of the three reports, in training segments (0.5 s)."""
 N_FILTERS = 6
 
 Fitted = dict[str, NDArray[Any]]
 
 
 class _Reference:
-    """A classifier of one covariance, a fitted one for each window."""
+    """A classifier of one covariance, fitted for each window."""
 
     name: ClassVar[str]
 
     def __init__(self, model: Model | None = None, seed: int = 0) -> None:
         del seed
         if model is None:
-            raise ModelError(f"decoder {self.name}: it needs a model; make one with `train`")
+            raise ModelError(f"decoder {self.name} needs a model; make one with `bci-decode train`")
         model.wanted_by("mi", self.name)
         self._leads = model.names("leads")
         self._fitted = [
             {name: model.array(f"{name}.{number}") for name in self.arrays}
             for number in range(len(SEGMENTS))
         ]
-        try:  # a decision on nothing shows whether its arrays fit together
+        try:  # shows whether the arrays fit together
             found = [self.classify(np.eye(len(self._leads)), fitted) for fitted in self._fitted]
         except (ValueError, IndexError) as error:
             raise model.broken(f"its arrays do not fit together ({error})") from error
         if not set(found) <= set(CLASSES):
-            raise model.broken("its arrays know other classes than the track's")
+            raise model.broken("its arrays have other classes than the track")
 
     def start(self, info: SignalInfo) -> None:
-        have = {plain_name(name): place for place, name in enumerate(info.lead_names)}
-        self._sent = np.array([name in have for name in self._leads], dtype=np.float64)
-        places = [have.get(name, 0) for name in self._leads]
+        names = [plain_name(name) for name in info.lead_names]
+        places, self._present = find_leads(self._leads, names)
         self._moments = BandMoments(info.rate, places, BAND_HZ)
-        self._trials = ImageryTrials(Windows.of(info), self)
+        self._trials = ImageryTrials(Windows.of(info), self._moments, self._decide)
 
     def step(self, packet: Packet) -> list[int]:
         return self._trials.step(packet)
 
-    def begin(self) -> None:
-        self._moments.begin()
-
-    def add(self, x: NDArray[np.floating]) -> None:
-        self._moments.add(x)
-
-    def look(self) -> None:
-        self._moments.forget()
-
-    def decide(self, number: int, last: bool) -> int:
+    def _decide(self, number: int, last: bool) -> int:
         del last
         count = self._moments.count
-        moment = self._moments.sums[0] * np.outer(self._sent, self._sent) / max(count, 1)
+        present = np.outer(self._present, self._present)
+        moment = self._moments.sums[0] * present / max(count, 1)
         return self.classify(sound(moment, count), self._fitted[number])
 
     arrays: ClassVar[tuple[str, ...]]
@@ -95,9 +86,9 @@ class _Reference:
     def fit(
         cls, recordings: Sequence[Session], *, seed: int, progress: Callable[[str], None]
     ) -> Model:
-        """Train it on labelled recordings, all of them pooled."""
+        """Train on labelled recordings, pooled."""
         del seed
-        leads = common_leads([session.leads for session in recordings])
+        leads = training_leads([session.leads for session in recordings])
         progress(f"{cls.name}: trials")
         trials = [t for s in recordings for t in labelled_trials(s, leads, BAND_HZ)]
         check_labels(trial.label for trial in trials)
@@ -130,7 +121,7 @@ class CspLda(_Reference):
 
 
 class Mdm(_Reference):
-    """Minimum distance to the classes' Riemannian means."""
+    """Minimum distance to the Riemannian class means."""
 
     name = "mi-mdm"
     arrays = ("means",)
@@ -145,7 +136,7 @@ class Mdm(_Reference):
 
 
 class TangentSpaceLr(_Reference):
-    """Tangent space at the training's mean, and logistic regression."""
+    """Tangent space at the training mean, and logistic regression."""
 
     name = "mi-ts"
     arrays = ("reference", "weights", "bias")

@@ -1,4 +1,4 @@
-"""Training the mi decoder: from labelled blocks to references and weights."""
+"""Training of the mi decoder: from labelled blocks to references and weights."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,8 +14,9 @@ from sklearn.model_selection import GroupKFold, StratifiedKFold
 
 from bci_stream.errors import TruthError
 from bci_stream.packet import Lead
-from decoders.dsp.covariance import Array, BandMoments, sound
-from decoders.dsp.leads import SENSORIMOTOR, leads_over, plain_name
+from decoders.dsp import Array
+from decoders.dsp.covariance import BandMoments, sound
+from decoders.dsp.leads import SENSORIMOTOR, common_names, find_leads, leads_over, plain_name
 from decoders.dsp.spd import tangent
 from decoders.mi.model import BANDS_HZ, MiModel, pack
 from decoders.mi.trials import SEGMENT_S
@@ -25,15 +26,15 @@ from tracks.mi import CLASSES, IMAGERY_S, IMAGERY_START, SEGMENT_CODES
 
 FOLDS = 5
 CAUTION = 0.1
-"""What moving a weight by 1 costs, in nats a trial: so that chance in a few trials moves little."""
+"""Penalty of moving a stacking weight by 1, in nats per trial, against overfitting few trials."""
 
 Labels = NDArray[np.int64]
 
 
 class Learner(NamedTuple):
-    """A logistic regression on one band's features; weight: where stacking begins.
+    """A logistic regression on the features of one band; weight: its initial stacking weight.
 
-    penalty_c: sklearn's C; small ones come near to the nearest class mean.
+    penalty_c: sklearn's C; small values approach the nearest class mean.
     """
 
     band: int
@@ -52,7 +53,7 @@ class Linear(NamedTuple):
 
 
 class Trials(NamedTuple):
-    """x (bands, windows, trials, features), y (trials,) labels, session (trials,) that each is of."""
+    """x (bands, windows, trials, features), y (trials,) labels, session (trials,) numbers."""
 
     x: Array
     y: Labels
@@ -62,9 +63,9 @@ class Trials(NamedTuple):
 def stack(
     trials: Trials, learners: tuple[Learner, ...], reported: list[int], seed: int
 ) -> list[Linear]:
-    """For each band one classifier; the sum of their scores is what the learners say together.
+    """One classifier per band; the sum of their scores is the stacked score of all learners.
 
-    reported: the windows by which a classifier is judged.
+    reported: the windows used for validation.
     """
     everything = np.arange(len(trials.y))
     fitted = [fit_linear(trials, learner, everything, seed) for learner in learners]
@@ -73,7 +74,7 @@ def stack(
 
 
 def fit_linear(trials: Trials, learner: Learner, rows: Labels, seed: int) -> Linear:
-    """A learner, of some trials; each counts once, through however many windows it is seen."""
+    """Fit a learner on some trials; each trial has weight 1 over all its windows."""
     x = trials.x[learner.band][:, rows]
     windows, _, features = x.shape
     regression = LogisticRegression(
@@ -88,7 +89,7 @@ def fit_linear(trials: Trials, learner: Learner, rows: Labels, seed: int) -> Lin
 def _weights(
     trials: Trials, learners: tuple[Learner, ...], reported: list[int], seed: int
 ) -> Array:
-    """One a learner, not negative: the likelihood of left-out trials, less what moving costs."""
+    """Non-negative weights, one per learner: maximum likelihood of held-out trials with a penalty."""
     start = np.array([learner.weight for learner in learners])
     folds = list(_folds(trials))
     if not folds:
@@ -100,19 +101,19 @@ def _weights(
             linear = fit_linear(trials, learner, rows, seed)
             seen = trials.x[learner.band][reported][:, out]
             held_out[number][:, out] = log_softmax(linear.scores(seen), axis=-1)
-    said = held_out.reshape(len(learners), -1, len(classes))
-    loss = _loss(said, np.tile(y, len(reported)), start)
+    log_p = held_out.reshape(len(learners), -1, len(classes))
+    loss = _loss(log_p, np.tile(y, len(reported)), start)
     found = minimize(loss, start, jac=True, bounds=[(0, None)] * len(start), method="L-BFGS-B")
     return np.asarray(found.x)
 
 
-def _loss(said: Array, y: Labels, start: Array) -> Callable[[Array], tuple[float, Array]]:
-    """said (learners, rows, classes) -> the loss of weights, and its gradient."""
-    right = said[:, np.arange(len(y)), y]
+def _loss(log_p: Array, y: Labels, start: Array) -> Callable[[Array], tuple[float, Array]]:
+    """log_p (learners, rows, classes) -> a function: weights to loss and gradient."""
+    right = log_p[:, np.arange(len(y)), y]
 
     def loss(weights: Array) -> tuple[float, Array]:
-        joint = log_softmax(np.tensordot(weights, said, 1), axis=-1)
-        expected = (np.exp(joint) * said).sum(axis=-1)
+        joint = log_softmax(np.tensordot(weights, log_p, 1), axis=-1)
+        expected = (np.exp(joint) * log_p).sum(axis=-1)
         away = weights - start
         value = -joint[np.arange(len(y)), y].mean() + CAUTION * away @ away
         return float(value), np.asarray((expected - right).mean(axis=1) + 2 * CAUTION * away)
@@ -121,7 +122,7 @@ def _loss(said: Array, y: Labels, start: Array) -> Callable[[Array], tuple[float
 
 
 def _folds(trials: Trials) -> Iterator[tuple[Labels, Labels]]:
-    """Sessions left out where there are three or more; else trials, as far as each class has any."""
+    """(training, test) rows: leaves out sessions if there are three or more, else trials."""
     sessions = len(np.unique(trials.session))
     if sessions >= 3:
         yield from GroupKFold(min(FOLDS, sessions)).split(trials.y, trials.y, trials.session)
@@ -144,12 +145,12 @@ def _sum(fitted: list[Linear], weights: Array, learners: tuple[Learner, ...], ba
 
 
 USUAL_TRIALS = 10.0
-"""With one session nothing is known of how they differ."""
+"""Used with one session, where the difference between sessions is unknown."""
 FEWEST_TRIALS = 1.0
 
 
 def prior_trials(sessions: Sequence[Array]) -> float:
-    """How many of a new session's trials the mean of these is worth; each (trials, n, n)."""
+    """How many trials of a new session the mean of these weighs; each (trials, n, n)."""
     counts = np.array([len(covariances) for covariances in sessions])
     if len(sessions) < 2 or counts.min() < 2:
         return USUAL_TRIALS
@@ -158,8 +159,7 @@ def prior_trials(sessions: Sequence[Array]) -> float:
     scatter = float(np.mean([session.var(axis=0, ddof=1).sum() for session in points]))
     apart = float(np.var([session.mean(axis=0) for session in points], axis=0, ddof=1).sum())
     shift = max(apart - scatter * float(np.mean(1 / counts)), 0.0)
-    # A new session's mean varies by the shift; the common mean itself is known from so many sessions
-    # and trials.
+    # The mean of a new session varies by the shift; the common mean has an error of its own.
     unknown = shift * (1 + 1 / len(sessions)) + scatter / float(counts.sum())
     return max(scatter / unknown, FEWEST_TRIALS)
 
@@ -167,8 +167,7 @@ def prior_trials(sessions: Sequence[Array]) -> float:
 N_SEGMENTS = int(IMAGERY_S / SEGMENT_S)
 WHOLE = (1, N_SEGMENTS)
 WINDOWS = (WHOLE, (1, 4), (1, 6), (2, 5), (3, 6), (4, 7), (5, 8), (2, 6), (4, 8))
-"""Segments from, to. The classifier is shown a trial through many windows, so that it knows short ones
-too and has more to learn from."""
+"""(first, last) segments. Each trial is used in many windows: short ones occur, and data increase."""
 REPORTED = [WINDOWS.index(window) for window in ((1, 4), (1, 6), WHOLE)]
 """The windows of the three reports."""
 MAX_LEADS = 24
@@ -179,7 +178,7 @@ LEARNERS = (
     Learner(MU, 1.0, 0.0),
     Learner(BETA, 1.0, 0.0),
 )
-"""The broad band is what the literature begins with; mu and beta alone must earn their weight."""
+"""The broad band is the usual choice; mu and beta start with weight 0."""
 
 
 @dataclass(frozen=True)
@@ -195,11 +194,11 @@ class ImageryTrial:
     freedom: Array
 
     def covariances(self, window: tuple[int, int]) -> Array:
-        """(bands, n, n) over some segments, sound for as many samples as are independent."""
+        """(bands, n, n) over some segments, shrunk for the number of independent samples."""
         return self._covariances(window, self.freedom)
 
     def plain_covariances(self, window: tuple[int, int]) -> Array:
-        """The same as the libraries' examples have it: every sample counts."""
+        """The same with every sample counted as independent, as in the libraries' examples."""
         return self._covariances(window, np.ones(len(self.freedom)))
 
     def _covariances(self, window: tuple[int, int], freedom: Array) -> Array:
@@ -210,12 +209,12 @@ class ImageryTrial:
 
 
 Labelled = tuple[str, list[ImageryTrial]]
-"""(subject, trials of a session); the subject is empty where sessions of several stand together."""
+"""(subject, trials of a session); the subject is empty for trials pooled over subjects."""
 
 
 def fit(recordings: Sequence[Session], *, seed: int, progress: Callable[[str], None]) -> Model:
-    """A model for anyone, and for each subject of these recordings."""
-    leads = common_leads([session.leads for session in recordings])
+    """Train a general model, and one for each subject of these recordings."""
+    leads = training_leads([session.leads for session in recordings])
     sessions: list[Labelled] = []
     for session in recordings:
         progress(f"trials of {session.subject}")
@@ -236,9 +235,9 @@ def fit(recordings: Sequence[Session], *, seed: int, progress: Callable[[str], N
 
 
 def _completed(sessions: list[Labelled]) -> list[Labelled]:
-    """Sessions without some class as one: of their subject or, if that is not enough, of all.
+    """Pool sessions that lack a class: by subject or, if that is not enough, over subjects.
 
-    A session is seen from its own mean: where that is the mean of one class, nothing is left of it.
+    A session is centred on its own mean: with one class only, that would remove the class.
     """
     found = [session for session in sessions if _complete(session)]
     partial: dict[str, list[ImageryTrial]] = {}
@@ -255,15 +254,11 @@ def _complete(session: Labelled) -> bool:
     return {trial.label for trial in session[1]} == set(CLASSES)
 
 
-def common_leads(recordings: Sequence[Sequence[Lead]]) -> tuple[str, ...]:
-    """Plain names of the leads to look at: over the sensorimotor cortex, in all recordings."""
-    first = recordings[0]
-    names = [plain_name(first[place].name) for place in leads_over(SENSORIMOTOR, first)]
-    for leads in recordings[1:]:
-        have = {plain_name(lead.name) for lead in leads}
-        names = [name for name in names if name in have]
-    if not names:
-        raise TruthError("the recordings have no lead in common: train them one by one")
+def training_leads(recordings: Sequence[Sequence[Lead]]) -> tuple[str, ...]:
+    """Plain names of the leads over the sensorimotor cortex that all recordings have."""
+    first, *others = recordings
+    over = [plain_name(first[place].name) for place in leads_over(SENSORIMOTOR, first)]
+    names = common_names([over, *([plain_name(lead.name) for lead in each] for each in others)])
     spread = np.unique(np.linspace(0, len(names) - 1, MAX_LEADS).round().astype(int))
     return tuple(names[i] for i in spread)
 
@@ -271,16 +266,16 @@ def common_leads(recordings: Sequence[Sequence[Lead]]) -> tuple[str, ...]:
 def labelled_trials(
     session: Session, leads: tuple[str, ...], bands_hz: tuple[tuple[float, float], ...] = BANDS_HZ
 ) -> Iterator[ImageryTrial]:
-    """Every whole imagery of a labelled session."""
-    have = {plain_name(lead.name): place for place, lead in enumerate(session.leads)}
+    """Every complete imagery of a labelled session."""
+    places, _ = find_leads(leads, [plain_name(lead.name) for lead in session.leads])
     segment = round(SEGMENT_S * session.rate)
-    moments = BandMoments(session.rate, [have[name] for name in leads], bands_hz)
+    moments = BandMoments(session.rate, places, bands_hz)
     for label, x in _imageries(session, N_SEGMENTS * segment):
         yield _trial(label, x.reshape(N_SEGMENTS, segment, -1), moments)
 
 
 def _imageries(session: Session, length: int) -> Iterator[tuple[int, NDArray[np.float32]]]:
-    """(label, samples) of each imagery that its block holds to the end."""
+    """(label, samples) of each imagery that is complete in its block."""
     label, block = 0, 0
     pieces: list[NDArray[np.float32]] = []
     for packet in session.packets(round(session.rate)):
@@ -299,7 +294,7 @@ def _imageries(session: Session, length: int) -> Iterator[tuple[int, NDArray[np.
 
 
 def check_labels(labels: Iterable[int]) -> None:
-    """A classifier needs every class."""
+    """Raise TruthError unless there are at least 2 trials of every class."""
     counts = dict.fromkeys(CLASSES, 0)
     for label in labels:
         counts[label] += 1
@@ -324,7 +319,7 @@ def _trial(label: int, segments: NDArray[np.float32], moments: BandMoments) -> I
 
 
 def _fit_part(sessions: list[list[ImageryTrial]], leads: tuple[str, ...], seed: int) -> MiModel:
-    """Each session is seen from its own mean, as the decoder will see its own."""
+    """Each session is centred on its own mean, as the decoder does."""
     windows = [np.array([[t.covariances(w) for t in ts] for w in WINDOWS]) for ts in sessions]
     references, features, priors = [], [], []
     for band in range(len(BANDS_HZ)):

@@ -1,9 +1,9 @@
-"""The turing decoder: which task, of those that the robots' behaviour allows, as early as pays.
+"""The turing decoder: the task, among those that the robots' behaviour allows, as early as pays off.
 
-A trial's belief over its tasks joins two kinds of evidence: flicker response against none
-(`decoders.turing.ssvep`, by phase too) and imagery against idling (`decoders.turing.imagery`).
-It is looked at where the track's packets end, and reported when it passes the threshold that pays best by the
-score (`decoders.turing.decoder`).
+The posterior of a trial's tasks combines the evidence for a flicker response
+(`decoders.turing.ssvep`) and for imagery against idling (`decoders.turing.imagery`). It is computed
+at the ends of the track's packets, and reported when it passes the threshold with the best expected
+score (`StoppingRule`).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,9 +12,9 @@ from math import ceil, comb
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bci_stream.packet import Packet, SignalInfo
+from decoders.dsp import Array
 from decoders.dsp.filters import CausalFilter, highpass, notch
 from decoders.dsp.leads import OCCIPITAL, leads_over
 from decoders.model import Model
@@ -24,28 +24,26 @@ from decoders.turing.ssvep import SsvepDetector, SsvepEvidence
 from replay.model.source import Session
 from tracks.turing import LIMIT_S, SSVEP_HZ, TASKS_OF_BEHAVIOUR
 
-Array: TypeAlias = NDArray[np.float64]
-
 THRESHOLDS = np.array([0.7, 0.75, 0.8, 0.84, 0.88, 0.91, 0.94, 0.96, 0.98, 0.99, 0.997])
 BLOCK_TRIALS = (12, 16, 20, 25, 30)
-"""3-5 rounds of 4-6 trials; the decoder is not told how many there will be."""
+"""Possible lengths of a block, 3-5 rounds of 4-6 trials; the decoder does not know which."""
 NEEDED = 0.8
 MEMORY_TRIALS = 40
 TRUST = 0.97
-"""How much of what the decoder believes of itself is taken for granted: a missed block scores 0."""
+"""Factor on the estimated accuracy, for caution: a missed block scores 0."""
 EXPECTED_EACH = 5
 EXPECTED_GROWTH = (0.4, 0.6, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
-"""Growth of the log odds a second in trials of an unseen person: some tell little, some a lot."""
+"""Growth of the log odds per second in simulated trials: the prior for a new person."""
 
 
 class StoppingRule:
-    """Keeps how past trials would have ended at each threshold, and which would have been best."""
+    """The threshold that would have been best over the past trials."""
 
     def __init__(self, steps: int, step_s: float, seed: int = 0) -> None:
         self._step_s = step_s
-        chance = np.random.default_rng(seed)
+        rng = np.random.default_rng(seed)
         expected = EXPECTED_EACH * EXPECTED_GROWTH
-        paths = [_expected_path(growth, step_s, steps, chance) for growth in expected]
+        paths = [_expected_path(growth, step_s, steps, rng) for growth in expected]
         self._replays = [_replay(path) for path in paths]
         self.threshold = self._best()
 
@@ -62,16 +60,16 @@ class StoppingRule:
         return float(THRESHOLDS[int(np.argmax(scores))])
 
 
-def _expected_path(growth: float, step_s: float, steps: int, chance: np.random.Generator) -> Array:
+def _expected_path(growth: float, step_s: float, steps: int, rng: np.random.Generator) -> Array:
     """Two tasks and calibrated evidence: log odds with a drift and twice that variance."""
-    moves = chance.normal(growth * step_s, np.sqrt(2 * growth * step_s), steps)
+    moves = rng.normal(growth * step_s, np.sqrt(2 * growth * step_s), steps)
     right = 1 / (1 + np.exp(-np.clip(np.cumsum(moves), -30.0, 30.0)))
     return np.column_stack([right, 1 - right])
 
 
 def _replay(path: Array) -> Array:
-    """For each threshold, (2, thresholds): after how many packets it would have been reported, and how
-    likely that was right, half as believed then and half as it looks from the trial's end."""
+    """(2, thresholds): number of packets until the report, and probability that it was right (the
+    mean of the posteriors at that time and at the trial's end)."""
     sure = path.max(axis=1)[:, None] >= THRESHOLDS
     step = np.where(sure.any(axis=0), sure.argmax(axis=0), len(path) - 1)
     task = path[step].argmax(axis=1)
@@ -79,7 +77,7 @@ def _replay(path: Array) -> Array:
 
 
 def _reaching(right: float) -> float:
-    """The chance that a block of unknown length gets the share of right answers that it needs."""
+    """Probability that a block of unknown length reaches the share of right answers it needs."""
     return float(np.mean([_at_least(ceil(NEEDED * n), n, right) for n in BLOCK_TRIALS]))
 
 
@@ -93,17 +91,17 @@ HIGHPASS_HZ = 6.0
 MAINS_HZ = 50.0
 ENOUGH_TO_LEARN_S = 2.0
 UNTRAINED = (
-    "no model was given: flicker needs none, but which hand is imagined is then only guessed at. Train one "
+    "no model was given: flicker needs none, but which hand is imagined is then only guessed. Train one "
     "with `bci-decode train --track turing RECORDING... --out FILE`, then give --model FILE"
 )
 
 Watch: TypeAlias = Callable[[Sequence[int], Array], None]
-"""Told of each trial at its end: its tasks, and the belief in each after each packet."""
+"""Called at the end of each trial with its tasks and their posterior after each packet."""
 
 
 @dataclass
 class _Trial:
-    """Its trigger's position in the block, its tasks, and the belief after each packet."""
+    """Position of its trigger in the block, its tasks, and their posterior after each packet."""
 
     begin: int
     tasks: Sequence[int]
@@ -113,9 +111,9 @@ class _Trial:
 
 
 class TuringDecoder:
-    """Works on any frequencies, tasks, leads and rate; the track's own are the defaults.
+    """For any frequencies, tasks, leads and rate; the track's own are the defaults.
 
-    Needs no training for flicker. Imagery is trained (`fit`); without a model it is a weak hint.
+    Flicker needs no training. Imagery is trained (`fit`); without a model it has little weight.
     """
 
     def __init__(
@@ -158,7 +156,7 @@ class TuringDecoder:
             if end > begin:
                 self._ssvep.push(flicker[begin:end])
                 self._imagery.push(packet.signal[begin:end])
-                reports += self._look(packet.start + end)
+                reports += self._evaluate(packet.start + end)
             if behaviour is not None:
                 reports += self._interrupted()
                 self._begin(packet.start + end, behaviour)
@@ -168,11 +166,8 @@ class TuringDecoder:
         return None if self._model is None else classifier_of(self._model, subject)
 
     def _pieces(self, packet: Packet) -> Iterator[tuple[int, int, int | None]]:
-        """Stretches of a packet, cut where the track's packets end and where a trial begins
-        after them.
-
-        So what is seen when does not depend on how the stream was cut.
-        """
+        """(begin, end, behaviour of a trial that begins at end), split where the track's packets end
+        and trials begin, so that the result does not depend on how the stream is split."""
         triggers = {at: code >> 3 for at, code in packet.triggers if code in TASK_CODES}
         grid = range(-packet.start % self._packet_samples, packet.n, self._packet_samples)
         cuts = sorted({0, packet.n, *triggers, *grid})
@@ -188,8 +183,8 @@ class TuringDecoder:
         self._ssvep.begin()
         self._imagery.begin()
 
-    def _look(self, position: int) -> list[int]:
-        """A packet of the track ends here: believe, report if that pays, end what is over."""
+    def _evaluate(self, position: int) -> list[int]:
+        """At the end of one of the track's packets: update the posterior, and report if it is time."""
         trial = self._trial
         if trial is None or position % self._packet_samples:
             return []
@@ -206,14 +201,14 @@ class TuringDecoder:
         return reports
 
     def _report(self, trial: _Trial, last: bool) -> list[int]:
-        belief = trial.path[-1]
-        if trial.reported or not (last or belief.max() >= self._stopping.threshold):
+        posterior = trial.path[-1]
+        if trial.reported or not (last or posterior.max() >= self._stopping.threshold):
             return []
         trial.reported = True
-        return [int(trial.tasks[int(np.argmax(belief))])]
+        return [int(trial.tasks[int(np.argmax(posterior))])]
 
     def _interrupted(self) -> list[int]:
-        """The next trial begins before this one was reported: this packet is the last chance."""
+        """The next trial begins before this one was reported: report now."""
         trial = self._trial
         return self._report(trial, last=True) if trial is not None and trial.path else []
 
@@ -225,12 +220,12 @@ class TuringDecoder:
         return np.asarray(np.exp(scores - np.logaddexp.reduce(scores)))
 
     def _imagery_scores(self, tasks: Sequence[int]) -> Array:
-        """Log probability of the imagery evidence: whoever watches flicker idles with the hands."""
+        """Log probabilities of the imagery evidence; watching flicker counts as idle."""
         left, right, idle = self._imagery.log_probabilities
         return np.array([{LEFT_MI: left, RIGHT_MI: right}.get(task, idle) for task in tasks])
 
     def _finish(self) -> None:
-        """The trial is over: learn from all of it, whenever it was reported."""
+        """End the trial and learn from all of it, also from what came after the report."""
         trial, self._trial = self._trial, None
         if trial is None:
             return
@@ -245,15 +240,15 @@ class TuringDecoder:
         self._imagery.end()
 
     def _flicker_prior(self, tasks: Sequence[int]) -> Array:
-        """What the candidates and the imagery say about flicker: (frequencies + 1,), none last."""
-        belief = dict(zip(tasks, np.exp(self._imagery_scores(tasks)), strict=True))
-        flicker = np.array([belief.pop(task, 0.0) for task in self._frequencies])
-        prior = np.append(flicker, sum(belief.values()))
+        """Prior of flicker from the tasks and the imagery: (frequencies + 1,), no flicker last."""
+        by_task = dict(zip(tasks, np.exp(self._imagery_scores(tasks)), strict=True))
+        flicker = np.array([by_task.pop(task, 0.0) for task in self._frequencies])
+        prior = np.append(flicker, sum(by_task.values()))
         return np.asarray(prior / prior.sum())
 
 
 def fit(recordings: Sequence[Session], *, seed: int, progress: Callable[[str], None]) -> Model:
     """Train the imagery part from labelled imagery recordings; flicker needs no training."""
-    del seed  # nothing here is random
+    del seed  # deterministic
     arrays, settings = train_imagery(recordings, progress)
     return Model("turing", "turing-phase", arrays, settings)

@@ -1,9 +1,8 @@
-"""Imagery evidence: does the sensorimotor rhythm imagine a left hand, a right one, or idle?
+"""Imagery evidence: probabilities of left-hand imagery, right-hand imagery and idling.
 
-Band covariances of a trial so far are seen as a change from the person's own idle state, which
-runs along between the trials (so nothing of a session must be known beforehand); a linear
-classifier, trained on imagery recordings, gives calibrated probabilities. Without a model, the
-side on which the rhythm falls decides.
+The band covariances of a trial are expressed as a change from the person's idle state, which is
+estimated between the trials; a linear classifier trained on imagery recordings gives calibrated
+probabilities. Without a model, the side with the lower rhythm decides.
 """
 
 import re
@@ -14,22 +13,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bci_stream.packet import Lead
+from decoders.dsp import Array
 from decoders.dsp.covariance import mend, shrink
-from decoders.dsp.demodulator import Array
 from decoders.dsp.filters import FilterBank, bandpass
-from decoders.dsp.leads import leads_over, plain_name
+from decoders.dsp.leads import find_leads, leads_over, plain_name
+from decoders.dsp.spd import by_eigenvalues, logarithm, upper_triangle
 
 HAND_AREAS = re.compile(r"(?:FC|CP)[34]|C(?:Z|[1-6])")
-"""Leads over both hands' areas: with more, a few hundred trials no longer tell what is chance."""
+"""Leads over both hand areas: a few hundred trials do not suffice for more."""
 BANDS_HZ = ((8.0, 12.0), (12.0, 18.0), (18.0, 26.0))
 BEGIN_S = 0.4
-"""Imagery sets in after the cue: what comes earlier says little."""
+"""Left out after the cue, before imagery sets in."""
 TIMES_S = (1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0)
-"""When the evidence is renewed, after the trial's trigger."""
+"""When the evidence is updated, after the trial's trigger."""
 IDLE_WINDOW_S = 2.0
 IDLE_MEMORY = 30
 SETTLE_S = 1.0
-"""After a trial the rhythm rebounds: it is not idle yet."""
+"""Left out after a trial, while the rhythm rebounds."""
 SHRINKAGE = 0.02
 CLASSES = ("left", "right", "idle")
 
@@ -48,22 +48,22 @@ class ImageryClassifier:
 
 
 class IdleState:
-    """The mean logarithm of the idle windows so far; the last IDLE_MEMORY count most."""
+    """The running mean log-covariance of idle windows, with a memory of IDLE_MEMORY windows."""
 
     def __init__(self) -> None:
         self.windows = 0
         self.log: Array = np.zeros(0)
 
     def update(self, covariance: Array) -> None:
-        """One more window's covariances (bands, leads, leads)."""
-        log = log_covariance(covariance)
+        """Add the covariances (bands, leads, leads) of one window."""
+        log = logarithm(covariance)
         self.windows += 1
         weight = min(self.windows, IDLE_MEMORY)
         self.log = log if self.windows == 1 else self.log + (log - self.log) / weight
 
 
 class ImageryEvidence:
-    """Fed the raw leads of a session, told where trials begin and end."""
+    """Push the raw leads of a session; call begin() and end() at the bounds of trials."""
 
     def __init__(
         self, leads: Sequence[Lead], rate: float, classifier: ImageryClassifier | None = None
@@ -78,7 +78,7 @@ class ImageryEvidence:
         self._reset_window(idle=True)
 
     def push(self, raw: NDArray[np.floating]) -> None:
-        """Take in the next raw samples (n, leads)."""
+        """Add the next raw samples (n, leads)."""
         picked = raw[:, self._chosen] * self._present
         bands = self._bank.step(picked)
         while bands.shape[1]:
@@ -89,27 +89,27 @@ class ImageryEvidence:
     def begin(self) -> None:
         """The next sample is a trial's first."""
         self._reset_window(idle=False)
-        self.log_probabilities = self._know_nothing()
+        self.log_probabilities = self._uniform()
 
     def end(self) -> None:
         """The next sample belongs to no trial."""
         self._reset_window(idle=True)
 
     def features(self) -> Array | None:
-        """The trial so far, as a change from idling: (features,); None while idling is unknown."""
+        """The trial so far as a change from idling (features,); None while idling is unknown."""
         if not self._idling.windows or self._weight == 0:
             return None
         return change(self._idling.log, self._covariance())
 
     def _choose(self, leads: Sequence[Lead]) -> list[int]:
-        """The model's leads where there is one; a lead that is missing here counts as flat."""
+        """The model's leads, a missing one as flat; without a model those over the hand areas."""
         if self._classifier is None:
             chosen = leads_over(HAND_AREAS, leads)
             self._present = np.ones(len(chosen))
             return chosen
-        wanted = self._classifier.leads
-        self._present = np.array([float(name in self._names) for name in wanted])
-        return [self._names.index(name) if name in self._names else 0 for name in wanted]
+        places, present = find_leads(self._classifier.leads, self._names)
+        self._present = present.astype(np.float64)
+        return places
 
     def _reset_window(self, idle: bool) -> None:
         n = len(self._chosen)
@@ -120,7 +120,7 @@ class ImageryEvidence:
         begin, first = (SETTLE_S, SETTLE_S + IDLE_WINDOW_S) if idle else (BEGIN_S, TIMES_S[0])
         self._from = round(begin * self._rate)
         self._until = round(first * self._rate)
-        self.log_probabilities = self._know_nothing()
+        self.log_probabilities = self._uniform()
 
     def _add(self, bands: Array) -> None:
         useful = bands[:, max(0, self._from - self._count) :]
@@ -128,9 +128,9 @@ class ImageryEvidence:
         self._weight += useful.shape[1]
         self._count += bands.shape[1]
         if self._count == self._until:
-            self._reached()
+            self._end_window()
 
-    def _reached(self) -> None:
+    def _end_window(self) -> None:
         if self._idle:
             self._idling.update(self._covariance())
             self._sum[:] = 0
@@ -138,14 +138,14 @@ class ImageryEvidence:
             self._until += round(IDLE_WINDOW_S * self._rate)
             return
         time = self._times.index(self._until)
-        self.log_probabilities = self._judge(time)
+        self.log_probabilities = self._classify(time)
         last = time + 1 == len(self._times)
         self._until = np.iinfo(np.int64).max if last else self._times[time + 1]
 
-    def _judge(self, time: int) -> Array:
+    def _classify(self, time: int) -> Array:
         features = self.features()
         if features is None:
-            return self._know_nothing()
+            return self._uniform()
         if self._classifier is not None:
             return self._classifier.log_probabilities(time, features)
         names = [self._names[i] for i in self._chosen]
@@ -155,7 +155,7 @@ class ImageryEvidence:
         return _sound(self._sum / max(self._weight, 1))
 
     @staticmethod
-    def _know_nothing() -> Array:
+    def _uniform() -> Array:
         return np.full(len(CLASSES), -np.log(len(CLASSES)))
 
 
@@ -169,21 +169,10 @@ def sound_covariance(bands: Array) -> Array:
     return _sound(np.swapaxes(bands, 1, 2) @ bands / max(bands.shape[1], 1))
 
 
-def log_covariance(covariance: Array) -> Array:
-    """The matrix logarithm of each."""
-    power, axes = np.linalg.eigh(covariance)
-    return np.asarray((axes * np.log(power)[..., None, :]) @ np.swapaxes(axes, -1, -2))
-
-
 def change(reference_log: Array, covariance: Array) -> Array:
     """Tangent vectors of each band at the idle state: (bands * leads * (leads + 1) / 2,)."""
-    rows, columns = np.triu_indices(covariance.shape[-1])
-    scale = np.where(rows == columns, 1.0, np.sqrt(2.0))
-    power, axes = np.linalg.eigh(reference_log)
-    white = (axes * np.exp(-power / 2)[..., None, :]) @ np.swapaxes(axes, -1, -2)
-    return np.asarray(
-        (log_covariance(white @ covariance @ white)[:, rows, columns] * scale).ravel()
-    )
+    white = by_eigenvalues(reference_log, lambda power: np.exp(-power / 2))
+    return upper_triangle(logarithm(white @ covariance @ white)).ravel()
 
 
 def _sound(mean: Array) -> Array:
@@ -191,11 +180,11 @@ def _sound(mean: Array) -> Array:
 
 
 SIDE_GAIN, FALL_GAIN, IDLE_BIAS = 1.5, 1.0, 0.3
-"""Cautious: without training on the person, imagery against idling stays a weak hint."""
+"""Small gains: without training, imagery against idling is weak evidence."""
 
 
 def _by_side(names: list[str], features: Array) -> Array:
-    """Log probabilities of CLASSES: imagery of a hand makes the rhythm fall on the other side."""
+    """Log probabilities of CLASSES: imagery of a hand lowers the rhythm on the other side."""
     n = len(names)
     rows, columns = np.triu_indices(n)
     power = features[:, rows == columns].mean(axis=0)

@@ -1,8 +1,8 @@
-"""Imagery training: from labelled imagery recordings to the classifiers of `decoders.turing.imagery`.
+"""Training of the classifiers of `decoders.turing.imagery` from labelled imagery recordings.
 
-One classifier a person, and one of all people for those that were never seen. Idling is cut from
-the pauses between the trials. Probabilities are calibrated: their temperature, and how many of the
-features' main axes are used, are those that suit blocks left out.
+One classifier per person, and one of all people for unknown ones. Idle examples are cut from the
+pauses between the trials. The temperature of the probabilities and the number of principal axes are
+chosen by cross-validation over blocks.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,9 +15,9 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import GroupKFold, StratifiedKFold
 
 from bci_stream.errors import TruthError
-from decoders.dsp.demodulator import Array
-from decoders.dsp.leads import leads_over, plain_name
-from decoders.model import Model, ModelError
+from decoders.dsp import Array
+from decoders.dsp.leads import common_names, leads_over, plain_name
+from decoders.model import Model
 from decoders.turing.imagery import (
     BANDS_HZ,
     BEGIN_S,
@@ -36,21 +36,21 @@ from replay.model.source import Session
 from tracks.turing import LIMIT_S, behaviour_of
 
 LABELS = {1: 0, 2: 1, 7: 2}
-"""Tasks of the track to CLASSES; watching flicker (3-6) is no clean example of either."""
+"""Tasks of the track -> CLASSES; flicker (3-6) is not used as an example."""
 PAUSE_S = 6.5
-"""An idle example begins this long after a trigger: the task is over, the next one not begun."""
+"""An idle example begins this long after a trigger, between two tasks."""
 TEMPERATURES = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 1.0)
 COMPONENTS = (10, 20, 40)
 FEWEST_EXAMPLES = 8
 FOLDS = 5
 FOLDED = 0.6
-"""A fold has at least this share of the trials to learn from, so many components it can tell."""
+"""Only numbers of axes below this share of the trials are tried."""
 EVERYBODY = "*"
 
 
 @dataclass(frozen=True)
 class Examples:
-    """x (examples, times, features), y (examples,) in CLASSES, block that each one came from."""
+    """x (examples, times, features), y (examples,) in CLASSES, block (examples,) numbers."""
 
     x: Array
     y: NDArray[np.int64]
@@ -79,23 +79,21 @@ def train_imagery(
 
 
 def classifier_of(model: Model, subject: str) -> ImageryClassifier:
-    """The person's own classifier, or everybody's."""
+    """The person's own classifier, or that of all people. Raises ModelError."""
     leads, people = model.settings.get("leads"), model.settings.get("people")
     if not isinstance(leads, list) or not isinstance(people, list) or EVERYBODY not in people:
-        raise ModelError("model of turing: its leads or people are missing. Train it again.")
+        raise model.broken("its leads or people are missing")
     number = people.index(subject if subject in people else EVERYBODY)
     features = len(BANDS_HZ) * len(leads) * (len(leads) + 1) // 2
     expected = (len(people), len(TIMES_S), len(CLASSES), features)
     weights, bias = model.array("weights"), model.array("bias")
     if weights.shape != expected or bias.shape != expected[:-1]:
-        raise ModelError(
-            f"model of turing: weights of shape {weights.shape}, not {expected}. Train it again."
-        )
+        raise model.broken(f"weights of shape {weights.shape}, not {expected}")
     return ImageryClassifier(tuple(str(name) for name in leads), weights[number], bias[number])
 
 
 def examples_of(session: Session, names: Sequence[str]) -> Examples:
-    """Each trial and each pause of a recording, as the decoder would see it."""
+    """The trials and pauses of a recording, with the features that the decoder would compute."""
     idling = IdleState()
     rows: list[tuple[Array, int, int]] = []
     for number, (bands, tasks) in enumerate(_blocks(session, names)):
@@ -111,8 +109,8 @@ def examples_of(session: Session, names: Sequence[str]) -> Examples:
             _idle(bands, rest, end, session.rate, idling)
     if not rows:
         raise TruthError(
-            f"recording of {session.subject!r}: no trial of imagery (codes 8-79 with task 1 or 2) "
-            "that is followed by a pause. Train turing on its imagery recordings."
+            f"recording of {session.subject!r} has no trial of imagery (codes 8-79 with task 1 or 2) "
+            "followed by a pause; train turing on its imagery recordings"
         )
     x, y, block = zip(*rows, strict=True)
     return Examples(np.array(x), np.array(y), np.array(block))
@@ -121,7 +119,7 @@ def examples_of(session: Session, names: Sequence[str]) -> Examples:
 def _blocks(
     session: Session, names: Sequence[str]
 ) -> Iterator[tuple[Array, list[tuple[int, int]]]]:
-    """Of each block the band-passed leads (bands, samples, leads), and its (position, task)s."""
+    """For each block the band-passed leads (bands, samples, leads), and its (position, task)s."""
     places = [_names_of(session).index(name) for name in names]
     bank = band_filters(session.rate, len(places))
     second = max(1, round(session.rate))
@@ -137,7 +135,7 @@ def _blocks(
 
 
 def _features(bands: Array, begin: int, end: int, rate: float, idling: IdleState) -> Array | None:
-    """(times, features) of a trial that begins there; None where it or the idling is not whole."""
+    """(times, features) of a trial; None if it is incomplete or the idle state is unknown."""
     stops = [begin + round(time * rate) for time in TIMES_S]
     if not idling.windows or stops[-1] > end:
         return None
@@ -152,13 +150,9 @@ def _idle(bands: Array, begin: int, end: int, rate: float, idling: IdleState) ->
 
 
 def _common_leads(sessions: Sequence[Session]) -> list[str]:
-    first = [
-        plain_name(sessions[0].leads[i].name) for i in leads_over(HAND_AREAS, sessions[0].leads)
-    ]
-    common = [name for name in first if all(name in _names_of(s) for s in sessions)]
-    if not common:
-        raise TruthError("these recordings have no lead in common: train on one montage at a time")
-    return common
+    first, *others = sessions
+    over = [plain_name(first.leads[i].name) for i in leads_over(HAND_AREAS, first.leads)]
+    return common_names([over, *map(_names_of, others)])
 
 
 def _names_of(session: Session) -> list[str]:
@@ -166,7 +160,7 @@ def _names_of(session: Session) -> list[str]:
 
 
 def _join(parts: Sequence[Examples]) -> Examples:
-    """Parts of one person or of many; a block of one part is not a block of another."""
+    """Concatenate parts, with distinct numbers of blocks."""
     offsets = np.cumsum([0, *(part.block.max() + 1 for part in parts)])
     blocks = [part.block + offset for part, offset in zip(parts, offsets, strict=False)]
     return Examples(
@@ -189,8 +183,8 @@ def _train(examples: Examples, person: str) -> tuple[Array, Array]:
 
 
 def _fit(examples: Examples) -> tuple[Array, Array]:
-    """How many of the features' main axes to use (for all times alike), and how sure to be at each
-    time, is what suits blocks left out."""
+    """Fit with the number of principal axes (one for all times) and the temperatures (one a time)
+    that have the least cross-validated loss."""
     times = range(len(TIMES_S))
     scores = _held_out(examples)
     temperatures = {count: [_temperature(examples.y, s) for s in scores[count]] for count in scores}
@@ -206,8 +200,7 @@ def _fit(examples: Examples) -> tuple[Array, Array]:
 
 
 def _held_out(examples: Examples) -> dict[int, Array]:
-    """Scores (times, examples, classes) of each example by those who never saw its block, for each
-    number of axes."""
+    """Cross-validated scores (times, examples, classes) for each number of axes."""
     x, y = examples.x, examples.y
     counts = [count for count in COMPONENTS if count < FOLDED * len(y)] or [COMPONENTS[0]]
     scores = {count: np.zeros((len(TIMES_S), len(y), len(CLASSES))) for count in counts}
@@ -225,10 +218,9 @@ def _temperature(y: NDArray[np.int64], scores: Array) -> float:
 def _linear(
     x: Array, y: NDArray[np.int64], counts: Sequence[int]
 ) -> dict[int, tuple[Array, Array]]:
-    """(weights, bias) of an LDA on the first so many main axes, for each count.
+    """(weights, bias) of an LDA on the first principal axes, for each number of axes.
 
-    There are more features than trials, and most of them are noise that even a shrunk covariance
-    follows: the axes along which trials differ most hold what the rhythm does.
+    There are more features than trials, and most of them are noise.
     """
     middle = x.mean(axis=0)
     _, _, axes = np.linalg.svd(x - middle, full_matrices=False)
@@ -244,7 +236,7 @@ def _linear(
 def _folds(
     x: Array, y: NDArray[np.int64], block: NDArray[np.int64]
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Blocks left out; single trials where there are too few blocks for each to do without one."""
+    """(training, test): leaves out blocks, or single trials if there are too few blocks."""
     blocks = len(np.unique(block))
     if blocks >= 3:
         folds = list(GroupKFold(min(FOLDS, blocks)).split(x, y, block))

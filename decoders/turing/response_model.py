@@ -1,7 +1,6 @@
-"""A person's response to flicker: mean (locked in phase) and covariance, learned unlabelled.
+"""A person's response to flicker: mean (phase-locked) and covariance, learned without labels.
 
-Expectation maximisation over the trials so far: what each trial's frequency was is a posterior,
-never a label.
+Expectation maximisation over the trials so far, with the posterior of each trial's frequency.
 """
 
 from collections.abc import Sequence
@@ -9,19 +8,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from decoders.dsp.demodulator import Array, Complex
+from decoders.dsp import Array, ComplexArray
+from decoders.dsp.spd import by_eigenvalues
 
 GAINS = (0.3, 1.0, 3.0)
-"""A trial's response may be weaker or stronger than the person's typical one."""
+"""Possible strengths of a trial's response, relative to the person's mean."""
 PRIOR_TRIALS = 8.0
-"""How many trials the prior of the response is worth."""
+"""Weight of the prior of the response, in trials."""
 PRIOR_SNR = 0.1
-"""Prior power of a response in one second over the noise's, at the first harmonic."""
+"""Prior signal-to-noise power ratio in one second, at the first harmonic."""
 PRIOR_OWN_LEAD = 0.3
-"""Share of the prior that each lead has on its own; the rest is common to all of them."""
-KIN_HZ = 1.0
-STRANGER_SHARE = 0.3
-"""Frequencies within KIN_HZ share a response; others this share of its covariance."""
+"""Share of the prior that is independent between leads; the rest is common to all."""
+NEAR_HZ = 1.0
+FAR_SHARE = 0.3
+"""Frequencies within NEAR_HZ share a response; others this share of its covariance."""
 LATENCIES_S = np.arange(0.06, 0.241, 0.01)
 MEMORY_TRIALS = 40
 EM_ROUNDS = 2
@@ -29,33 +29,33 @@ EM_ROUNDS = 2
 
 @dataclass(frozen=True)
 class Sample:
-    """Coefficients at the stimulus frequencies, for each onset that a response may have.
+    """Coefficients at the stimulus frequencies, for each possible onset.
 
     z (..., onsets, frequencies, harmonics, leads): Fourier sums / sqrt(samples).
     noise_level (..., onsets, frequencies, harmonics): of this trial, relative to the session's.
-    seconds (..., onsets): how long each window is, 0 where it has not begun.
+    seconds (..., onsets): length of each window, 0 before its onset.
     The leading axes, if any, are trials.
     """
 
-    z: Complex
+    z: ComplexArray
     noise_level: Array
     seconds: Array
 
 
 class ResponseModel:
-    """Gives the log odds of a response, and learns the person's own from the trials."""
+    """Log odds of a response, with a model that is learned from the trials."""
 
     def __init__(
         self, frequencies_hz: Sequence[float], harmonics: int, onsets: int, n_leads: int
     ) -> None:
         self._hz = np.array(frequencies_hz, dtype=np.float64)
         self._harmonic = np.arange(1, harmonics + 1)
-        self._kin = np.exp(-0.5 * ((self._hz[:, None] - self._hz) / KIN_HZ) ** 2)
-        self._share = STRANGER_SHARE + (1 - STRANGER_SHARE) * self._kin
-        near = np.abs(self._hz[:, None] - self._hz) <= KIN_HZ
-        self._near = near / near.sum(axis=1, keepdims=True)
+        self._nearness = np.exp(-0.5 * ((self._hz[:, None] - self._hz) / NEAR_HZ) ** 2)
+        self._share = FAR_SHARE + (1 - FAR_SHARE) * self._nearness
+        near = np.abs(self._hz[:, None] - self._hz) <= NEAR_HZ
+        self._averaging = near / near.sum(axis=1, keepdims=True)
         shape = (len(self._hz), harmonics, n_leads)
-        self._mean: Complex = np.zeros(shape, dtype=np.complex128)
+        self._mean: ComplexArray = np.zeros(shape, dtype=np.complex128)
         self._covariance: Array | None = None
         self._onset_weight: Array = np.ones(onsets)
         self._trials: list[tuple[Sample, Array]] = []
@@ -68,15 +68,15 @@ class ResponseModel:
         return len(self._hz)
 
     def pooled(self, noise: Array) -> Array:
-        """What is known of the noise (frequencies, ...) at each frequency, the mean of those near it.
+        """Noise (frequencies, ...) averaged over neighbouring frequencies.
 
-        A strong response is hundreds of times the noise: frequencies a tenth of a Hz apart, each
-        measured by its own estimate of the same noise, would differ by the estimates' errors alone.
+        A response can be hundreds of times the noise: with separate estimates, frequencies 0.1 Hz
+        apart would differ by the errors of the estimates.
         """
-        return np.asarray(np.tensordot(self._near, noise, axes=1))
+        return np.asarray(np.tensordot(self._averaging, noise, axes=1))
 
-    def adopt(self, noise: Array) -> None:
-        """Use this noise covariance (frequencies, harmonics, leads, leads) from now on."""
+    def set_noise(self, noise: Array) -> None:
+        """Set the noise covariance (frequencies, harmonics, leads, leads)."""
         self._noise = self.pooled(noise)
         self.inverse_noise = np.asarray(np.linalg.inv(self._noise), dtype=np.float64)
         if self._covariance is None:
@@ -84,15 +84,14 @@ class ResponseModel:
         self._diagonalise(self._covariance)
 
     def log_odds(self, sample: Sample) -> Array:
-        """(frequencies,): against no response, over all onsets and gains."""
+        """(frequencies,): log odds against no response, over all onsets and gains."""
         joint = self._joint_log_odds(sample)
         return np.asarray(np.logaddexp.reduce(joint.reshape(-1, self.n_frequencies), axis=0))
 
     def learn(self, sample: Sample, prior: Array) -> None:
-        """Take a whole trial in, and refine the model over all trials kept.
+        """Add a trial, and refine the model over all trials kept.
 
-        prior (frequencies + 1,): what is believed of the trial from elsewhere; the last is no
-        response.
+        prior (frequencies + 1,): of the trial, from other evidence; the last is no response.
         """
         self._trials = [*self._trials, (sample, prior)][-MEMORY_TRIALS:]
         trials = Sample(
@@ -102,7 +101,7 @@ class ResponseModel:
         )
         priors = np.array([p for _, p in self._trials])
         for _ in range(EM_ROUNDS):
-            self._refine(trials, self._belief(trials, priors))
+            self._refine(trials, self._posterior(trials, priors))
 
     def _prior_covariance(self) -> Array:
         n_leads = self._noise.shape[-1]
@@ -135,31 +134,31 @@ class ResponseModel:
         weight = np.log(self._onset_weight / self._onset_weight.sum() / len(GAINS))
         return np.asarray(np.stack(odds, axis=-2) + weight[:, None, None])
 
-    def _belief(self, trials: Sample, priors: Array) -> Array:
-        """Posterior of (trial, onset, frequency); what is missing to 1 is "no response"."""
+    def _posterior(self, trials: Sample, priors: Array) -> Array:
+        """(trials, onsets, frequencies); the rest to 1 is the probability of no response."""
         known = np.log(priors + 1e-12)
         joint = self._joint_log_odds(trials) + known[:, None, None, :-1]
         response = np.logaddexp.reduce(joint.reshape(len(priors), -1), axis=1)
         total = np.logaddexp(response, known[:, -1])
         return np.asarray(np.exp(joint - total[:, None, None, None]).sum(axis=2))
 
-    def _refine(self, trials: Sample, belief: Array) -> None:
-        """The model that these beliefs about the trials make likeliest, given its prior."""
-        self._onset_weight = 1 + belief.sum(axis=(0, 2))
+    def _refine(self, trials: Sample, posterior: Array) -> None:
+        """The M step: the most likely model given the posteriors and the prior."""
+        self._onset_weight = 1 + posterior.sum(axis=(0, 2))
         seconds = np.maximum(trials.seconds, 1e-9)[..., None, None]
-        share = (belief * (trials.seconds > 0)[..., None])[..., None]
+        share = (posterior * (trials.seconds > 0)[..., None])[..., None]
         amplitude = (share / np.sqrt(seconds))[..., None] * trials.z
         power = (share / seconds)[..., None] * trials.z
         square = np.einsum("kdfhc,kdfhe->fhce", power, trials.z.conj(), optimize=True).real
         noise = (share * trials.noise_level / seconds).sum(axis=(0, 1))[..., None, None]
         excess = _nonnegative(square - noise * self._noise)
-        self._update(amplitude.sum(axis=(0, 1)), excess, belief.sum(axis=(0, 1)))
+        self._update(amplitude.sum(axis=(0, 1)), excess, posterior.sum(axis=(0, 1)))
 
-    def _update(self, amplitude: Complex, excess: Array, count: Array) -> None:
+    def _update(self, amplitude: ComplexArray, excess: Array, count: Array) -> None:
         rotated = self._align(amplitude)
         turn = np.exp(-2j * np.pi * self.latency_s * self._hz[:, None] * self._harmonic)
-        kin_trials = (PRIOR_TRIALS + self._kin @ count)[:, None, None]
-        self._mean = np.tensordot(self._kin, rotated, axes=1) / kin_trials * turn[..., None]
+        near_trials = (PRIOR_TRIALS + self._nearness @ count)[:, None, None]
+        self._mean = np.tensordot(self._nearness, rotated, axes=1) / near_trials * turn[..., None]
         shared = np.einsum("fg,ghce->fhce", self._share, excess)
         trials = (PRIOR_TRIALS + self._share @ count)[:, None, None, None]
         whole = (PRIOR_TRIALS * self._prior_covariance() + shared) / trials
@@ -167,11 +166,11 @@ class ResponseModel:
         self._covariance = _nonnegative(whole - locked)
         self._diagonalise(self._covariance)
 
-    def _align(self, amplitude: Complex) -> Complex:
-        """Turn the frequencies' amplitudes back by the latency at which they agree best in phase."""
+    def _align(self, amplitude: ComplexArray) -> ComplexArray:
+        """Rotate the amplitudes back by the latency at which their phases agree best."""
         phase = 2j * np.pi * np.multiply.outer(LATENCIES_S, self._hz[:, None] * self._harmonic)
         turned = np.exp(phase)[..., None] * amplitude
-        together = np.einsum("fg,lghc->lfhc", self._kin, turned, optimize=True)
+        together = np.einsum("fg,lghc->lfhc", self._nearness, turned, optimize=True)
         best = int(np.argmax((np.abs(together) ** 2).sum(axis=(1, 2, 3))))
         self.latency_s = float(LATENCIES_S[best])
         return np.asarray(turned[best])
@@ -179,5 +178,4 @@ class ResponseModel:
 
 def _nonnegative(matrices: Array) -> Array:
     """The nearest symmetric matrices without negative eigenvalues."""
-    power, axes = np.linalg.eigh(matrices)
-    return np.asarray((axes * np.maximum(power, 0.0)[..., None, :]) @ np.swapaxes(axes, -1, -2))
+    return by_eigenvalues(matrices, lambda power: np.maximum(power, 0.0))

@@ -155,7 +155,7 @@ def test_seconds_end_at_the_same_samples_for_any_cut(cuts: list[int]) -> None:
                 (at - start, c) for at, c in ((70, 242), (1700, 243)) if start <= at < stop
             )
             packet = Packet(np.zeros((stop - start, 2), np.float32), triggers, start)
-            stretches = list(seconds.stretches(packet))
+            stretches = list(seconds.spans(packet))
             assert sum(s.end - s.begin for s in stretches) == stop - start
             found += [start + s.end for s in stretches if s.completes]
         return found

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import linalg
 
-from decoders.dsp.covariance import Array, oas_amount, shrink
+from decoders.dsp import Array
+from decoders.dsp.covariance import oas_amount, shrink
 from decoders.erp.flashes import Separable, whitener_of
 
 TIMES, LEADS = 6, 10

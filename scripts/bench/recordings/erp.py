@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from decoders.dsp.covariance import Array
+from decoders.dsp import Array
 from decoders.erp.decoder import ErpDecoder
 from decoders.erp.references import XdawnLda, xdawn_lda
 from decoders.erp.stopping import SpellerLayout

@@ -15,8 +15,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from bci_stream.packet import Packet, SignalInfo
+from decoders.dsp import Array
 from decoders.dsp.buffers import Ring
-from decoders.dsp.filters import Array, CausalFilter, bandpass
+from decoders.dsp.filters import CausalFilter, bandpass
 from decoders.dsp.leads import OCCIPITAL, leads_over
 from decoders.ecog.features import FEATURES_A_LEAD, POWERS, EcogFeatures, slow_features
 from decoders.emotion.features import BANDS_HZ, AffectFeatures, SecondCounter
@@ -148,7 +149,7 @@ class EntropyClassifier:
 
     def step(self, packet: Packet) -> list[int]:
         said: list[int] = []
-        for stretch in self._seconds.stretches(packet):
+        for stretch in self._seconds.spans(packet):
             self._features.push(packet.signal[stretch.begin : stretch.end])
             if stretch.completes:
                 row = self._features.take()[: self._size]
@@ -166,7 +167,7 @@ class UsualClass:
         self._seconds = SecondCounter(info.packet_samples)
 
     def step(self, packet: Packet) -> list[int]:
-        stretches = self._seconds.stretches(packet)
+        stretches = self._seconds.spans(packet)
         return [self._number for stretch in stretches if stretch.completes]
 
 

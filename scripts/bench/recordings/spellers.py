@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from bci_stream.packet import Lead
-from decoders.dsp.covariance import Array
+from decoders.dsp import Array
 from decoders.erp.flashes import FlashFeatures
 from decoders.erp.stopping import SpellerLayout
 from decoders.erp.training import labelled_flashes

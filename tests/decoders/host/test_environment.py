@@ -67,7 +67,7 @@ def test_an_interpreter_that_is_not_here_is_said_so(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("version", ["2.7", "3.7", "3.6.15", "3", "../bin"])
 def test_a_python_that_the_shim_does_not_run_on_is_refused_in_words(version: str) -> None:
-    with pytest.raises(EnvironmentFailed, match=r"this host runs 3\.8 and later"):
+    with pytest.raises(EnvironmentFailed, match=r"3\.8 and later are supported"):
         find_interpreter(version)
 
 

@@ -64,7 +64,7 @@ def test_compiled_files_of_several_or_unknown_pythons_are_refused(tmp_path: Path
     with pytest.raises(PackageError, match="several Pythons"):
         requested_environment(tmp_path)
     (tmp_path / "A.pyc").write_bytes(b"\1\1")
-    with pytest.raises(PackageError, match=r"A\.pyc .*magic number 257"):
+    with pytest.raises(PackageError, match=r"A\.pyc: .*magic number 257"):
         requested_environment(tmp_path)
 
 
