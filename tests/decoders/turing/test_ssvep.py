@@ -6,9 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from decoders.dsp.demodulator import Demodulator
 from decoders.turing.response_model import ResponseModel, Sample
-from decoders.turing.ssvep import NarrowbandNoise, SsvepDetector
+from decoders.turing.ssvep import Demodulator, NarrowbandNoise, SsvepDetector
 
 RATE = 250.0
 LEADS = 4

@@ -10,9 +10,10 @@ from bci_stream.errors import TruthError
 from bci_stream.packet import Lead, Packet, SignalInfo
 from decoders.checks import check
 from decoders.dsp.leads import OCCIPITAL, SENSORIMOTOR, leads_over, plain_name
+from decoders.dsp.spd import logarithm
 from decoders.model import Model, ModelError
 from decoders.turing.decoder import StoppingRule, TuringDecoder, _reaching, fit
-from decoders.turing.imagery import CLASSES, TIMES_S, ImageryEvidence, change, log_covariance
+from decoders.turing.imagery import CLASSES, TIMES_S, ImageryEvidence, change
 from decoders.turing.imagery_training import Examples, _fit, classifier_of, examples_of
 from replay.model.recording import ArrayBlock, Recording
 from tracks.turing import TASKS_OF_BEHAVIOUR
@@ -204,7 +205,7 @@ def test_without_a_model_the_side_of_the_falling_rhythm_tells_the_hand() -> None
 
 def test_no_change_is_no_feature() -> None:
     covariance = np.diag([1.0, 2.0, 3.0])[None]
-    assert change(log_covariance(covariance), covariance) == pytest.approx(np.zeros(6))
+    assert change(logarithm(covariance), covariance) == pytest.approx(np.zeros(6))
 
 
 def test_leads_are_found_by_name_and_all_are_taken_where_names_say_nothing() -> None:

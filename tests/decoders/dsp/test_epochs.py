@@ -10,7 +10,7 @@ from decoders.dsp.epochs import Epoch, Epochs
 
 
 def feed(x: np.ndarray, events: list[tuple[int, str]], cuts: list[int]) -> list[Epoch[str]]:
-    epochs: Epochs[str] = Epochs(length=7, n_leads=1, before=2)
+    epochs: Epochs[str] = Epochs(length=7, n_leads=1)
     bounds = [0, *sorted(cuts), len(x)]
     done: list[Epoch[str]] = []
     for start, stop in pairwise(bounds):
@@ -27,15 +27,14 @@ def test_overlapping_epochs_are_the_same_for_any_split(places: list[int], cuts: 
     x = np.arange(60.0)[:, None]
     events = [(p, f"event {p}") for p in sorted(places)]
     done = feed(x, events, cuts)
-    expected = [(p, tag) for p, tag in events if p >= 2 and p + 5 <= 60]
+    expected = [(p, tag) for p, tag in events if p + 7 <= 60]
     assert [(e.position, e.tag) for e in done] == expected
     for epoch in done:
-        assert np.array_equal(epoch.samples, x[epoch.position - 2 : epoch.position + 5])
+        assert np.array_equal(epoch.samples, x[epoch.position : epoch.position + 7])
 
 
-def test_what_was_given_up_never_comes() -> None:
+def test_cleared_epochs_are_not_returned() -> None:
     epochs: Epochs[int] = Epochs(length=4, n_leads=1)
     assert epochs.step(np.zeros((2, 1)), [(0, 1)]) == []
-    assert epochs.waiting == 1
-    epochs.give_up()
+    epochs.clear()
     assert epochs.step(np.zeros((9, 1))) == []
