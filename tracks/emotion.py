@@ -84,10 +84,10 @@ def read(result: object) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The report on one second; `said` is None where it is wrong whatever the label is."""
+    """The report on one second; `number` is the class, None if it is wrong whatever the label is."""
 
     result: object
-    said: int | None
+    number: int | None
     reason: Reason | None
 
 
@@ -153,9 +153,9 @@ class EmotionReferee:
         if limit_s is not None and isinstance(elapsed_s, int | float) and elapsed_s > limit_s:
             why = Reason("over_decision_limit", elapsed_s=elapsed_s, limit_s=limit_s)
             return Decision(result, None, why)
-        said = read(result)
-        unread = Reason("not_an_int", result=brief(result)) if said is None else None
-        return Decision(result, said, unread)
+        number = read(result)
+        unread = Reason("not_an_int", result=brief(result)) if number is None else None
+        return Decision(result, number, unread)
 
     def _settle(self) -> list[Verdict]:
         """Verdicts of the clips whose last second can take no more decision."""
@@ -219,12 +219,12 @@ def _name(clip: Clip) -> str:
 def _answer(second: int, decision: Decision | None, clip: Clip) -> Answer:
     if decision is None:
         return Answer(None, None, None, "second", False, Reason("no_report"))
-    said = None if decision.said is None else CLASSES[decision.said]
-    if said is None:
+    name = None if decision.number is None else CLASSES[decision.number]
+    if name is None:
         return Answer(decision.result, None, second, "second", False, decision.reason)
-    right = decision.said == read(clip.label)
-    why = None if right else Reason("wrong_class", answer=said, label=_name(clip))
-    return Answer(decision.result, said, second, "second", right, why)
+    right = decision.number == read(clip.label)
+    why = None if right else Reason("wrong_class", answer=name, label=_name(clip))
+    return Answer(decision.result, name, second, "second", right, why)
 
 
 def _in_seconds(seconds: list[int], why: Reason) -> Reason:

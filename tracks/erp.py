@@ -125,8 +125,8 @@ class ErpReferee(TrialReferee):
         return Reason("charged", why=why, charged_s=self._missing_s)
 
     def answer(self, report: TrialReport, right: bool | None, reason: Reason | None) -> Answer:
-        said = self.read(report.result)
-        name = None if said is None else self.classes[said]
+        number = self.read(report.result)
+        name = None if number is None else self.classes[number]
         return Answer(report.result, name, used_sequences(report), "sequences", right, reason)
 
 

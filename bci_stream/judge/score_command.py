@@ -74,9 +74,9 @@ def _reported(answers: tuple[Answer, ...]) -> str:
 
 def _answer(answer: Answer) -> str:
     assert answer.when is not None
-    if answer.said is None and answer.result is None and answer.right is None:
+    if answer.class_name is None and answer.result is None and answer.right is None:
         return f"{answer.when:.2f} {answer.unit} of angles"
-    what = answer.said if answer.said is not None else brief(answer.result)
+    what = answer.class_name if answer.class_name is not None else brief(answer.result)
     return f"{what} ({_when(answer.when, answer.unit)})"
 
 

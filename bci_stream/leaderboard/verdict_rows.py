@@ -52,7 +52,7 @@ def mark(verdict: Verdict, classes: Collection[str]) -> str:
 
 def reported(verdict: Verdict) -> str:
     """The answers in order; if there are many, the most frequent ones with their counts."""
-    if not verdict.answers or verdict.answers[0].result is verdict.answers[0].said is None:
+    if not verdict.answers or verdict.answers[0].result is verdict.answers[0].class_name is None:
         return ""
     if len(verdict.answers) <= ANSWERS_SHOWN:
         return ", ".join(_answer_text(answer) for answer in verdict.answers)
@@ -61,8 +61,8 @@ def reported(verdict: Verdict) -> str:
 
 
 def _answer_text(answer: Answer) -> str:
-    if answer.said is not None:
-        return answer.said
+    if answer.class_name is not None:
+        return answer.class_name
     return "–" if answer.when is None else short_text(answer.result)
 
 
@@ -93,7 +93,7 @@ class Confusion:
             return
         for answer in verdict.answers:
             if answer.right is not None:
-                self._counts[verdict.label, answer.said or ""] += 1
+                self._counts[verdict.label, answer.class_name or ""] += 1
 
     def table(self, classes: tuple[str, ...]) -> dict[str, Any] | None:
         """Rows: the truth; columns: the answers. None while nothing was counted."""

@@ -128,7 +128,7 @@ def _note_reports(dry: DryRun, results: object) -> None:
     dry.reports += len(results)
 
 
-# --- what is said of it ----------------------------------------------------------------------
+# --- the report -------------------------------------------------------------------------------
 
 
 def _told(dry: DryRun, track: str) -> Iterator[str]:

@@ -17,8 +17,8 @@ from tracks.common.verdicts import Answer, Verdict
 CLASSES = ("left", "right", "feet")
 
 
-def answer(said: str | None, right: bool | None = True, **more: object) -> Answer:
-    values = {"result": said, "said": said, "when": 1.5, "unit": "s", "right": right}
+def answer(name: str | None, right: bool | None = True, **more: object) -> Answer:
+    values = {"result": name, "class_name": name, "when": 1.5, "unit": "s", "right": right}
     return Answer(**(values | more))  # type: ignore[arg-type]
 
 

@@ -179,7 +179,7 @@ def test_ecog_a_packet_without_a_report_may_have_the_initial_angle(new_log):
 def test_erp_characters_may_stand_in_another_order(new_log, result):
     log = new_log("erp", rules={"characters": BACKWARDS}).truth(blocks=[["_"]])
     verdict = log.packet(101).packet().report(result).end().run().verdicts()[0]
-    assert (verdict.right, verdict.label, verdict.answers[0].said) == ((True,), "_", "_")
+    assert (verdict.right, verdict.label, verdict.answers[0].class_name) == ((True,), "_", "_")
 
 
 def test_erp_truth_is_read_in_that_order():

@@ -291,7 +291,13 @@ def test_each_second_says_why_it_is_wrong(new_log):
         "1 of 5 seconds right; second 2: disgust instead of anger; second 3: '0' is no int of 0-8; "
         "second 4: no report; second 5: took 0.7 s, limit 0.5 s"
     )
-    assert [answer.said for answer in verdict.answers] == ["anger", "disgust", None, None, None]
+    assert [answer.class_name for answer in verdict.answers] == [
+        "anger",
+        "disgust",
+        None,
+        None,
+        None,
+    ]
     assert [answer.when for answer in verdict.answers] == [1, 2, 3, None, 5]
 
 

@@ -166,8 +166,8 @@ class TrialReferee(ABC):
         return float(samples / self.rate)
 
     def answer(self, report: TrialReport, right: bool | None, reason: Reason | None) -> Answer:
-        said = self.read(report.result)
-        name = None if said is None else self.classes[said]
+        number = self.read(report.result)
+        name = None if number is None else self.classes[number]
         return Answer(report.result, name, self.seconds(report.used), "s", right, reason)
 
     def no_answer(self, reason: Reason) -> Answer:
@@ -191,12 +191,12 @@ class TrialReferee(ABC):
 
     def why_wrong(self, report: TrialReport, label: Label) -> Reason | None:
         """Why an answer that came in time is wrong; None if it is right."""
-        said = self.read(report.result)
-        if said is None:
+        number = self.read(report.result)
+        if number is None:
             return Reason("names_no_class", result=brief(report.result))
-        if said == label.number:
+        if number == label.number:
             return None
-        return Reason("wrong_class", answer=self.classes[said], label=label.text)
+        return Reason("wrong_class", answer=self.classes[number], label=label.text)
 
     def _trigger(self, code: int) -> list[Verdict]:
         self._blocks.see(code)

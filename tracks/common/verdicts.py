@@ -20,14 +20,14 @@ TraceRows: TypeAlias = NDArray[np.float64]
 class Answer:
     """One report, as the referee took it.
 
-    result: as it was reported. said: the class that it names, None where it names none.
+    result: as it was reported. class_name: the class that it names, None if it names none.
     when: the data used, in the unit of its track ("s", "sequences", "second"); None for a report
         that never came. right: True or False; None where it did not enter the score.
     reason: why it did not count; None where it is right.
     """
 
     result: object
-    said: str | None
+    class_name: str | None
     when: float | None
     unit: str
     right: bool | None
