@@ -51,8 +51,8 @@ def test_the_current_trial_shows_reports_as_they_happen_but_no_verdict(
         if event["kind"] == "packet" and event["triggers"] == [[0, 241]]:
             break
         board.event("gamma", "mi", event, run.feed(event), run)
-    page.locator(".lanes circle.report").nth(2).wait_for()
-    assert page.locator(".lanes line.trigger").count() >= 2
+    page.locator(".timelines circle.report").nth(2).wait_for()
+    assert page.locator(".timelines line.trigger").count() >= 2
     assert page.locator(".verdicts li").count() == verdicts
     row = page.locator(".board tr", has_text="gamma").inner_text()
     assert "–" in row

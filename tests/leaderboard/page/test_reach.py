@@ -52,7 +52,7 @@ def test_a_hall_sees_eight_teams_on_one_screen(
             "[...document.querySelectorAll('.panel')].map((n) => n.getBoundingClientRect().bottom)"
         )
         page.wait_for_function(f"Math.max(...{ends}) <= 1080")
-        assert page.locator(".lanes li").count() == 8
+        assert page.locator(".timelines li").count() == 8
 
 
 def test_everything_can_be_reached_with_the_keyboard(served: WebBoard, tab: Tab) -> None:

@@ -1,16 +1,16 @@
-// The page: follows the judge's events, and draws the leaderboard of a track or a team's own page.
+// The page: receives the judge's events, and draws the leaderboard of a track or a team's own page.
 
 import { drawChart, outgrown } from "./chart.js";
 import { h, put } from "./dom.js";
 import { linkTo, mark, place, score } from "./format.js";
 import { labelPage, remember, switchLanguage, t, theme } from "./i18n.js";
-import { drawLanes } from "./lanes.js";
 import { nameOf, namesOf } from "./names.js";
 import { drawSignal, hasSignal } from "./signal.js";
 import { reason } from "./words.js";
 import { rowsOf, state, takeSnapshot, takeUpdate } from "./state.js";
 import { drawTable } from "./table.js";
 import { drawTeam } from "./team.js";
+import { drawTimelines } from "./timelines.js";
 
 const main = document.getElementById("main");
 const TEAM_REFRESH_MS = 1000;
@@ -21,7 +21,7 @@ let shown = "";
 let leader = "";
 let teamDrawnAt = 0;
 let teamTimer = 0;
-let heardAt = Date.now();
+let lastMessageAt = Date.now();
 
 function route() {
   const [track, team] = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
@@ -35,23 +35,23 @@ function section(name, className, body) {
 
 function layTrack() {
   panels = {
-    table: h("div", { class: "scroll" }), chart: h("div", { class: "plot" }), lanes: h("div", {}),
+    table: h("div", { class: "scroll" }), chart: h("div", { class: "plot" }), timelines: h("div", {}),
     signal: h("canvas", { class: "signal", role: "img", "data-i18n-label": "signal", "aria-label": t("signal") }),
     noSignal: h("p", { class: "empty" }, t("noSignal")), verdicts: h("ol", { class: "verdicts" }),
   };
   const signal = h("div", {}, panels.signal, panels.noSignal);
   put(main, h("h1", { class: "unseen" }, `${state.contest.name} · ${nameOf(route().track)}`), h("div", { class: "view" },
     h("div", { class: "wide" }, section("leaderboard", "standings", panels.table), section("overTime", "curves", panels.chart)),
-    h("div", { class: "side" }, section("now", "now", panels.lanes), section("signal", "eeg", signal),
+    h("div", { class: "side" }, section("now", "now", panels.timelines), section("signal", "eeg", signal),
       section("verdicts", "feed", panels.verdicts))));
 }
 
 function drawVerdicts(track) {
   const items = state.verdicts.filter((verdict) => verdict.track === track).slice(-30).toReversed();
   put(panels.verdicts, items.length ? items.map((verdict) => {
-    const said = verdict.reported ? ` · ${namesOf(verdict.reported)}` : "";
+    const reported = verdict.reported ? ` · ${namesOf(verdict.reported)}` : "";
     return h("li", { class: verdict.mark }, h("b", { class: "mark" }, mark(verdict)), " ",
-      h("a", { href: linkTo(verdict) }, verdict.team), h("small", {}, ` ${place(verdict)}${said}`),
+      h("a", { href: linkTo(verdict) }, verdict.team), h("small", {}, ` ${place(verdict)}${reported}`),
       h("span", { class: "why" }, reason(verdict)));
   }) : h("li", { class: "empty" }, t("noVerdicts")));
 }
@@ -75,7 +75,7 @@ function drawTrack(track, changed) {
   if (panels === null) layTrack();
   const rows = rowsOf(track);
   if (changed("rows")) drawTable(panels.table, rows, state.contest.qualifying);
-  if (changed("rows") || changed("lanes")) drawLanes(panels.lanes, rows, state.lanes);
+  if (changed("rows") || changed("lanes")) drawTimelines(panels.timelines, rows, state.timelines);
   if (changed("verdicts")) drawVerdicts(track);
   drawSignalPanel(track);
   if (changed("rows") || changed("history") || outgrown(panels.chart)) drawChart(panels.chart, rows, state.history);
@@ -105,7 +105,7 @@ function draw(changed = () => true) {
     panels = null;
     put(main);
     changed = () => true;
-    if (moved) { // to another page: begin at its top, with the keyboard too
+    if (moved) { // another page begins at its top, for the keyboard too
       main.focus();
       scrollTo(0, 0);
     }
@@ -115,7 +115,7 @@ function draw(changed = () => true) {
   else drawTrack(track, changed);
 }
 
-// A team's page asks the judge again, once a second at most; the last update is never left out.
+// A team's page is requested again after updates, at most once a second, and always after the last one.
 function drawTeamSoon(track, team, now) {
   const where = shown;
   clearTimeout(teamTimer);
@@ -125,41 +125,41 @@ function drawTeamSoon(track, team, now) {
   }, now ? 0 : Math.max(0, teamDrawnAt + TEAM_REFRESH_MS - Date.now()));
 }
 
-function showLink(name) {
+function showConnection(name) {
   document.getElementById("live").dataset.state = name;
   document.getElementById("live-text").textContent = t(name);
 }
 
-// The browser reconnects by itself and names the last update it saw; the judge answers with what
-// followed it, or, where it can't (a restart), with a new snapshot.
-function follow() {
+// The browser reconnects by itself and sends the id of its last update; the judge answers with the updates
+// after it or, if it can't (it was restarted), with a new snapshot.
+function connect() {
   const events = new EventSource("/api/v1/events");
-  heardAt = Date.now();
+  lastMessageAt = Date.now();
   const watch = setInterval(() => {
-    // A link that died without a word (a laptop that slept) never errs: start anew.
-    if (Date.now() - heardAt > HEARTBEAT_LOST_MS) restart(0);
+    // A connection that broke unnoticed (a laptop that slept) gives no error: connect again.
+    if (Date.now() - lastMessageAt > HEARTBEAT_LOST_MS) restart(0);
   }, 5000);
   const restart = (wait) => {
     clearInterval(watch);
     events.close();
-    setTimeout(follow, wait);
+    setTimeout(connect, wait);
   };
-  const hear = (take) => (message) => {
-    heardAt = Date.now();
+  const receive = (take) => (message) => {
+    lastMessageAt = Date.now();
     take(message.data);
   };
-  events.onopen = () => showLink("live");
+  events.onopen = () => showConnection("live");
   events.onerror = () => {
-    showLink("lost");
+    showConnection("lost");
     if (events.readyState === EventSource.CLOSED) restart(RETRY_MS);
   };
-  events.addEventListener("alive", hear(() => {}));
-  events.addEventListener("snapshot", hear((data) => {
+  events.addEventListener("alive", receive(() => {}));
+  events.addEventListener("snapshot", receive((data) => {
     takeSnapshot(JSON.parse(data));
     shown = "";
     draw();
   }));
-  events.addEventListener("update", hear((data) => {
+  events.addEventListener("update", receive((data) => {
     const update = JSON.parse(data);
     takeUpdate(update);
     draw((part) => part in update);
@@ -172,7 +172,7 @@ function setTheme(name) {
 
 document.getElementById("language").addEventListener("click", () => {
   switchLanguage();
-  showLink(document.getElementById("live").dataset.state);
+  showConnection(document.getElementById("live").dataset.state);
   shown = "";
   draw();
 });
@@ -192,5 +192,5 @@ addEventListener("hashchange", () => draw());
 addEventListener("resize", () => draw());
 setTheme(theme);
 labelPage();
-showLink("connecting");
-follow();
+showConnection("connecting");
+connect();

@@ -1,4 +1,4 @@
-// Score over time: one stepped line a team, the best eight in colour.
+// Score over time: one stepped line per team, the best eight in colour.
 
 import { clockTicks, colour, h, put, s, ticks } from "./dom.js";
 import { clock, keyOf, score } from "./format.js";
@@ -7,7 +7,7 @@ import { t } from "./i18n.js";
 const COLOURED = 8;
 const LONGEST_NAME = 15;
 
-// Drawn in the pixels and the letters of the screen it is on, so that a phone can read it too.
+// Sizes in the pixels and letters of the screen, so that the chart can be read on a phone too.
 function measure(node) {
   const letter = parseFloat(getComputedStyle(node).fontSize) * 0.8;
   const width = Math.max(280, node.clientWidth);
@@ -27,8 +27,7 @@ function stepped(points, x, y, end) {
   return `${path}H${x(end).toFixed(1)}V${y(last).toFixed(1)}`;
 }
 
-// After one trial a score is all or nothing: what stood in the first fifth of the time does not set the scale,
-// or it would press all that came later into one line.
+// After one trial a score is all or nothing, so the first fifth of the time does not set the scale.
 function scale(lines, end) {
   const since = 0.2 * end;
   const standing = lines.flatMap(({ points }) =>
@@ -46,7 +45,7 @@ function axes(x, y, end, { low, high }, m) {
   return [across, along];
 }
 
-// Labels at the lines' ends, pushed apart so that none covers another.
+// Labels at the ends of the lines, moved apart so that none covers another.
 function endLabels(lines, x, y, end, m) {
   const labels = lines.map((line) => ({ ...line, at: y(line.last) })).sort((a, b) => a.at - b.at);
   for (let i = 1; i < labels.length; i += 1) labels[i].at = Math.max(labels[i].at, labels[i - 1].at + 1.25 * m.letter);
@@ -57,7 +56,7 @@ function endLabels(lines, x, y, end, m) {
     label.team.length > LONGEST_NAME ? `${label.team.slice(0, LONGEST_NAME - 1)}…` : label.team));
 }
 
-// Whether what stands around it has changed the room that it is drawn for.
+// Whether the space for the chart has changed since it was drawn.
 export function outgrown(node) {
   const drawn = node.querySelector("svg")?.viewBox.baseVal.height;
   return drawn !== undefined && Math.abs(drawn - node.clientHeight) > 1;

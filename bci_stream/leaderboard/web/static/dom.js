@@ -23,7 +23,7 @@ export function s(tag, attributes, ...children) {
   return fill(document.createElementNS(SVG, tag), attributes, children);
 }
 
-// A redraw must not take the focus from who moves about with the keyboard.
+// A redraw keeps the keyboard focus.
 export function put(node, ...children) {
   const focused = node !== document.activeElement && node.contains(document.activeElement) ? document.activeElement : null;
   const nth = focused ? [...node.querySelectorAll("[tabindex]")].indexOf(focused) : -1;

@@ -63,7 +63,7 @@ function remembered(name) {
   try {
     return localStorage.getItem(name);
   } catch {
-    return null; // a browser that keeps nothing still gets the page
+    return null; // without storage the page works too
   }
 }
 
@@ -75,12 +75,12 @@ export function remember(name, value) {
   }
 }
 
-const wish = new URLSearchParams(location.search);
+const query = new URLSearchParams(location.search);
 let language =
-  wish.get("lang") ?? remembered("lang") ?? (navigator.language.startsWith("zh") ? "zh" : "en");
+  query.get("lang") ?? remembered("lang") ?? (navigator.language.startsWith("zh") ? "zh" : "en");
 if (!(language in WORDS)) language = "en";
 
-export const theme = wish.get("theme") ?? remembered("theme");
+export const theme = query.get("theme") ?? remembered("theme");
 
 export function currentLanguage() {
   return language;

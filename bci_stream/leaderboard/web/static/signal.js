@@ -1,32 +1,32 @@
-// A small live view of the signal, swept like a bedside monitor, on a canvas.
+// The live signal, on a canvas.
 
 const SECONDS = 6;
-const sweeps = new Map();
+const signals = new Map();
 
 // Keeps the last seconds of each track's signal; columns are [value of lead 1, lead 2, ...].
 export function addSignal(track, piece) {
-  let sweep = sweeps.get(track);
-  if (!sweep || sweep.rate !== piece.rate || sweep.leads.length !== piece.leads.length) {
-    sweep = { rate: piece.rate, leads: piece.leads, columns: [] };
-    sweeps.set(track, sweep);
+  let signal = signals.get(track);
+  if (!signal || signal.rate !== piece.rate || signal.leads.length !== piece.leads.length) {
+    signal = { rate: piece.rate, leads: piece.leads, columns: [] };
+    signals.set(track, signal);
   }
-  sweep.columns.push(...piece.columns);
-  sweep.columns.splice(0, sweep.columns.length - Math.round(SECONDS * sweep.rate));
+  signal.columns.push(...piece.columns);
+  signal.columns.splice(0, signal.columns.length - Math.round(SECONDS * signal.rate));
 }
 
-export function forgetSignals() {
-  sweeps.clear();
+export function clearSignals() {
+  signals.clear();
 }
 
 export function hasSignal(track) {
-  return (sweeps.get(track)?.columns.length ?? 0) > 1;
+  return (signals.get(track)?.columns.length ?? 0) > 1;
 }
 
 function median(values) {
   return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)];
 }
 
-// Where a lead's trace lies and how far it swings; amplifiers may have large offsets.
+// Median and amplitude of a lead's trace; amplifiers may have large offsets.
 function extent(columns, lead) {
   const values = columns.map((column) => column[lead]);
   const centre = median(values);
@@ -35,8 +35,8 @@ function extent(columns, lead) {
 }
 
 export function drawSignal(canvas, track) {
-  const sweep = sweeps.get(track);
-  if (!sweep || sweep.columns.length < 2) return;
+  const signal = signals.get(track);
+  if (!signal || signal.columns.length < 2) return;
   const ratio = devicePixelRatio || 1;
   const width = canvas.clientWidth;
   const height = canvas.clientHeight;
@@ -48,20 +48,20 @@ export function drawSignal(canvas, track) {
   paint.clearRect(0, 0, width, height);
   paint.font = `${Math.max(10, height / 22)}px ${style.fontFamily}`;
   const gutter = 40;
-  const lane = height / sweep.leads.length;
-  const total = Math.round(SECONDS * sweep.rate);
-  sweep.leads.forEach((name, lead) => {
-    const middle = (lead + 0.5) * lane;
-    const { centre, swing } = extent(sweep.columns, lead);
-    const scale = (0.46 * lane) / swing;
+  const rowHeight = height / signal.leads.length;
+  const total = Math.round(SECONDS * signal.rate);
+  signal.leads.forEach((name, lead) => {
+    const middle = (lead + 0.5) * rowHeight;
+    const { centre, swing } = extent(signal.columns, lead);
+    const scale = (0.46 * rowHeight) / swing;
     paint.fillStyle = style.getPropertyValue("--muted");
     paint.fillText(name, 0, middle + 4, gutter - 6);
     paint.strokeStyle = style.getPropertyValue("--trace");
     paint.lineWidth = 1.2;
     paint.beginPath();
-    sweep.columns.forEach((column, index) => {
-      const x = gutter + ((total - sweep.columns.length + index) / total) * (width - gutter);
-      const y = middle - Math.max(-0.5 * lane, Math.min(0.5 * lane, (column[lead] - centre) * scale));
+    signal.columns.forEach((column, index) => {
+      const x = gutter + ((total - signal.columns.length + index) / total) * (width - gutter);
+      const y = middle - Math.max(-0.5 * rowHeight, Math.min(0.5 * rowHeight, (column[lead] - centre) * scale));
       if (index === 0) paint.moveTo(x, y);
       else paint.lineTo(x, y);
     });

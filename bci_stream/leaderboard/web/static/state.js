@@ -1,12 +1,12 @@
-// What the page knows: a snapshot, and the updates that followed it, each with its number.
+// The state of the page: a snapshot and the updates after it.
 
-import { addSignal, forgetSignals } from "./signal.js";
+import { addSignal, clearSignals } from "./signal.js";
 import { keyOf } from "./format.js";
 import { addNames } from "./names.js";
 
 const VERDICTS_KEPT = 400;
 
-export const state = { contest: null, tracks: {}, rows: new Map(), history: {}, lanes: {}, verdicts: [] };
+export const state = { contest: null, tracks: {}, rows: new Map(), history: {}, timelines: {}, verdicts: [] };
 
 function addSignals(pieces) {
   for (const [track, piece] of Object.entries(pieces ?? {})) addSignal(track, piece);
@@ -18,9 +18,9 @@ export function takeSnapshot(snapshot) {
   addNames(snapshot.tracks);
   state.rows = new Map(snapshot.rows.map((row) => [keyOf(row), row]));
   state.history = snapshot.history;
-  state.lanes = snapshot.lanes;
+  state.timelines = snapshot.lanes;
   state.verdicts = snapshot.verdicts;
-  forgetSignals();
+  clearSignals();
   addSignals(snapshot.signal);
 }
 
@@ -32,9 +32,9 @@ export function takeUpdate(update) {
   for (const [key, points] of Object.entries(update.history ?? {})) {
     state.history[key] = [...(state.history[key] ?? []), ...points];
   }
-  for (const [key, lane] of Object.entries(update.lanes ?? {})) {
-    if (lane === null) delete state.lanes[key];
-    else state.lanes[key] = lane;
+  for (const [key, timeline] of Object.entries(update.lanes ?? {})) {
+    if (timeline === null) delete state.timelines[key];
+    else state.timelines[key] = timeline;
   }
   state.verdicts = [...state.verdicts, ...(update.verdicts ?? [])].slice(-VERDICTS_KEPT);
   addSignals(update.signal);

@@ -67,7 +67,7 @@ function lineRow(qualifying, columns) {
     h("span", {}, `${t("line")} · ${limits.join(" · ")}`)));
 }
 
-// Rows glide to their new places, so that an overtaking can be seen from the back of the hall.
+// Rows move to their new places in an animation, so that a change of ranks can be seen.
 function glide(table, before) {
   if (matchMedia("(prefers-reduced-motion: reduce)").matches) return;
   for (const row of table.querySelectorAll("tr[data-key]")) {

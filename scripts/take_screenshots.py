@@ -1,6 +1,6 @@
-"""Take the pictures of docs/leaderboard.md: a made-up contest, in headless Chromium.
+"""Take the pictures of docs/leaderboard.md: a simulated contest, in headless Chromium.
 
-python scripts/shoot_board.py            (needs playwright, pillow and Debian's chromium)
+python scripts/take_screenshots.py            (needs playwright, pillow and Debian's chromium)
 """
 
 import json
@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 from PIL import Image
 from playwright.sync_api import Browser, sync_playwright
-from rehearse_board import cast, play
+from simulate_contest import play, simulated_runs
 
 from bci_stream.judge.report_command import write_report
 from bci_stream.leaderboard.board import Leaderboard
@@ -33,8 +33,8 @@ SHOTS = {
 }
 
 
-def shoot(browser: Browser, url: str, name: str) -> None:
-    """One picture of the page, in few colours, so that it is small."""
+def take(browser: Browser, url: str, name: str) -> None:
+    """One picture of the page, with few colours to keep the file small."""
     width, height, scheme, where = SHOTS[name]
     page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
     page.goto(url + where)
@@ -43,10 +43,10 @@ def shoot(browser: Browser, url: str, name: str) -> None:
     path = FOLDER / f"{name}.png"
     page.screenshot(path=path)
     page.close()
-    thin(path, 128)
+    reduce_colours(path, 128)
 
 
-def shoot_report(browser: Browser) -> None:
+def take_report(browser: Browser) -> None:
     with TemporaryDirectory() as folder:
         logs: list[Path] = []
         for team, skill in {"Alpha Waves": 0.92, "Riemann's Children": 0.78, "静息态": 0.6}.items():
@@ -59,10 +59,10 @@ def shoot_report(browser: Browser) -> None:
         page.goto(out.as_uri())
         page.screenshot(path=FOLDER / "board-report.png", full_page=True)
         page.close()
-    thin(FOLDER / "board-report.png", 256)
+    reduce_colours(FOLDER / "board-report.png", 256)
 
 
-def thin(path: Path, colours: int) -> None:
+def reduce_colours(path: Path, colours: int) -> None:
     picture = Image.open(path).convert("RGB")
     picture.quantize(colours, dither=Image.Dither.NONE).save(path, optimize=True)
 
@@ -71,12 +71,12 @@ def main() -> None:
     board = Leaderboard("World Robot Contest · BCI finals", Qualifying(top=3))
     page = WebBoard(board, port=0)
     page.start()
-    play(board, {track: cast(track, 7, 1) for track in TRACKS}, speed=20, until_s=165)
+    play(board, {track: simulated_runs(track, 7, 1) for track in TRACKS}, speed=20, until_s=165)
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path="/usr/bin/chromium", args=list(FLAGS))
         for name in SHOTS:
-            shoot(browser, page.url, name)
-        shoot_report(browser)
+            take(browser, page.url, name)
+        take_report(browser)
         browser.close()
     page.stop()
 

@@ -1,6 +1,6 @@
-"""Try the leaderboard before there are teams: made-up runs, folded by the real judge's rules.
+"""Show the leaderboard with simulated runs, to try a projector or the page before there are teams.
 
-python scripts/rehearse_board.py --track erp --track mi --teams 8 --speed 20
+python scripts/simulate_contest.py --track erp --track mi --teams 8 --speed 20
 """
 
 import time
@@ -28,8 +28,8 @@ ENDS = (
 )
 
 
-def cast(track: str, teams: int, seed: int) -> list[SimulatedRun]:
-    """The teams of one track: the same questions, falling skill."""
+def simulated_runs(track: str, teams: int, seed: int) -> list[SimulatedRun]:
+    """Teams of one track with the same trials and decreasing skill."""
     names = [NAMES[i] if i < len(NAMES) else f"Team {i + 1}" for i in range(teams)]
     return [
         SimulatedRun(
@@ -41,12 +41,12 @@ def cast(track: str, teams: int, seed: int) -> list[SimulatedRun]:
 
 
 class Player:
-    """Feeds one team's made-up log to the board, up to a moment of its own clock."""
+    """Adds one team's simulated log to the board, up to a time of the log's own clock."""
 
-    def __init__(self, board: Leaderboard, rehearsal: SimulatedRun) -> None:
+    def __init__(self, board: Leaderboard, simulated: SimulatedRun) -> None:
         self._board = board
-        self._team, self._track = rehearsal.team, rehearsal.track
-        self._events = rehearsal.events()
+        self._team, self._track = simulated.team, simulated.track
+        self._events = simulated.events()
         self._run = Run()
         self._next: LogLine | None = next(self._events)
 
@@ -73,11 +73,11 @@ def signal(rate: int, leads: int, seed: int) -> Iterator[np.ndarray]:
 
 
 def play(
-    board: Leaderboard, casts: dict[str, list[SimulatedRun]], speed: float, until_s: float
+    board: Leaderboard, runs: dict[str, list[SimulatedRun]], speed: float, until_s: float
 ) -> None:
-    """Play everything at `speed` times real time, with a bit of signal to look at."""
-    players = [Player(board, part) for parts in casts.values() for part in parts]
-    signals = {t: signal(TRACKS[t].rate, len(TRACKS[t].leads), 1) for t in casts}
+    """Play all runs and a signal at `speed` times real time."""
+    players = [Player(board, run) for of_track in runs.values() for run in of_track]
+    signals = {t: signal(TRACKS[t].rate, len(TRACKS[t].leads), 1) for t in runs}
     start = time.monotonic()
     for tick in count():
         t = 0.2 * tick
@@ -100,12 +100,12 @@ def play(
 def main(
     tracks: tuple[str, ...], teams: int, speed: float, host: str, port: int, seed: int
 ) -> None:
-    """Show a made-up contest in the terminal and on a page, until Ctrl-C."""
+    """Show a simulated contest in the terminal and on a page, until Ctrl-C."""
     from bci_stream.errors import BciError
     from bci_stream.leaderboard.terminal import TerminalBoard
     from bci_stream.leaderboard.web.server import WebBoard
 
-    board = Leaderboard("SimulatedRun", Qualifying(top=3))
+    board = Leaderboard("Simulated contest", Qualifying(top=3))
     page = WebBoard(board, host, port)
     try:
         page.start()
@@ -114,8 +114,13 @@ def main(
     click.echo(f"The page is at {page.url}")
     try:
         with TerminalBoard(board):
-            play(board, {track: cast(track, teams, seed) for track in tracks}, speed, float("inf"))
-        click.echo("The rehearsal is over; the page stays up. Ctrl-C ends it.")
+            play(
+                board,
+                {track: simulated_runs(track, teams, seed) for track in tracks},
+                speed,
+                float("inf"),
+            )
+        click.echo("All runs have ended; the page is served until Ctrl-C.")
         while True:
             time.sleep(3600)
     except KeyboardInterrupt:
