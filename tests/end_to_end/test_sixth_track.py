@@ -20,7 +20,7 @@ from bci_stream.wire.memory import MemoryTransport
 from decoders.offline import run_offline
 from decoders.registry import load
 from replay.synthetic.registry import open_synthetic
-from tracks.common.words import describe
+from tracks.common.words import LANGUAGES, describe
 from tracks.registry import GROUP, TRACKS
 from tracks.run import Run
 
@@ -67,6 +67,9 @@ def registered(installed: Path, monkeypatch: pytest.MonkeyPatch):
     yield TRACKS["eyes"]
     vars(TRACKS).pop("_paths", None)
     vars(TRACKS)["_loaded"].pop("eyes", None)
+    for language, templates in sixth_track.WORDS.items():
+        for code in templates:
+            del LANGUAGES[language].templates[code]
 
 
 def test_synth_and_inspect(command, tmp_path: Path) -> None:
