@@ -73,14 +73,14 @@ def test_a_clock_that_is_a_little_off_is_no_gap_and_hides_none():
 @pytest.mark.parametrize("rate", [250.0, 500.0, 1000.0, 2048.0])
 @pytest.mark.parametrize("seed", range(5))
 def test_jitter_is_no_gap(rate, seed):
-    assert found(jittered(60 * int(rate), rate, seed), rate, batch=40) == []
+    assert found(jittered(20 * int(rate), rate, seed), rate, batch=40) == []
 
 
 @pytest.mark.parametrize("mean_s", [1e-5, 2e-4, 2e-3, 1e-2])
 @pytest.mark.parametrize("chunk", [4, 20, 50, 100, 500])
 def test_stamps_by_the_chunk_are_no_gap(chunk, mean_s):
     for seed in range(3):
-        assert found(by_chunks(30_000, 500.0, chunk, seed, mean_s), 500.0, batch=17) == []
+        assert found(by_chunks(10_000, 500.0, chunk, seed, mean_s), 500.0, batch=17) == []
 
 
 @pytest.mark.parametrize("chunk", [10, 25, 50])
@@ -131,7 +131,7 @@ def hiccup(at: int, samples: int, speed: float, n: int = 5000) -> np.ndarray:
     return np.where(np.arange(n) < at, true, np.maximum(true, burst))
 
 
-@settings(max_examples=30)
+@settings(max_examples=10)
 @given(HICCUPS, st.integers(5, 60))
 def test_a_hiccup_is_no_gap_whether_the_board_counts_or_not(it, batch):
     stamps = hiccup(*it)
@@ -185,6 +185,7 @@ def test_samples_are_kept_back_for_a_quarter_of_a_second_at_most_after_a_loss():
     assert waiting == 0
 
 
+@settings(max_examples=30)
 @given(st.lists(st.integers(1, 3000), max_size=20))
 def test_gaps_do_not_depend_on_how_the_stream_is_cut(cuts):
     stamps = np.delete(np.arange(3000) / RATE, range(1500, 1530))
