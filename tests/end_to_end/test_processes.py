@@ -143,11 +143,8 @@ def test_a_replay_whose_output_is_closed_plays_to_its_end(processes: Processes) 
         "--pace",
         "50",
     )
-    process = subprocess.Popen(
-        ["sh", "-c", 'exec "$@" >&- 2>&-', "sh", sys.executable, "-m", *played, "--pace", "50"],
-        env=processes.env,
-        cwd=processes.folder,
-    )
+    closed = ["sh", "-c", 'exec "$@" >&- 2>&-', "sh"]
+    process = processes.start_program([*closed, sys.executable, "-m", *played])
     assert process.wait(timeout=120) == 0
     (state,) = json.loads(processes.run("replay", "status", "--json"))
     assert (state["name"], state["state"]) == ("mute", "finished")
