@@ -52,8 +52,9 @@ class Commands(click.Group):
             self.params.extend(_verbosity_options())
 
     def add_command(self, cmd: click.Command, name: str | None = None) -> None:
-        """Add a command, with -v and -q."""
-        cmd.params.extend(_verbosity_options())
+        """Add a command, with -v and -q unless another group has given it these already."""
+        given = {parameter.name for parameter in cmd.params}
+        cmd.params.extend(o for o in _verbosity_options() if o.name not in given)
         super().add_command(cmd, name)
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:

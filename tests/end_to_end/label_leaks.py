@@ -105,8 +105,13 @@ def observe_realtime(contest: Contest, program: PlaybackPlan) -> Seen:
         say=log.append,
     )
     player.play()
-    status = [dataclasses.asdict(player.progress)]
+    status = [_without_polled(dataclasses.asdict(player.progress))]
     return {**_observations(observed, contest), "status": status, "log": log}
+
+
+def _without_polled(progress: dict[str, Any]) -> dict[str, Any]:
+    """Without `heard`, which another thread sets when it next looks for listeners."""
+    return {name: value for name, value in progress.items() if name != "heard"}
 
 
 def observe_live(contest: Contest, program: PlaybackPlan) -> Seen:

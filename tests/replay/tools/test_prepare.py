@@ -83,7 +83,7 @@ def test_the_shown_set_is_what_the_mask_shows_and_nothing_else(track, tmp_path):
 def test_a_masked_set_is_never_taken_for_a_labelled_one(track, tmp_path):
     prepare(track, [SHORT[track]], tmp_path, KEY)
     shown = str(next(iter(sorted((tmp_path / "test").iterdir()))))
-    with pytest.raises(SourceError, match="is a masked test set: no label is in it"):
+    with pytest.raises(SourceError, match="is a masked test set without labels"):
         open_source(f"{shown}?track={track}")
     (session,) = inspect_uri(shown, SourceOptions(), track).sessions
     assert session.fits[0].breaks[-1] == "its labels are masked: there is no truth in it"
