@@ -99,8 +99,8 @@ def _work(
     name = team or (submission.stem if submission else decoder or default_of(track))
     name = name.replace(":", ".")
     key = read_key(token) if token else contest.keys.token(name)
-    seat = TeamClient(open_wire(scope, lsl_session), contest.name, name, key, stop=stop, say=say)
-    worker = Worker(seat, made, track=track, join_s=wait_s, stop=stop)
+    client = TeamClient(open_wire(scope, lsl_session), contest.name, name, key, stop=stop)
+    worker = Worker(client, made, track=track, join_s=wait_s, stop=stop)
     say(f"team {name}: waiting for a replay of track {track}")
     if isinstance(made, HasNotice) and made.notice:
         say(f"team {name}: {made.notice}")

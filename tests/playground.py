@@ -1,7 +1,9 @@
 """A whole contest in one process: replay, teams and judge in threads, on any transport."""
 
+import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +27,29 @@ from tracks.common.words import describe
 from tracks.registry import TRACKS
 
 WAIT_S = 30.0
+
+
+@contextmanager
+def logged_lines(*packages: str) -> Iterator[list[str]]:
+    """The messages, from INFO on, that these packages log meanwhile, whatever was configured before."""
+    lines: list[str] = []
+
+    class Collect(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(record.getMessage())
+
+    handler = Collect()
+    loggers = [logging.getLogger(package) for package in packages or ("replay",)]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+    try:
+        yield lines
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.removeHandler(handler)
+            logger.setLevel(level)
 
 
 class CounterSource:
@@ -120,7 +145,7 @@ class Quiet:
 class Played:
     runs: dict[str, TeamRun]
     errors: dict[str, BaseException]
-    said: list[str]
+    logged: list[str]
     sink: Quiet
     judge: Judge
 
@@ -140,7 +165,6 @@ def play(
 ) -> Played:
     """Run it to the end. In lockstep there is one team; in real time any number."""
     stop = threading.Event()
-    said: list[str] = []
     sink = Quiet()
     errors: dict[str, BaseException] = {}
     wanted = len(teams) if expected is None else expected
@@ -155,7 +179,7 @@ def play(
         start_on="judge",
         stop=stop,
         wait_s=WAIT_S,
-        say=said.append,
+        say=logging.getLogger("replay").info,
     )
 
     def guarded(name: str, work: Callable[[], None]) -> threading.Thread:
@@ -171,17 +195,18 @@ def play(
 
     def team(name: str, decoder: Decoder) -> Callable[[], None]:
         token = (tokens or contest.keys.token)(name)
-        client = TeamClient(transport, contest.name, name, token, stop=stop, say=said.append)
+        client = TeamClient(transport, contest.name, name, token, stop=stop)
         return Worker(client, decoder, track=track or what.track_name, join_s=WAIT_S, stop=stop).run
 
-    threads = [guarded("replay", player.play)]
-    threads += [guarded(name, team(name, decoder)) for name, decoder in teams.items()]
-    try:
-        around(player, stop)
-        refused = lambda j: set(errors) >= set(teams)  # noqa: E731
-        judge.judge(lambda j: j.all_over() or bool(teams and refused(j)), WAIT_S)
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join(WAIT_S)
-    return Played({run.team: run for run in judge.runs}, errors, said, sink, judge)
+    with logged_lines("bci_stream", "replay") as lines:
+        threads = [guarded("replay", player.play)]
+        threads += [guarded(name, team(name, decoder)) for name, decoder in teams.items()]
+        try:
+            around(player, stop)
+            refused = lambda j: set(errors) >= set(teams)  # noqa: E731
+            judge.judge(lambda j: j.all_over() or bool(teams and refused(j)), WAIT_S)
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join(WAIT_S)
+    return Played({run.team: run for run in judge.runs}, errors, lines, sink, judge)

@@ -1,8 +1,9 @@
-"""A seat is a team's place in a run: packets in, reports out, until the last packet."""
+"""A team's end of the wire: joins a run, receives packets, sends reports, until the last packet."""
 
+import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from msgspec import structs
 
@@ -32,18 +33,23 @@ from bci_stream.wire.messages import (
 from bci_stream.wire.results import ResultsPublisher
 from bci_stream.wire.transport import Transport
 
+logger = logging.getLogger(__name__)
+
 SILENCE_S = 30.0
-"""A replay says something at least once a second; after this long without a word it is gone."""
+"""A replay sends something at least once a second; after this long without a message it is gone."""
 
 NO_JUDGE_S = 1.5
-"""Where no judge is seen for this long there is none, and a team may leave at once."""
+"""If no judge is found within this time there is none, and the team may leave at once."""
 
 BEHIND_S = 1.0
-"""A real-time consumer that is further behind is told so."""
+"""A real-time decoder that is further behind is logged and reported as behind."""
 
 
 class TeamClient:
-    """One team on one run. `say` is told what a person should know."""
+    """One team on one run: `join`, then iterate over `stream`, `report` results, and `leave`.
+
+    stopped_early: the replay ended before its last packet.
+    """
 
     def __init__(
         self,
@@ -53,41 +59,43 @@ class TeamClient:
         token: bytes,
         *,
         stop: threading.Event,
-        say: Callable[[str], None],
     ) -> None:
         self._transport = transport
-        self._voice = ResultsPublisher(transport, contest, team, token)
+        self._publisher = ResultsPublisher(transport, contest, team, token)
         self._judges = StreamGroup(transport, contest, "judge")
         self._stop = stop
-        self._say = say
-        self._heard: deque[tuple[ControlMessage, float]] = deque()
-        self._heard_at = 0.0
+        self._received: deque[tuple[ControlMessage, float]] = deque()
+        self._received_at = 0.0
         self._last = (PacketNote(-1, 0, 0, 0, 0), 0.0)
-        self._judge_heard_at = 0.0
+        self._judge_polled_at = 0.0
         self._closed = False
         self.stopped_early = False
-        self._behind_said_s = BEHIND_S
-        self._place: Joined | None = None
+        self._reported_lag_s = BEHIND_S
+        self._run: Joined | None = None
 
     def join(self, track: str, choose: Choose, timeout_s: float) -> Offer:
-        """Find a run of this track and take part in it; returns when every stream is proven."""
+        """Find a run of this track and join it; returns when every stream is proven."""
         handshake = Handshake(
-            self._transport, self._voice, track, choose, timeout_s, self._stop, self._say
+            self._transport, self._publisher, track, choose, timeout_s, self._stop
         )
-        self._place = handshake.join()
-        self._offset_s = self._place.control.clock_offset_s()
-        return self._place.offer
+        self._run = handshake.join()
+        self._offset_s = self._run.control.clock_offset_s()
+        return self._run.offer
 
     @property
     def _joined(self) -> Joined:
-        if self._place is None:
-            raise WireError("a seat must join a run before it can be used")
-        return self._place
+        if self._run is None:
+            raise WireError("a team must join a run before it can receive packets")
+        return self._run
 
     # --- the run ------------------------------------------------------------------------------
 
     def stream(self) -> Iterator[SignalInfo | Packet]:
-        """Subjects as they begin, and packets as they come; in lockstep each one is asked for."""
+        """Yield a SignalInfo when a subject begins, and packets as they arrive.
+
+        In lockstep each packet is requested when the one before it has been processed. Raises LostError
+        if the replay is silent for SILENCE_S.
+        """
         lockstep = self._joined.offer.lockstep
         info: SignalInfo | None = None
         session = -1
@@ -96,7 +104,7 @@ class TeamClient:
                 info = self._info(message)
                 yield info
                 if lockstep and session < 0:
-                    self._voice.say(PacketRequest, packet=0)
+                    self._publisher.send(PacketRequest, packet=0)
                 session = message.index
             elif isinstance(message, PacketNote) and info is not None:
                 samples = self._samples(message.i, message.n, stamp)
@@ -106,113 +114,117 @@ class TeamClient:
                     return
                 if lockstep:
                     self._last = (message, stamp)
-                    self._voice.say(PacketRequest, packet=message.i + 1)
+                    self._publisher.send(PacketRequest, packet=message.i + 1)
             elif isinstance(message, UnannouncedPackets) and info is not None:
-                yield from self._plain_packets(message, info)
+                yield from self._unannounced_packets(message, info)
 
-    def _plain_packets(self, plain: UnannouncedPackets, info: SignalInfo) -> Iterator[Packet]:
+    def _unannounced_packets(self, plain: UnannouncedPackets, info: SignalInfo) -> Iterator[Packet]:
         """Packets for which no note is sent: each follows from the one before."""
         n = info.packet_samples
         before, stamp = self._last
         start = before.start + before.n
         for i in range(plain.i, plain.i + plain.count):
             stamp += n / self._joined.offer.rate
-            if not self._samples_here(n):
+            if not self._wait_for_samples(n):
                 return
             samples = self._samples(i, n, stamp)
             if samples is not None:
                 yield Packet(samples, column_triggers(samples), start, before.block, info.subject)
-            self._ask(i + 1, within_lot=i + 1 < plain.i + plain.count)
+            self._request(i + 1, as_row=i + 1 < plain.i + plain.count)
             start += n
         self._last = (structs.replace(before, i=i, start=start - n, n=n), stamp)
 
-    def _ask(self, packet: int, *, within_lot: bool) -> None:
-        """An ask is faster; the first packet of a lot is asked for before we know that it is plain."""
-        if within_lot:
-            self._voice.ask(packet)
+    def _request(self, packet: int, *, as_row: bool) -> None:
+        """Request a packet: as a row of numbers, which is faster, if it is known to be unannounced."""
+        if as_row:
+            self._publisher.request_packet(packet)
         else:
-            self._voice.say(PacketRequest, packet=packet)
+            self._publisher.send(PacketRequest, packet=packet)
 
-    def _samples_here(self, n: int) -> bool:
-        """Wait for a plain packet's samples; False where the run is over."""
+    def _wait_for_samples(self, n: int) -> bool:
+        """Wait for n samples; returns False if the run is over."""
         while not self._joined.signal.ready(n, REPEAT_S):
-            self._voice.ask_again()
-            self._listen(0.0)
+            self._publisher.repeat_request()
+            self._receive(0.0)
             if self._stop.is_set() or self.stopped_early:
                 return False
-        self._heed_judge(self._transport.now())
+        self._poll_judge(self._transport.now())
         return True
 
     def report(self, result: object) -> None:
-        self._voice.say(ReportMessage, result=result)
+        """Send a result; anything that JSON can represent."""
+        self._publisher.send(ReportMessage, result=result)
 
     def leave(self, reason: str = "finished", detail: str = "", timeout_s: float = 60.0) -> None:
-        """Say that this is over, and stay until the judge has it in its log (or there is no judge)."""
-        if self._place is not None:
-            self._voice.say(Done, reason=reason, detail=detail)
-            self._await_closed(timeout_s)
+        """End the run, and wait until the judge has logged it (or there is no judge)."""
+        if self._run is not None:
+            self._publisher.send(Done, reason=reason, detail=detail)
+            self._wait_for_closed(timeout_s)
         self._judges.close()
-        self._voice.close()
+        self._publisher.close()
 
     def _control_messages(self) -> Iterator[tuple[ControlMessage, float]]:
-        """What the replay says. Until the first session: keep saying that we are ready."""
+        """The replay's messages; until the first session begins, `ready` is repeated."""
         started = False
-        said = self._heard_at = self._transport.now()
+        sent_at = self._received_at = self._transport.now()
         while not (self._stop.is_set() or self.stopped_early):
             now = self._transport.now()
-            self._heed_judge(now)
-            if self._heard:
-                message, stamp = self._heard.popleft()
+            self._poll_judge(now)
+            if self._received:
+                message, stamp = self._received.popleft()
                 started = started or isinstance(message, SessionStart)
                 yield message, stamp
                 continue
-            if not started and now - said > REPEAT_S:
-                self._voice.say(Ready)
-                said = now
-            self._listen(REPEAT_S)
+            if not started and now - sent_at > REPEAT_S:
+                self._publisher.send(Ready)
+                sent_at = now
+            self._receive(REPEAT_S)
 
-    def _listen(self, timeout_s: float) -> None:
-        """Take in what the replay says; a replay that is silent for long is gone."""
+    def _receive(self, timeout_s: float) -> None:
+        """Queue the replay's messages; raises LostError if it is silent for SILENCE_S."""
         for text, stamp in self._joined.control.pull(timeout_s):
-            self._heard_at = self._transport.now()
+            self._received_at = self._transport.now()
             message = read_control(text)
             self._note_state(message)
-            self._heard.append((message, stamp))
-        if self._transport.now() - self._heard_at > SILENCE_S:
+            self._received.append((message, stamp))
+        if self._transport.now() - self._received_at > SILENCE_S:
             raise LostError(
-                f"no word from replay {self._joined.replay!r} for {SILENCE_S:g} s; it says "
-                "something every second while it lives"
+                f"no message from replay {self._joined.replay!r} for {SILENCE_S:g} s; a replay that runs "
+                "sends one every second"
             )
 
     def _note_state(self, message: ControlMessage) -> None:
         replay = self._joined.replay
         if isinstance(message, Stopped):
-            self._say(f"replay {replay} stopped: {message.reason}")
+            logger.warning("replay %s stopped: %s", replay, message.reason)
             self.stopped_early = True
         if isinstance(message, Status) and message.state != "alive":
-            self._say(f"replay {replay}: {message.state} {message.detail}".rstrip())
+            state = f"{message.state} {message.detail}".rstrip()
+            logger.info("replay %s: %s", replay, state)
 
     def _samples(self, packet: int, n: int, stamp: float) -> FloatArray | None:
         samples = self._joined.signal.read(n, stamp, SILENCE_S)
-        self._watch_lag(stamp)
+        self._report_lag(stamp)
         if samples is None:
-            self._say(
-                f"LOST packet {packet}: {self._joined.signal.missing} samples so far. The decoder is "
-                "too slow for the stream, and LSL dropped what it did not take in time"
+            logger.warning(
+                "LOST packet %d: %d samples so far. The decoder is too slow for the stream, and LSL "
+                "dropped what it did not take in time",
+                packet,
+                self._joined.signal.missing,
             )
         return samples
 
-    def _watch_lag(self, stamp: float) -> None:
+    def _report_lag(self, stamp: float) -> None:
         if self._joined.offer.lockstep:
             return
         behind_s = self._transport.now() - stamp - self._offset_s
-        if behind_s > self._behind_said_s:
-            self._say(f"BEHIND by {behind_s:.1f} s: the decoder is slower than the stream")
-            self._voice.say(Behind, seconds=round(behind_s, 3))
-            self._behind_said_s = behind_s * 2
-        elif behind_s < BEHIND_S / 2 and self._behind_said_s > BEHIND_S:
-            self._voice.say(Behind, seconds=0.0)
-            self._behind_said_s = BEHIND_S
+        if behind_s > self._reported_lag_s:
+            logger.warning("BEHIND by %.1f s: the decoder is slower than the stream", behind_s)
+            self._publisher.send(Behind, seconds=round(behind_s, 3))
+            self._reported_lag_s = behind_s * 2
+        elif behind_s < BEHIND_S / 2 and self._reported_lag_s > BEHIND_S:
+            self._publisher.send(Behind, seconds=0.0)
+            self._reported_lag_s = BEHIND_S
 
     def _info(self, session: SessionStart) -> SignalInfo:
         leads = self._joined.leads
@@ -224,29 +236,32 @@ class TeamClient:
 
     # --- the judge ----------------------------------------------------------------------------
 
-    def _heed_judge(self, now: float) -> None:
-        """Now and then: has the judge closed our run, or does it want to hear something again?"""
-        if now - self._judge_heard_at < REPEAT_S:
+    def _poll_judge(self, now: float) -> None:
+        """Every REPEAT_S: has the judge closed the run, or asked for messages again?"""
+        if now - self._judge_polled_at < REPEAT_S:
             return
-        self._judge_heard_at = now
+        self._judge_polled_at = now
         self._judges.look()
         for _, text, _ in self._judges.pull():
             try:
                 message = read_judge(text[: -SIGNATURE_LENGTH - 1])
             except WireError:
                 continue
-            if not isinstance(message, Closed | ResendResults) or message.run != self._voice.run:
+            if (
+                not isinstance(message, Closed | ResendResults)
+                or message.run != self._publisher.run
+            ):
                 continue
-            if message.team == self._voice.team and isinstance(message, ResendResults):
-                self._voice.repeat(message.n)
-            elif message.team == self._voice.team:
+            if message.team == self._publisher.team and isinstance(message, ResendResults):
+                self._publisher.resend(message.n)
+            elif message.team == self._publisher.team:
                 self._closed = True
 
-    def _await_closed(self, timeout_s: float) -> None:
+    def _wait_for_closed(self, timeout_s: float) -> None:
         begun = self._transport.now()
         while not (self._stop.is_set() or self._closed):
             now = self._transport.now()
-            self._heed_judge(now)
+            self._poll_judge(now)
             judged = self._judges.owners or self._judges.gone  # one that has died may come back
             if now - begun > (timeout_s if judged else NO_JUDGE_S):
                 return

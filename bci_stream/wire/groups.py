@@ -1,4 +1,4 @@
-"""A chorus: all text streams of one role in a contest, heard together; who comes late is heard too."""
+"""All text streams of one role in a contest, read together; new ones are opened as they appear."""
 
 from bci_stream.errors import LostError, NotFoundError
 from bci_stream.wire import names
@@ -9,7 +9,7 @@ OPEN_S = 5.0
 
 
 class StreamGroup:
-    """Streams come and go; `gone` lists the owners whose streams have ended."""
+    """The open inlets of a role; `gone` lists the owners of streams that have ended."""
 
     def __init__(self, transport: Transport, contest: str, role: Role) -> None:
         self._transport = transport
@@ -24,7 +24,7 @@ class StreamGroup:
         return [owner for owner, _ in self._inlets.values()]
 
     def look(self) -> None:
-        """Open what has newly appeared."""
+        """Open the streams that have appeared since the last call."""
         for found in self._watch.found():
             if found.uid not in self._inlets and found.uid not in self._ended:
                 self._open(found)
@@ -33,19 +33,19 @@ class StreamGroup:
         try:
             inlet = self._transport.text_inlet(found, OPEN_S)
         except NotFoundError:
-            return  # seen, but gone before it could be opened; if it lives, it is seen again
+            return  # ended just after it was discovered, or tried again at the next call
         self._inlets[found.uid] = (names.owner(found.source_id), inlet)
 
     def pull(self, timeout_s: float = 0.0) -> list[tuple[str, str, float]]:
-        """(owner, text, stamp) of everything that has come; waits only where there is one stream."""
+        """(owner, text, stamp) of all texts that have arrived; waits only if there is one stream."""
         wait_s = timeout_s if len(self._inlets) == 1 else 0.0
-        heard = []
+        texts = []
         for uid, (owner, inlet) in list(self._inlets.items()):
             try:
-                heard += [(owner, text, stamp) for text, stamp in inlet.pull(wait_s)]
+                texts += [(owner, text, stamp) for text, stamp in inlet.pull(wait_s)]
             except LostError:
                 self._end(uid)
-        return heard
+        return texts
 
     def _end(self, uid: str) -> None:
         owner, inlet = self._inlets.pop(uid)

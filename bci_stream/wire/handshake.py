@@ -1,9 +1,10 @@
-"""How a team comes into a run: find a replay of its track, join it, and prove every stream.
+"""How a team joins a run: find a replay of its track, join it, and prove every stream.
 
-Nothing is lost at the start: the replay sends probes until the team has seen one on each of its
-streams, and only a team that says it is ready is counted in. Every wait here ends.
+No sample is lost at the start: the replay sends probes until the team has received one on each of its
+streams, and waits for teams that have joined until they are ready. Every wait has a deadline.
 """
 
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ from bci_stream.wire.messages import (
 from bci_stream.wire.results import ResultsPublisher
 from bci_stream.wire.transport import FoundStream, SampleInlet, TextInlet, Transport, Watch
 
+logger = logging.getLogger(__name__)
+
 POLL_S = 0.02
 
 
@@ -39,7 +42,10 @@ def wait_for(
     stop: threading.Event,
     source_id: str | None = None,
 ) -> FoundStream:
-    """The first stream that a watch sees; with a source_id, the one that has exactly it."""
+    """The first stream that a watch finds; with a source_id, the first that has exactly it.
+
+    Raises NotFoundError after timeout_s, or if `stop` is set.
+    """
     deadline = transport.now() + timeout_s
     while not stop.is_set():
         for found in watch.found():
@@ -62,7 +68,7 @@ def wait_for_stream(
 
 
 def describe_missing(transport: Transport, what: str, timeout_s: float) -> str:
-    """What to tell a user whose wait was in vain."""
+    """The error message for a stream that did not appear: what was waited for, and what was found."""
     everything = transport.watch("")
     try:
         seen = sorted({found.name for found in everything.found()})
@@ -70,21 +76,20 @@ def describe_missing(transport: Transport, what: str, timeout_s: float) -> str:
         everything.close()
     streams = ", ".join(seen) if seen else "none"
     return (
-        f"waited {timeout_s:g} s for {what}, which never appeared; streams seen here: {streams}. "
+        f"waited {timeout_s:g} s for {what}, which never appeared; streams found: {streams}. "
         "Is it started, with the same --contest, --lsl-session and --scope?"
     )
 
 
 class SignalReader:
-    """Samples and packet notes carry the same stamps: that is how the two are matched.
+    """Reads the samples of a packet; they are matched to its note by their time stamps.
 
-    Samples before the first packet (probes of the handshake, or what came before a late joiner's first
-    note) are passed over. `missing` counts the samples that never came, since LSL drops the oldest ones
-    of a consumer that fell too far behind, in silence.
+    Samples before the first packet (probes of the handshake, or sent before a late team joined) are
+    skipped. missing: samples that were lost, because LSL drops the oldest samples of a slow consumer.
     """
 
     def __init__(self, inlet: SampleInlet, rate: float) -> None:
-        """rate: samples a second on the wire, which is faster than the recording's at a faster pace."""
+        """rate: samples per second on the wire; at a faster pace higher than the recording's."""
         self._inlet = inlet
         self._sample_s = 1.0 / rate
         self._held: FloatArray = np.empty((0, inlet.spec.channels), dtype=np.float32)
@@ -102,7 +107,10 @@ class SignalReader:
         return len(self._held) >= n
 
     def read(self, n: int, stamp: float, timeout_s: float) -> FloatArray | None:
-        """The n samples (n, channels) that end at this stamp; None where some of them are lost."""
+        """The n samples (n, channels) that end at this stamp; None if some of them are lost.
+
+        Raises LostError if none arrive within timeout_s.
+        """
         samples, stamps = self._take(n, timeout_s)
         if len(samples) == n and self._fits(stamps, n, stamp):
             return samples
@@ -127,7 +135,7 @@ class SignalReader:
         stamps: NDArray[np.float64],
         timeout_s: float,
     ) -> FloatArray | None:
-        """Pass over what is older than the packet; hold what is newer."""
+        """Skip what is older than the packet; keep what is newer for the next call."""
         end = stamp + self._sample_s / 2
         while len(stamps) and stamps[-1] < stamp - self._sample_s / 2:
             more, more_stamps = self._take(1, timeout_s)
@@ -148,17 +156,17 @@ class SignalReader:
 
 
 REPEAT_S = 0.25
-"""A handshake message is said again after this long: whoever opens its ears late hears it too."""
+"""A handshake message is repeated after this long, for receivers that were not connected yet."""
 
 EXTRAS = {"plain": True, "asks": True}
-"""What this client can do beyond the least that docs/protocol.md asks for; for lockstep."""
+"""Optional lockstep features of docs/protocol.md that this client has."""
 
 Choose = Callable[[Offer], dict[str, list[int]]]
 
 
 @dataclass(frozen=True)
 class Joined:
-    """A team's place in a run."""
+    """A run that a team has joined, and its streams."""
 
     replay: str
     offer: Offer
@@ -168,27 +176,29 @@ class Joined:
     channels: dict[str, list[int]]
 
 
-class NotHereError(WireError):
-    """This replay is not for us; another one may be."""
+class NotThisReplayError(WireError):
+    """This replay does not take the team; another one may."""
 
 
 @dataclass(frozen=True)
 class Handshake:
-    """What a team brings along. `say` is told what a person should know."""
+    """Joins a run of a track. choose: the leads of each subject, on tracks that let teams choose."""
 
     transport: Transport
-    voice: ResultsPublisher
+    publisher: ResultsPublisher
     track: str
     choose: Choose
     timeout_s: float
     stop: threading.Event
-    say: Callable[[str], None]
 
     def join(self) -> Joined:
-        """Take part in the first run of this track that takes us; other replays are passed over."""
+        """Join the first run of this track that takes the team.
+
+        Raises NotFoundError after timeout_s, RefusedError if a replay refuses the team.
+        """
         deadline = self.transport.now() + self.timeout_s
-        watch = self.transport.watch(names.prefix(self.voice.contest, "control"))
-        what = f"a replay of contest {self.voice.contest!r} on track {self.track!r}"
+        watch = self.transport.watch(names.prefix(self.publisher.contest, "control"))
+        what = f"a replay of contest {self.publisher.contest!r} on track {self.track!r}"
         refused: dict[str, str] = {}
         try:
             while not self.stop.is_set():
@@ -196,14 +206,12 @@ class Handshake:
                     if found.uid not in refused:
                         try:
                             return self._join(found, deadline)
-                        except NotHereError as error:
+                        except NotThisReplayError as error:
                             refused[found.uid] = str(error)
-                            self.say(f"{error}; still looking")
+                            logger.info("%s; still looking", error)
                 if self.transport.now() > deadline:
-                    said = "".join(f"; {reason}" for reason in refused.values())
-                    raise NotFoundError(
-                        describe_missing(self.transport, what, self.timeout_s) + said
-                    )
+                    missing = describe_missing(self.transport, what, self.timeout_s)
+                    raise NotFoundError("; ".join([missing, *refused.values()]))
                 self.stop.wait(POLL_S)
         finally:
             watch.close()
@@ -213,20 +221,20 @@ class Handshake:
         replay = names.owner(found.source_id)
         control = self.transport.text_inlet(found, self.timeout_s)
         offer = self._await_offer(control, replay, deadline)
-        self.voice.run = offer.run
+        self.publisher.run = offer.run
         channels = self.choose(offer) if offer.choose else {}
         if offer.lockstep:
-            self.voice.open_asks()
+            self.publisher.open_requests()
         welcome = self._await_welcome(control, replay, channels, deadline)
         signal, leads = self._open_signal(control, welcome.signal, offer, channels, deadline)
         return Joined(replay, offer, control, signal, leads, channels)
 
     def _await_offer(self, control: TextInlet, replay: str, deadline: float) -> Offer:
         what = f"an offer of replay {replay!r}"
-        for message in self._talk(control, Hello, deadline, what):
+        for message in self._repeat(control, Hello, deadline, what):
             if isinstance(message, Offer):
                 if message.track != self.track:
-                    raise NotHereError(
+                    raise NotThisReplayError(
                         f"replay {replay!r} plays track {message.track!r}, not {self.track!r}"
                     )
                 return message
@@ -236,13 +244,13 @@ class Handshake:
         self, control: TextInlet, replay: str, channels: dict[str, list[int]], deadline: float
     ) -> Welcome:
         what = f"a welcome of replay {replay!r}"
-        team = self.voice.team
-        for message in self._talk(control, Join, deadline, what, channels=channels, **EXTRAS):
+        team = self.publisher.team
+        for message in self._repeat(control, Join, deadline, what, channels=channels, **EXTRAS):
             if isinstance(message, Refused) and message.team == team:
-                kind = NotHereError if message.elsewhere else RefusedError
+                kind = NotThisReplayError if message.elsewhere else RefusedError
                 raise kind(f"replay {replay!r} refused: {message.reason}")
             if isinstance(message, Welcome) and message.team == team:
-                if message.proof != proof(self.voice.run, team, self.voice.token):
+                if message.proof != proof(self.publisher.run, team, self.publisher.token):
                     raise RefusedError(
                         f"replay {replay!r} does not know this team's token, so it is not the "
                         "organiser's; check --contest and --token"
@@ -261,30 +269,30 @@ class Handshake:
         what = f"signal {source_id}"
         found = wait_for_stream(self.transport, source_id, what, self.timeout_s, self.stop)
         inlet = self.transport.sample_inlet(found, self.timeout_s)
-        for _ in self._talk(
+        for _ in self._repeat(
             control, Join, deadline, f"a probe on {what}", 0.005, channels=channels, **EXTRAS
         ):
             if len(inlet.pull(1, 0.0)[0]):
                 break
         return SignalReader(inlet, offer.rate * offer.speed), inlet.spec.leads[:-1]
 
-    def _talk(
+    def _repeat(
         self,
         control: TextInlet,
         kind: type[ResultsMessage],
         deadline: float,
         what: str,
-        listen_s: float = REPEAT_S / 2,
+        poll_s: float = REPEAT_S / 2,
         **fields: object,
     ) -> Iterator[ControlMessage | None]:
-        """Say something again and again, and hand out what is heard meanwhile."""
-        said = -REPEAT_S
+        """Send a message every REPEAT_S, and yield what arrives meanwhile, None if nothing does."""
+        sent_at = -REPEAT_S
         while not self.stop.is_set():
             now = self.transport.now()
             if now > deadline:
                 raise NotFoundError(f"waited {self.timeout_s:g} s for {what}, which never came")
-            if now - said >= REPEAT_S:
-                self.voice.say(kind, **fields)
-                said = now
-            heard = [read_control(text) for text, _ in control.pull(listen_s)]
-            yield from heard or (None,)
+            if now - sent_at >= REPEAT_S:
+                self.publisher.send(kind, **fields)
+                sent_at = now
+            received = [read_control(text) for text, _ in control.pull(poll_s)]
+            yield from received or (None,)

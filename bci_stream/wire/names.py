@@ -1,7 +1,7 @@
-"""How the streams of a contest are named, so that whoever takes part can find them.
+"""Names of the streams of a contest.
 
 source_id = bci/CONTEST/ROLE/OWNER, where ROLE is one of those below and OWNER the replay or the team.
-Two contests never see each other's streams, because each looks for its own prefix only.
+Contests do not see each other's streams, because each searches for its own prefix only.
 """
 
 import re
@@ -19,7 +19,7 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 def checked_name(name: str, what: str) -> str:
-    """A name that is safe in a stream's id, a file's name and a terminal."""
+    """Return a name that is safe in a stream's id, a file name and a terminal; raises ContestError."""
     if not _NAME.fullmatch(name):
         raise ContestError(
             f"{what} {name!r} can't be used: 1 to 64 letters, digits, '_', '.' or '-' are allowed"

@@ -1,4 +1,4 @@
-"""An ask: a team's request for a packet as ten numbers, which LSL carries faster than a text.
+"""A packet request as ten int32, which LSL carries faster than a text.
 
 packet, n, and the HMAC-SHA256 of `ask RUN PACKET N` under the team's token, as eight int32.
 """
@@ -24,7 +24,7 @@ def request_stream(contest: str, team: str) -> StreamSpec:
 
 
 def encode_request(run: str, packet: int, n: int, token: bytes) -> NDArray[np.int32]:
-    """One row for the ask stream."""
+    """One row for the stream of packet requests."""
     row = np.empty((1, len(LEADS)), dtype=np.int32)
     row[0, :2] = packet, n
     row[0, 2:] = np.frombuffer(_digest(run, packet, n, token), dtype="<i4")
@@ -32,7 +32,7 @@ def encode_request(run: str, packet: int, n: int, token: bytes) -> NDArray[np.in
 
 
 def decode_request(row: NDArray[np.int32], run: str, token: bytes) -> tuple[int, int] | None:
-    """(packet, n), or None where it was not signed for this run under this token."""
+    """(packet, n), or None if it was not signed for this run under this token."""
     packet, n = int(row[0]), int(row[1])
     signature = row[2:].astype("<i4").tobytes()
     return (packet, n) if hmac.compare_digest(signature, _digest(run, packet, n, token)) else None

@@ -66,8 +66,8 @@ def replay(contest: Contest, transport: LslTransport, seconds: float, start_on: 
 
 
 def teams(contest: Contest, transport: LslTransport, count: int) -> None:
-    """All teams in one process: they hear one control stream, and each speaks on its own."""
-    voices = [
+    """All teams in one process: they read one control stream, and each has its own results stream."""
+    publishers = [
         ResultsPublisher(
             transport, contest.name, f"team{k:03d}", contest.keys.token(f"team{k:03d}")
         )
@@ -77,25 +77,25 @@ def teams(contest: Contest, transport: LslTransport, count: int) -> None:
         transport, names.source_id(contest.name, "control", "r"), "the replay", 60, STOP
     )
     control = transport.text_inlet(found, 10)
-    started, finished, said = False, False, 0.0
+    started, finished, sent_at = False, False, 0.0
     while not finished:
-        if not started and transport.now() - said > 1.0:
-            said = transport.now()
-            for voice in voices:
-                for kind in (Hello,) if not voice.run else (Join, Ready):
-                    voice.say(kind)
+        if not started and transport.now() - sent_at > 1.0:
+            sent_at = transport.now()
+            for publisher in publishers:
+                for kind in (Hello,) if not publisher.run else (Join, Ready):
+                    publisher.send(kind)
         for text, _ in control.pull(0.1):
             message = read_control(text)
             if isinstance(message, Offer):
-                for voice in voices:
-                    voice.run = message.run
+                for publisher in publishers:
+                    publisher.run = message.run
             started = started or isinstance(message, SessionStart)
             if isinstance(message, PacketNote):
                 finished = message.finish
                 for k in range(message.i % PACKETS_A_SECOND, count, PACKETS_A_SECOND):
-                    voices[k].say(ReportMessage, result=[k, message.i])
-    for voice in voices:
-        voice.say(Done)
+                    publishers[k].send(ReportMessage, result=[k, message.i])
+    for publisher in publishers:
+        publisher.send(Done)
     time.sleep(6)  # the outlets stay until the judge has taken everything
 
 
@@ -116,10 +116,10 @@ def bare(contest: Contest, transport: LslTransport, _count: int) -> float:
     """Reads the same streams as often as the judge does, and throws away what it reads."""
     results = StreamGroup(transport, contest.name, "results")
     control = StreamGroup(transport, contest.name, "control")
-    started, cpu, looked = False, 0.0, 0.0
+    started, cpu, discovered_at = False, 0.0, 0.0
     while True:
-        if transport.now() - looked > 0.25:
-            looked = transport.now()
+        if transport.now() - discovered_at > 0.25:
+            discovered_at = transport.now()
             results.look()
             control.look()
         results.pull()

@@ -72,9 +72,7 @@ class BareClient:
         self._requests = transport.text_outlet(names.text_stream("bare", "results", "client"))
         found = wait_for_stream(transport, "bci/bare/signal/server", "the server", 60, STOP)
         self._inlet = transport.sample_inlet(found, 10)
-        self._requests.push(
-            "next"
-        )  # said again until it is heard: the server may be opening its ears
+        self._requests.push("next")  # repeated: the server may not be connected yet
         while not len(self._inlet.pull(N, 0.5)[0]):
             self._requests.push("next")
         while len(self._inlet.pull(N, 0.3)[0]):
@@ -164,10 +162,8 @@ def compare(slices: int) -> Turns:
         others = [subprocess.Popen([*common, "--role", role]) for role in roles]
         try:
             turns = Turns(BareClient())
-            seat = TeamClient(
-                LslTransport(session=SESSION), "ours", "null", token, stop=STOP, say=print
-            )
-            Worker(seat, turns, track="mi", join_s=60, stop=STOP).run()
+            client = TeamClient(LslTransport(session=SESSION), "ours", "null", token, stop=STOP)
+            Worker(client, turns, track="mi", join_s=60, stop=STOP).run()
             for process in others[1:]:
                 process.wait(60)
         finally:

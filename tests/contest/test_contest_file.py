@@ -83,8 +83,8 @@ def test_its_rules_hold_for_the_packets_the_truth_and_the_score(tmp_path) -> Non
         stop=stop,
         say=lambda _: None,
     )
-    seat = TeamClient(transport, "c", "alice", contest.keys.token("alice"), stop=stop, say=print)
-    worker = Worker(seat, decoder, track="ecog", join_s=WAIT_S, stop=stop)
+    client = TeamClient(transport, "c", "alice", contest.keys.token("alice"), stop=stop)
+    worker = Worker(client, decoder, track="ecog", join_s=WAIT_S, stop=stop)
     judge = Judge(transport, contest, Quiet(), stop=stop, may_start=lambda teams: len(teams) == 1)
     threads = [threading.Thread(target=work, daemon=True) for work in (service.run, worker.run)]
     for thread in threads:

@@ -84,7 +84,7 @@ def observe_lockstep(contest: Contest, program: PlaybackPlan) -> Seen:
     return {
         **_observations(observed, contest),
         "decoder": [*decoder.infos, *packets],
-        "log": played.said,
+        "log": played.logged,
     }
 
 

@@ -166,7 +166,7 @@ class TestTokens:
         first, second = Recorder(), Recorder()
         teams = {"alice": first, "bob": second}
         played = play(transport, contest, program("erp", erp_recording()), teams, expected=1)
-        assert any("in lockstep each has its own" in text for text in played.said)
+        assert any("in lockstep each has its own" in text for text in played.logged)
         assert len(played.runs) == 1
 
 

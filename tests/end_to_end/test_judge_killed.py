@@ -62,7 +62,7 @@ def play_with_deaths(
     player = Player(transport, clock, contest, what(), name="r", pace=parse_pace(pace),
                     start_on="judge", stop=stop, wait_s=WAIT_S)  # fmt: skip
     token = contest.keys.token("alice")
-    client = TeamClient(transport, contest.name, "alice", token, stop=stop, say=lambda _: None)
+    client = TeamClient(transport, contest.name, "alice", token, stop=stop)
     worker = Worker(client, Recorder(answer), track="erp", join_s=WAIT_S, stop=stop)
     threads = [threading.Thread(target=run, daemon=True) for run in (player.play, worker.run)]
     for thread in threads:

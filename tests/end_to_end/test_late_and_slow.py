@@ -17,9 +17,9 @@ from replay.player.player import Player
 
 def late_worker(transport, contest, decoder) -> threading.Thread:
     """A team that joins when the thread is started."""
-    client = TeamClient(transport, contest.name, "late", contest.keys.token("late"), stop=threading.Event(),
-                say=lambda _: None)  # fmt: skip
-    worker = Worker(client, decoder, track="erp", join_s=30, stop=threading.Event())
+    stop, token = threading.Event(), contest.keys.token("late")
+    client = TeamClient(transport, contest.name, "late", token, stop=stop)
+    worker = Worker(client, decoder, track="erp", join_s=30, stop=stop)
     return threading.Thread(target=worker.run, daemon=True)
 
 
@@ -109,7 +109,7 @@ def test_a_slow_consumer_within_the_buffers_loses_nothing_and_is_warned(transpor
     assert played.errors == {}
     counted = np.concatenate([packet.samples[:, 0] for packet in decoder.packets])
     assert counted.tolist() == list(range(recording.n_samples))
-    assert any("BEHIND by" in text for text in played.said)
+    assert any("BEHIND by" in text for text in played.logged)
     assert any(status == "lagging" for _, status, _ in played.sink.states)
 
 
