@@ -168,7 +168,7 @@ class TestFinding:
     def test_a_search_ends_and_says_what_it_saw(self, transport, contest) -> None:
         outlet = transport.text_outlet(names.text_stream(contest.name, "control", "other"))
         find(transport, names.source_id(contest.name, "control", "other"))
-        with pytest.raises(NotFoundError, match=r"waited 0.05 s for the moon.*streams seen"):
+        with pytest.raises(NotFoundError, match=r"waited 0.05 s for the moon.*streams found"):
             wait_for_stream(transport, "bci/nowhere/", "the moon", 0.05, threading.Event())
         outlet.close()
 
