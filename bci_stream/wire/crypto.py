@@ -1,4 +1,7 @@
-"""Signed texts: JSON, a blank, and the HMAC-SHA256 of that JSON in hexadecimal, under a secret key."""
+"""Signed and sealed texts.
+
+Signed: the text, a blank, and its HMAC-SHA256 in hexadecimal. Sealed: AES-GCM, padded, in base64.
+"""
 
 import base64
 import hmac
@@ -18,7 +21,7 @@ def sign(text: str, key: bytes) -> str:
 
 
 def verified(signed: str, key: bytes) -> str | None:
-    """The text without its signature, or None where it was not signed under this key."""
+    """The text without its signature, or None if it was not signed under this key."""
     text, signature = signed[: -SIGNATURE_LENGTH - 1], signed[-SIGNATURE_LENGTH:]
     separator = signed[-SIGNATURE_LENGTH - 1 : -SIGNATURE_LENGTH]
     if separator != " " or not signature.isascii():
@@ -27,7 +30,7 @@ def verified(signed: str, key: bytes) -> str | None:
 
 
 def proof(run: str, team: str, key: bytes) -> str:
-    """What a replay shows a team to prove that it knows the team's token."""
+    """HMAC by which a replay proves to a team that it has the team's token."""
     return _digest(f"welcome {run} {team}", key)
 
 
@@ -38,7 +41,7 @@ def _digest(text: str, key: bytes) -> str:
 NONCE_LENGTH = 12
 
 LEAST_LENGTH = 512
-"""Bytes; the truth of a live trial is shorter than this, and so is a probe."""
+"""Least length of a sealed text in bytes; the truth of a live trial and a probe are shorter."""
 
 
 def seal(text: str, key: bytes, run: str) -> str:
@@ -48,19 +51,20 @@ def seal(text: str, key: bytes, run: str) -> str:
 
 
 def unseal(sealed: str, key: bytes, run: str) -> str:
+    """Raises WireError for a text that was not sealed under this key for this run."""
     try:
         raw = base64.b64decode(sealed, validate=True)
         text = _cipher(key).decrypt(raw[:NONCE_LENGTH], raw[NONCE_LENGTH:], run.encode())
         return text.rstrip(b"\0").decode()
     except (InvalidTag, ValueError) as error:
         raise WireError(
-            "a sealed truth can't be opened: it was sealed under another contest's key, for another "
-            "run, or changed on its way; check that replay and judge use the same contest file"
+            "a sealed message can't be opened: it was sealed under another contest's key, for another "
+            "run, or changed in transit; check that replay and judge use the same contest file"
         ) from error
 
 
 def _padded(text: bytes) -> bytes:
-    """To a multiple of an eighth of its own order of magnitude: lengths of the like are the same."""
+    """Pad to a multiple of an eighth of its order of magnitude, so that the length shows little."""
     step = max(LEAST_LENGTH, 1 << max(0, len(text).bit_length() - 4))
     return text.ljust(max(1, -(-len(text) // step)) * step, b"\0")
 

@@ -19,13 +19,13 @@ from bci_stream.wire.transport import FoundStream, StreamSpec, number_text
 Scope = Literal["machine", "link", "site"]
 
 BUFFER_S = 360
-"""How long a slow consumer may fall behind before LSL drops its oldest samples (in silence)."""
+"""How long a slow consumer may fall behind before LSL drops its oldest samples (without an error)."""
 
 TEXT_BUFFER = 3000
 """The same for texts; LSL counts it in hundreds of samples."""
 
 TEXTS_AT_ONCE = 256
-"""A stream that is flooded with texts may not hold up the others that its reader hears."""
+"""Limit for one pull, so that a flooded stream does not delay the reader's other streams."""
 
 _FORMATS = {"float32": pylsl.cf_float32, "int32": pylsl.cf_int32, "string": pylsl.cf_string}
 
@@ -41,8 +41,8 @@ KnownPeers = {127.0.0.1}
 def config(scope: Scope, session: str, port_range: int = 512) -> str:
     """liblsl's settings for this process, as the text of an lsl_api.cfg.
 
-    LSL's own port range allows 32 streams on a machine; a contest has more, so it is raised. On
-    machine scope nothing is looked for elsewhere, since LSL has no access control.
+    LSL's default port range allows 32 streams on a machine; a contest has more. On machine scope only
+    this machine is searched, because LSL has no access control.
     """
     lines = f"[ports]\nPortRange = {port_range}\nIPv6 = disable\n"
     lines += "[log]\nlevel = -3\n[tuning]\nContinuousResolveInterval = 0.5\n"
@@ -116,10 +116,10 @@ class LslTextInlet:
         try:
             raw, stamp = self._inlet.pull_sample(timeout_s)
             while raw is not None:
-                text = raw[0]  # bytes, or a number where a stranger's stream holds numbers
+                text = raw[0]  # bytes, or a number if the stream is numeric
                 is_text = isinstance(text, bytes)
-                words = text.decode("utf-8", "replace") if is_text else number_text(text)
-                texts.append((words, stamp))
+                decoded = text.decode("utf-8", "replace") if is_text else number_text(text)
+                texts.append((decoded, stamp))
                 more = len(texts) < TEXTS_AT_ONCE
                 raw, stamp = self._inlet.pull_sample(0.0) if more else (None, 0.0)
         except LslLostError as error:
@@ -174,7 +174,7 @@ class LslSampleInlet:
             )
         except LslLostError as error:
             raise _lost(self.spec.name) from error
-        if self._dtype not in (np.float32, np.int32):  # a stranger's stream may be of any format
+        if self._dtype not in (np.float32, np.int32):  # a stream of other software
             samples = samples.astype(np.float32)
         return samples, np.array(stamps, dtype=np.float64)
 
@@ -186,7 +186,7 @@ class LslSampleInlet:
 
 
 def streams_now(queries: Sequence[str], seconds: float) -> list[list[tuple[str, str, str, str]]]:
-    """(uid, name, type, format) of the streams that each query has found after a while."""
+    """(uid, name, type, format) of the streams that each query has found after this time."""
     searches = [pylsl.ContinuousResolver(pred=query) for query in queries]
     time.sleep(seconds)
     return [
@@ -199,9 +199,9 @@ def streams_now(queries: Sequence[str], seconds: float) -> list[list[tuple[str, 
 
 
 def _open_inlet(found: FoundStream, timeout_s: float, buffer: int) -> pylsl.StreamInlet:
-    # recover=False: a source that dies is told at once. With recover=True a pull from a dead source
-    # outlasted its own timeout (liblsl 1.18 beta 6, seen for minutes), and a wait must end.
-    # as_numpy: raw bytes, since pylsl itself would raise at a text that is no UTF-8.
+    # recover=False: a lost source is an error at once. With recover=True a pull from a lost source
+    # exceeded its own timeout by minutes (liblsl 1.18 beta 6).
+    # as_numpy: raw bytes, because pylsl raises for a text that is not UTF-8.
     inlet = pylsl.StreamInlet(found.handle, max_buflen=buffer, recover=False, as_numpy=True)
     try:
         inlet.open_stream(timeout=timeout_s)

@@ -1,4 +1,4 @@
-"""Streams in this process's memory: the twin of LSL, for tests and for runs without a network."""
+"""Streams in memory: a transport for tests and runs without a network."""
 
 import threading
 import time
@@ -15,7 +15,7 @@ from bci_stream.wire.transport import FoundStream, StreamSpec, number_text
 
 
 class MemoryTransport:
-    """One network of streams; whoever shares the object is on it."""
+    """A network of streams, shared by all users of the object."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self.now = now
@@ -65,7 +65,7 @@ class MemoryTransport:
 
 
 class _Queue:
-    """What one inlet has not yet pulled."""
+    """The items that one inlet has not pulled yet."""
 
     def __init__(self, stream: "_Stream") -> None:
         self.stream = stream

@@ -1,7 +1,7 @@
-"""The messages on the wire: JSON objects, told apart by `kind`, checked on arrival.
+"""The messages on the wire: JSON objects, distinguished by `kind` and validated on arrival.
 
-Three groups, by who speaks: the replay (control stream), a team (results stream, signed under its
-token), the judge (judge stream, signed under the contest's key). docs/protocol.md shows each.
+By sender: the replay (control stream; truth stream, sealed for the judge), a team (results stream, signed
+under its token), the judge (judge stream, signed under the contest's key). See docs/protocol.md.
 """
 
 from typing import Any, TypeAlias, TypeVar
@@ -13,18 +13,18 @@ from bci_stream.errors import WireError
 VERSION = 1
 
 MAX_TEXT = 1 << 20
-"""The longest results message that is read at all, in characters."""
+"""Longest accepted results message, in characters."""
 
 
 class Message(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fields=False):
-    """Any message; fields that a reader does not know are passed over."""
+    """Base of all messages; unknown fields are ignored."""
 
 
 # --- the replay, to everyone ------------------------------------------------------------------
 
 
 class Offer(Message, frozen=True, tag="offer"):
-    """Here is a run; join it. Sent while the replay waits, and again to whoever says hello."""
+    """A run that teams can join. Sent while the replay waits, and in answer to hello."""
 
     contest: str
     run: str
@@ -53,7 +53,7 @@ class Offer(Message, frozen=True, tag="offer"):
 
 
 class Welcome(Message, frozen=True, tag="welcome"):
-    """A team (or the judge, whose name is empty) is in; `signal` is the stream that it is to open."""
+    """A team (or the judge, whose name is empty) has joined; signal: source_id of its signal stream."""
 
     run: str
     team: str
@@ -62,7 +62,7 @@ class Welcome(Message, frozen=True, tag="welcome"):
 
 
 class Refused(Message, frozen=True, tag="refused"):
-    """elsewhere: another replay may take this team."""
+    """A team was refused; elsewhere: another replay may accept it."""
 
     run: str
     team: str
@@ -81,7 +81,7 @@ class SessionStart(Message, frozen=True, tag="session"):
 
 
 class PacketNote(Message, frozen=True, tag="packet"):
-    """A packet has just been sent on the signal stream: these n samples belong together.
+    """A packet of n samples was sent on the signal stream.
 
     The note's LSL stamp is that of the packet's last sample. `i` counts packets over the whole run.
     """
@@ -96,10 +96,10 @@ class PacketNote(Message, frozen=True, tag="packet"):
 
 
 class UnannouncedPackets(Message, frozen=True, tag="plain"):
-    """Lockstep: packets i .. i + count - 1 will be plain, and no note is sent for them.
+    """Lockstep: packets i to i + count - 1 are plain, and no note is sent for them.
 
     A plain packet has `packet_samples` samples, follows the one before it in the same block, is not the
-    last, and its TRIGGER channel says all of its triggers. Sent to teams that joined with `plain`.
+    last, and its TRIGGER channel holds all of its triggers. Sent to teams that joined with `plain`.
     """
 
     i: int
@@ -107,7 +107,7 @@ class UnannouncedPackets(Message, frozen=True, tag="plain"):
 
 
 class Status(Message, frozen=True, tag="status"):
-    """Something about the source that everyone should know: a gap, a stall, a reconnect."""
+    """An event of the source: a gap, a stall, a reconnect; `alive` if there is none."""
 
     state: str
     detail: str = ""
@@ -123,7 +123,7 @@ class Stopped(Message, frozen=True, tag="stopped"):
 
 
 class TeamMessage(Message, frozen=True):
-    """What every message of a team says: whose it is, for which run, and its number."""
+    """Base of a team's messages; seq: sequence number, which grows from message to message."""
 
     contest: str
     run: str
@@ -132,13 +132,13 @@ class TeamMessage(Message, frozen=True):
 
 
 class Hello(TeamMessage, frozen=True, tag="hello"):
-    """I am here; `run` is still empty."""
+    """A team looks for a run; `run` is still empty."""
 
 
 class Join(TeamMessage, frozen=True, tag="join"):
-    """I take part; `channels`: for each subject, the chosen leads (from 1), where the track asks.
+    """A team joins; channels: its chosen leads (from 1) by subject, if the track lets teams choose.
 
-    plain: in lockstep I can do without the notes of plain packets. asks: I have a stream of asks.
+    Lockstep: plain: the team needs no notes of plain packets. asks: it has a stream of packet requests.
     """
 
     channels: dict[str, list[int]] = {}
@@ -147,31 +147,31 @@ class Join(TeamMessage, frozen=True, tag="join"):
 
 
 class Ready(TeamMessage, frozen=True, tag="ready"):
-    """I have seen a probe on each of my streams: nothing will be lost."""
+    """The team has received a probe on each of its streams: no sample will be lost."""
 
 
 class PacketRequest(TeamMessage, frozen=True, tag="next"):
-    """Lockstep: let me have packet `packet`. n numbers next, report and done messages from 0."""
+    """Lockstep: a request for a packet. n numbers requests, reports and done from 0."""
 
     packet: int
     n: int = -1
 
 
 class ReportMessage(TeamMessage, frozen=True, tag="report"):
-    """A result; whatever JSON can say. The track's rules read it."""
+    """A result: any JSON value, read by the track's rules."""
 
     result: Any
     n: int = -1
 
 
 class Behind(TeamMessage, frozen=True, tag="behind"):
-    """Real time: I am so far behind the stream. Shown to people, never judged."""
+    """Real time: the decoder is this far behind the stream. Displayed, never scored."""
 
     seconds: float
 
 
 class Done(TeamMessage, frozen=True, tag="done"):
-    """I have ended by myself, and how: finished, crashed, timeout, disqualified, stopped."""
+    """The team has ended; reason: finished, crashed, timeout, disqualified or stopped."""
 
     reason: str = "finished"
     detail: str = ""
@@ -182,7 +182,7 @@ class Done(TeamMessage, frozen=True, tag="done"):
 
 
 class JudgeReady(Message, frozen=True, tag="seated"):
-    """The judge hears this run's control and truth, and the results of these teams."""
+    """The judge follows this run, with these teams; ready: it receives the control and truth streams."""
 
     contest: str
     run: str
@@ -191,12 +191,14 @@ class JudgeReady(Message, frozen=True, tag="seated"):
 
 
 class Go(Message, frozen=True, tag="go"):
+    """The run may begin."""
+
     contest: str
     run: str
 
 
 class Closed(Message, frozen=True, tag="closed"):
-    """A team's run is over and safely logged; the team may leave."""
+    """A team's run has ended and is logged; the team may leave."""
 
     contest: str
     run: str
@@ -205,7 +207,7 @@ class Closed(Message, frozen=True, tag="closed"):
 
 
 class ResendResults(Message, frozen=True, tag="recall"):
-    """The judge was started again: this team's messages from number n on are to be said once more."""
+    """A request to a team to send its messages from number n on again, after a restart of the judge."""
 
     contest: str
     run: str
@@ -214,7 +216,7 @@ class ResendResults(Message, frozen=True, tag="recall"):
 
 
 class ReplayHistory(Message, frozen=True, tag="catch"):
-    """The same to the replay: truth, and all that happened in the run."""
+    """A request to the replay to send its truth and all events of the run again."""
 
     contest: str
     run: str
@@ -224,9 +226,9 @@ class ReplayHistory(Message, frozen=True, tag="catch"):
 
 
 class TruthNote(Message, frozen=True, tag="truth"):
-    """Truth of a session, to be written before packet `packet` of the run.
+    """Truth of a session, logged before packet `packet` of the run.
 
-    `event` is a truth line of the run log without its kind; None announces the session alone.
+    event: a truth line of the run log without its kind; None announces the session only.
     """
 
     session: int
@@ -240,7 +242,7 @@ class TruthNote(Message, frozen=True, tag="truth"):
 
 
 class TruthProbe(Message, frozen=True, tag="probe"):
-    """Sent so that the judge can tell that it hears the truth stream."""
+    """Shows the judge that it receives the truth stream."""
 
 
 class TruthComplete(Message, frozen=True, tag="complete"):
@@ -248,7 +250,7 @@ class TruthComplete(Message, frozen=True, tag="complete"):
 
 
 class PacketEvent(msgspec.Struct, frozen=True, tag="sent"):
-    """A packet that was sent: its note and stamp, and when (in lockstep it was asked for just before)."""
+    """A packet that was sent: its note, its stamp, and when it was sent."""
 
     note: PacketNote
     stamp: float
@@ -256,20 +258,19 @@ class PacketEvent(msgspec.Struct, frozen=True, tag="sent"):
 
 
 class TeamMessageEvent(msgspec.Struct, frozen=True, tag="said"):
-    """Lockstep: what the team said, signed as it was, and when it was heard."""
+    """Lockstep: a signed message of the team, and when the replay received it."""
 
     text: str
     at: float
 
 
 class RunEvents(Message, frozen=True, tag="told"):
-    """What happened in a run, in order; first: the number of the first of these events.
+    """Events of a run, in order; first: the number of the first of these events.
 
-    team: whose run it is, in lockstep; in real time all teams are sent the same.
+    team: whose run it is, in lockstep; empty in real time, where all teams receive the same.
 
-    In lockstep the replay is the scribe: it alone knows what a team had asked for when it said something.
-    The judge hears of it in lots, which leaves the machine to the decoder; and a judge that was started
-    again hears of all that it missed.
+    In lockstep the replay is authoritative for the order of packets and messages. Events are sent in
+    batches, which leaves the CPU to the decoder, and all of them again to a restarted judge.
     """
 
     team: str
@@ -278,7 +279,7 @@ class RunEvents(Message, frozen=True, tag="told"):
 
 
 class HistoryComplete(Message, frozen=True, tag="retold_all"):
-    """The judge has caught up; gone_at: when the one before it was last there."""
+    """All events have been sent again; gone_at: when the previous judge was last seen."""
 
     gone_at: float
 

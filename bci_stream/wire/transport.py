@@ -1,6 +1,6 @@
-"""A transport carries streams of samples and of texts; LSL is one, memory is its twin for tests.
+"""The transport protocols: streams of samples and of texts. Implemented by LSL and, for tests, in memory.
 
-Everything else in the project speaks to these few protocols, so it can be run without a socket.
+The rest of the project uses these protocols only, so it runs without a socket.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,10 +17,10 @@ ChannelFormat = Literal["float32", "int32", "string"]
 
 @dataclass(frozen=True)
 class StreamSpec:
-    """What a stream is, as anyone on the network can see it.
+    """Metadata of a stream.
 
-    source_id is unique and stable: it is how a stream is found, and found again after a restart.
-    rate 0 means irregular. `leads` describes the channels of a signal; other streams have one channel.
+    source_id: unique and stable, so that a stream is found again after a restart. rate: in Hz, 0 if
+    irregular. leads: the channels of a signal; other streams have one channel.
     """
 
     name: str
@@ -38,7 +38,7 @@ class StreamSpec:
 
 @dataclass(frozen=True)
 class FoundStream:
-    """A stream that was seen on the network; `uid` differs each time its owner starts anew."""
+    """A stream on the network; uid: changes each time its owner is restarted."""
 
     name: str
     type: str
@@ -48,7 +48,7 @@ class FoundStream:
 
 
 def number_text(value: float | np.number[Any]) -> str:
-    """A number as a text; a whole one without a point, whatever its format."""
+    """Format a number as a text; an integer without a decimal point, whatever its type."""
     number = float(value)
     return str(int(number)) if number.is_integer() else str(number)
 
@@ -63,15 +63,15 @@ class TextOutlet(Protocol):
 
 class TextInlet(Protocol):
     def pull(self, timeout_s: float) -> list[tuple[str, float]]:
-        """All texts that are there, with their stamps; waits up to timeout_s for the first one.
+        """All texts that have arrived, with their stamps; waits up to timeout_s for the first one.
 
-        A text that is no UTF-8 comes with U+FFFD in it rather than as an error: a stranger's garbage
-        must not stop a judge. A stream of numbers gives its first channel, written out. Raises
-        LostError where the stream's owner is gone.
+        Bytes that are not UTF-8 are replaced by U+FFFD: anyone on the network may send garbage, which must
+        not stop a judge. A numeric stream gives its first channel as text. Raises LostError if the
+        stream's owner is gone.
         """
 
     def clock_offset_s(self) -> float:
-        """What to add to a stamp to have it in this machine's clock."""
+        """Seconds to add to a stamp to convert it to this machine's clock."""
 
     def close(self) -> None: ...
 
@@ -80,7 +80,7 @@ class SampleOutlet(Protocol):
     def push(
         self, samples: FloatArray | NDArray[np.int32], stamps: float | Sequence[float]
     ) -> float:
-        """Send (n, channels) samples; stamps: of the last one, or of each one. Returns when they left."""
+        """Send (n, channels) samples; stamps: of the last, or of each. Returns the time of sending."""
 
     def has_consumers(self) -> bool: ...
     def close(self) -> None: ...
@@ -91,32 +91,32 @@ class SampleInlet(Protocol):
     def spec(self) -> StreamSpec: ...
 
     def pull(self, n: int, timeout_s: float) -> tuple[FloatArray, NDArray[np.float64]]:
-        """Up to n samples (m, channels) and their m stamps; fewer where timeout_s ran out.
+        """Up to n samples (m, channels) and their m stamps; fewer after timeout_s.
 
-        The arrays are the caller's to keep. Raises LostError where the stream's owner is gone.
+        The arrays belong to the caller. Raises LostError if the stream's owner is gone.
         """
 
     def clock_offset_s(self) -> float:
-        """What to add to a stamp to have it in this machine's clock."""
+        """Seconds to add to a stamp to convert it to this machine's clock."""
 
     def close(self) -> None: ...
 
 
 class Watch(Protocol):
-    """A standing search for streams."""
+    """A continuous search for streams."""
 
     def found(self) -> list[FoundStream]:
-        """The streams that are there now."""
+        """The streams that exist now."""
 
     def close(self) -> None: ...
 
 
 class Transport(Protocol):
     def now(self) -> float:
-        """The clock that stamps are in, in seconds."""
+        """The clock of time stamps, in seconds."""
 
     def watch(self, prefix: str) -> Watch:
-        """Look for streams whose source_id begins with prefix, until closed."""
+        """Search for streams whose source_id begins with prefix, until closed."""
 
     def text_outlet(self, spec: StreamSpec) -> TextOutlet: ...
     def text_inlet(self, found: FoundStream, timeout_s: float) -> TextInlet: ...
