@@ -102,7 +102,7 @@ def main(
 ) -> None:
     """Show a simulated contest in the terminal and on a page, until Ctrl-C."""
     from bci_stream.errors import BciError
-    from bci_stream.leaderboard.terminal import TerminalBoard
+    from bci_stream.leaderboard.terminal import live_tables
     from bci_stream.leaderboard.web.server import WebBoard
 
     board = Leaderboard("Simulated contest", Qualifying(top=3))
@@ -113,7 +113,7 @@ def main(
         raise click.ClickException(str(error)) from None
     click.echo(f"The page is at {page.url}")
     try:
-        with TerminalBoard(board):
+        with live_tables(board):
             play(
                 board,
                 {track: simulated_runs(track, teams, seed) for track in tracks},

@@ -1,17 +1,21 @@
 """`bci-judge leaderboard`: the leaderboard of a store, or of a folder of run logs, printed once."""
 
 import json
+import logging
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 from bci_stream.errors import LogError, StoreError
+from bci_stream.leaderboard.fold import find_logs
 from bci_stream.leaderboard.ranking import LeaderboardRow, Qualifying, to_csv, to_records
 from bci_stream.leaderboard.store import Store, open_store, store_exists
 
+logger = logging.getLogger(__name__)
+
 PIPED_WIDTH: Final = 120
-"""Of a table that goes to a file or a program, where nobody knows a terminal's width."""
+"""Width in characters of a table that is not printed to a terminal."""
 
 
 def print_leaderboard(
@@ -25,7 +29,7 @@ def print_leaderboard(
 ) -> None:
     """Print the leaderboard of the store `where`; with `logs`, first rebuild it from that folder.
 
-    form: "table", "json" or "csv". Logs that can't be read are named on stderr and left out.
+    form: "table", "json" or "csv". Logs that can't be read are left out with a warning.
     """
     if logs is None and not store_exists(where):
         raise StoreError(f"there is no store {where}; make it from run logs: --logs FOLDER")
@@ -45,15 +49,12 @@ def _rebuild(store: Store, folder: Path, contest: str) -> None:
             f"there is no folder {folder}: nothing has run yet, or the run logs (*.jsonl) are elsewhere "
             "(--logs FOLDER)"
         )
-    paths = sorted([*folder.rglob("*.jsonl"), *folder.rglob("*.jsonl.gz")])
-    if not paths:
-        raise LogError(f"{folder} holds no run log (*.jsonl)")
-    for problem in store.rebuild(paths, contest).problems:
-        print(f"left out: {problem}", file=sys.stderr)
+    for problem in store.rebuild(find_logs(folder), contest).problems:
+        logger.warning("left out: %s", problem)
 
 
 def _check_contest(store: Store, where: str, contest: str | None) -> None:
-    """A store of other contests is not an empty one."""
+    """Raise StoreError if the store holds runs of other contests only."""
     held = {run.contest for run in store.runs()}
     if contest is not None and held and contest not in held:
         names = ", ".join(repr(name) for name in sorted(held))

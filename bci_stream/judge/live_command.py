@@ -18,7 +18,7 @@ from bci_stream.leaderboard.board import Leaderboard
 from bci_stream.leaderboard.fold import fold_log
 from bci_stream.leaderboard.ranking import Qualifying
 from bci_stream.leaderboard.store import open_store
-from bci_stream.leaderboard.terminal import TerminalBoard, render_leaderboard
+from bci_stream.leaderboard.terminal import live_tables, render_leaderboard
 from bci_stream.leaderboard.web.server import WebBoard
 from bci_stream.packet import FloatArray
 from bci_stream.wire import names
@@ -152,7 +152,7 @@ def judge_live(
             awaited = _awaited(contest, team_count)
             logger.info("waiting for replays of contest %r, and %s", contest.name, awaited)
             if sys.stdout.isatty():
-                shown.enter_context(TerminalBoard(board))
+                shown.enter_context(live_tables(board))
             runs = judge.judge(lambda j: not stay and j.all_over(), wait_s)
             _print_summary(judge, board)
             for run in runs:

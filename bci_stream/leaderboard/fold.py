@@ -35,6 +35,14 @@ class FoldedRun:
     latencies_s: list[float] = field(default_factory=list)
 
 
+def find_logs(folder: Path) -> list[Path]:
+    """The run logs (*.jsonl, *.jsonl.gz) below a folder, sorted; LogError if it has none."""
+    logs = sorted([*folder.rglob("*.jsonl"), *folder.rglob("*.jsonl.gz")])
+    if not logs:
+        raise LogError(f"{folder} holds no run log (*.jsonl)")
+    return logs
+
+
 def fold(path: Path) -> FoldedRun:
     """Fold a log from its first line to its last; LogError if it can't be read or scored."""
     run, view, contest, number = Run(), None, "", 0

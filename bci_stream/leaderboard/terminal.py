@@ -3,8 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from rich import box
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -43,34 +42,20 @@ MARKS: Final = {
 History = dict[str, Sequence[Sequence[float]]]
 
 
-class TerminalBoard:
-    """Shows `board` while the context lasts; the last table stays on the screen."""
+def live_tables(board: Leaderboard, console: Console | None = None) -> Live:
+    """A context manager that shows `board`; the last tables stay on the screen."""
 
-    def __init__(self, board: Leaderboard, console: Console | None = None) -> None:
-        self._board = board
-        self._live = Live(
-            console=console,
-            get_renderable=self.render,
-            refresh_per_second=REFRESH_HZ,
-            vertical_overflow="crop",
-        )
-
-    def __enter__(self) -> Self:
-        self._live.start(refresh=True)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._live.stop()
-
-    def render(self) -> RenderableType:
-        data = self._board.snapshot().data
+    def render() -> RenderableType:
+        data = board.snapshot().data
         verdicts = [_verdict_line(item) for item in data["verdicts"][-VERDICTS_SHOWN:]]
-        return Group(render_leaderboard(self._board.rows(), data["history"]), *verdicts)
+        return Group(render_leaderboard(board.rows(), data["history"]), *verdicts)
+
+    return Live(
+        console=console,
+        get_renderable=render,
+        refresh_per_second=REFRESH_HZ,
+        vertical_overflow="crop",
+    )
 
 
 def render_leaderboard(

@@ -1,13 +1,12 @@
-"""How fast a thousand open pages hear of an update, against a bare aiohttp server in the same run.
+"""How fast an update reaches a thousand open pages, compared with a bare aiohttp server.
 
     python scripts/bench/page.py --pages 1000 --updates 50
 
-Each server runs in a process of its own. The board's is fed by another thread, as by the judge: a
-hundred teams in real time, whose trials all end at once. An update carries the moment at which it
-was begun (the machine's monotonic clock), and each page notes when it has read the last byte of it.
-The pages take gzip, as browsers do. The bare server knows its messages beforehand, and sends as many
-bytes as the board did, update for update. The two take turns, so that a noisy machine is noisy for
-both.
+Each server runs in a process of its own. A thread adds events to the board, as the judge does: a
+hundred teams in real time, whose trials all end at once. An update has the time at which it was begun
+(monotonic clock), and each page records when it has read the last byte. The pages accept gzip, as
+browsers do. The bare server has its messages ready, and sends as many bytes as the board did, update
+for update. The two take turns, so that other load on the machine affects both.
 """
 
 import asyncio
@@ -32,7 +31,7 @@ REQUEST = (
 
 
 def serve_board(port_pipe: Connection) -> None:
-    """Our page with a hundred teams; a thread plays their events while the pages are told."""
+    """Our page with a hundred teams; a thread plays their events while the pages read."""
     from bci_stream.leaderboard.board import Leaderboard
     from bci_stream.leaderboard.web.server import WebBoard
     from scripts.simulated_runs import SimulatedRun
@@ -75,7 +74,7 @@ def serve_board(port_pipe: Connection) -> None:
 
 
 def serve_bare(port_pipe: Connection, sizes: list[int]) -> None:
-    """The least that aiohttp needs to send events: a queue a client, and no more."""
+    """A minimal aiohttp server of events: a queue per client."""
     from aiohttp import web
 
     async def run() -> None:
@@ -125,7 +124,7 @@ class Pages:
     def stamp(self, chunk: bytes) -> float | None:
         """When an update was begun; None for another message. Pages get the same bytes, read once."""
         if chunk not in self._stamps:
-            text = chunk if STAMP in chunk else _unsqueezed(chunk)
+            text = chunk if STAMP in chunk else _inflated(chunk)
             found = text.rpartition(STAMP)[2].partition(b";")[0] if STAMP in text else b""
             self._stamps[chunk] = float(found) if found else None
         return self._stamps[chunk]
@@ -139,7 +138,7 @@ class Pages:
         return True
 
 
-def _unsqueezed(chunk: bytes) -> bytes:
+def _inflated(chunk: bytes) -> bytes:
     try:
         return zlib.decompressobj(-zlib.MAX_WBITS).decompress(chunk)
     except zlib.error:
@@ -151,15 +150,15 @@ async def read_page(port: int, updates: int, pages: Pages) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=2**22)
     writer.write(REQUEST)
     await reader.readuntil(b"\r\n\r\n")
-    heard = counted = 0
+    received = counted = 0
     while counted < updates:
         chunk = await read_chunk(reader)
         now = time.monotonic()
         stamp = pages.stamp(chunk)
         if stamp is not None:
-            heard += 1
+            received += 1
             # The first one may be the snapshot, which is older than the page.
-            pages.opened += heard == 2
+            pages.opened += received == 2
             counted += pages.note(chunk, stamp, now)
     writer.close()
 

@@ -1,4 +1,4 @@
-"""Made-up runs, and ways to fold them."""
+"""Simulated runs, and ways to fold them."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -20,7 +20,7 @@ settings.load_profile("unhurried")
 
 
 def feed_board(board: Leaderboard, team: str, track: str, events: Iterable[Event]) -> Run:
-    """Feed a whole log to a board, as the judge does; gives the run."""
+    """Add a whole log to a board, as the judge does; returns the run."""
     run = Run()
     for event in events:
         board.event(team, track, event, run.feed(event), run)
@@ -34,11 +34,11 @@ def feed_board_fixture() -> Callable[..., Run]:
 
 @pytest.fixture
 def write_log(tmp_path: Path) -> Callable[..., Path]:
-    """Writes a made-up log and gives its path."""
+    """Writes a simulated log and returns its path."""
 
-    def write(name: str, rehearsal: SimulatedRun) -> Path:
+    def write(name: str, simulated: SimulatedRun) -> Path:
         path = tmp_path / f"{name}.jsonl"
-        path.write_text("".join(json.dumps(event) + "\n" for event in rehearsal.events()))
+        path.write_text("".join(json.dumps(event) + "\n" for event in simulated.events()))
         return path
 
     return write

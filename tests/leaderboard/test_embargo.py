@@ -1,4 +1,4 @@
-"""Nothing that is shown gives a label away while a team may still be asked for it."""
+"""Nothing that is shown depends on a label while a team may still be asked for it."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -36,7 +36,7 @@ def truth_first(track: str) -> Story:
 
 
 def one_leaves(track: str) -> Story:
-    """Two teams hear one replay; in its second trial one leaves, and is judged on all that it missed."""
+    """Two teams receive one replay; in its second trial one leaves, and is judged on all that it missed."""
     events = [event for _, event in alone(track)]
     packets = [n for n, event in enumerate(events) if event["kind"] == "packet"]
     leaves = packets[len(packets) // 2]
@@ -64,22 +64,22 @@ STORIES = [alone, truth_first, one_leaves, one_is_fast]
 
 
 @pytest.mark.parametrize("nth", [0, 1, 2])
-@pytest.mark.parametrize("tell", STORIES)
+@pytest.mark.parametrize("make_story", STORIES)
 @pytest.mark.parametrize("track", list(TRACKS))
 def test_nothing_that_is_shown_changes_with_the_label_of_an_open_trial(
-    track: str, tell: Callable[[str], Story], nth: int
+    track: str, make_story: Callable[[str], Story], nth: int
 ) -> None:
     """Runs whose labels differ from the n-th trial on look the same until team `a` has closed it."""
-    shown = [list(shown_until(track, tell(track), nth, swap)) for swap in (False, True)]
+    shown = [list(shown_until(track, make_story(track), nth, swap)) for swap in (False, True)]
     assert shown[0] == shown[1]
     assert len(shown[0]) > 3
 
 
-@pytest.mark.parametrize("tell", STORIES)
+@pytest.mark.parametrize("make_story", STORIES)
 @pytest.mark.parametrize("track", list(TRACKS))
-def test_in_the_end_everything_is_shown(track: str, tell: Callable[[str], Story]) -> None:
+def test_in_the_end_everything_is_shown(track: str, make_story: Callable[[str], Story]) -> None:
     board = Leaderboard()
-    runs = play(board, track, tell(track))
+    runs = play(board, track, make_story(track))
     for team, run in runs.items():
         detail = board.detail(team, track)
         assert detail is not None
@@ -90,11 +90,11 @@ def test_in_the_end_everything_is_shown(track: str, tell: Callable[[str], Story]
 def play(board: Leaderboard, track: str, story: Story) -> dict[str, Run]:
     runs: dict[str, Run] = {}
     for team, event in story:
-        tell_board(board, track, team, event, runs)
+        add_to_board(board, track, team, event, runs)
     return runs
 
 
-def tell_board(
+def add_to_board(
     board: Leaderboard, track: str, team: str, event: Event, runs: dict[str, Run]
 ) -> list[Verdict]:
     if event["kind"] == "joins":
@@ -114,8 +114,8 @@ def shown_until(track: str, story: Story, nth: int, swap: bool) -> Iterator[obje
     cursor = board.snapshot().id
     for team, event in story:
         truths[team] += event["kind"] == "truth"
-        told = other_truth(event) if swap and truths[team] > nth else event
-        verdicts = tell_board(board, track, team, told, runs)
+        line = other_truth(event) if swap and truths[team] > nth else event
+        verdicts = add_to_board(board, track, team, line, runs)
         closed += len(verdicts) if team == "a" else 0
         if closed > nth:
             return
@@ -164,7 +164,7 @@ def test_in_lockstep_verdicts_wait_for_the_slowest_team_in_play(
     assert {row.status for row in board.rows()} == {"finished"}
 
 
-def test_in_real_time_nobody_waits_for_a_team_that_is_late_or_has_another_round_before_it(
+def test_in_real_time_no_team_waits_for_one_that_is_late_or_has_another_round_before_it(
     feed_board: Callable[..., Run],
 ) -> None:
     board = Leaderboard()

@@ -34,14 +34,13 @@ def test_it_prints_a_table_json_or_csv_of_the_same_rows(
 
 
 def test_a_log_that_cannot_be_read_is_named_and_the_rest_is_shown(
-    folder: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     (folder / "c.jsonl").write_text("{")
     print_leaderboard(str(folder / "store.sqlite"), logs=folder, form="json")
-    captured = capsys.readouterr()
-    assert len(json.loads(captured.out)["rows"]) == 2
-    assert "left out" in captured.err
-    assert "c.jsonl" in captured.err
+    assert len(json.loads(capsys.readouterr().out)["rows"]) == 2
+    assert "left out" in caplog.text
+    assert "c.jsonl" in caplog.text
 
 
 def test_a_folder_without_logs_is_refused(tmp_path: Path) -> None:

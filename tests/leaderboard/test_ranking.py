@@ -120,7 +120,7 @@ def test_a_team_that_was_never_asked_anything_does_not_qualify() -> None:
     assert [r.qualifies for r in rank(rows, Qualifying(top=2))] == [True, False]
 
 
-def test_without_a_line_nobody_qualifies_or_fails_to() -> None:
+def test_without_a_line_no_team_qualifies_or_fails_to() -> None:
     assert rank([row("a", 9.0), row("b", 0.0, trials=0)])[0].qualifies is None
 
 

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from bci_stream.leaderboard.board import Leaderboard
 from bci_stream.leaderboard.ranking import LeaderboardRow, Qualifying, rank
-from bci_stream.leaderboard.terminal import SPARKS, TerminalBoard, render_leaderboard, sparkline
+from bci_stream.leaderboard.terminal import SPARKS, live_tables, render_leaderboard, sparkline
 from scripts.simulated_runs import SimulatedRun
 from tracks.run import Run
 
@@ -20,7 +20,7 @@ def printed(renderable: object, width: int = 160) -> str:
     return text
 
 
-def test_a_row_shows_everything_the_issue_asks_for() -> None:
+def test_a_row_shows_all_columns() -> None:
     row = LeaderboardRow(
         "Alpha", "mi", unit="bits/min", score=21.784, accuracy=0.875, used=2.95, trials=24,
         latency_p50_s=0.0196, latency_p99_s=0.0645, status="lagging", lag_s=2.35,
@@ -79,14 +79,14 @@ def test_a_narrow_terminal_keeps_names_and_reasons_whole_and_leaves_columns_out(
     assert "timeout" in text
 
 
-def test_an_empty_board_says_so() -> None:
+def test_a_board_without_teams_is_stated() -> None:
     assert "No team" in printed(render_leaderboard([]))
 
 
-def test_the_live_board_leaves_the_last_table_standing(feed_board: Callable[..., Run]) -> None:
+def test_the_last_table_stays_on_the_screen(feed_board: Callable[..., Run]) -> None:
     board = Leaderboard()
     console = Console(file=io.StringIO(), width=160, force_terminal=True)
-    with TerminalBoard(board, console):
+    with live_tables(board, console):
         feed_board(board, "Alpha", "mi", SimulatedRun("mi", "Alpha", trials=2).events())
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert "Alpha" in text

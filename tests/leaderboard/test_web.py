@@ -302,7 +302,7 @@ def bare_page() -> Iterator[WebBoard]:
 
 def connect(page: WebBoard, request: str) -> socket.socket:
     link = socket.create_connection((page.host, page.port), timeout=READ_TIMEOUT_S)
-    link.sendall(f"{request}\r\nHost: hall\r\n\r\n".encode())
+    link.sendall(f"{request}\r\nHost: test\r\n\r\n".encode())
     return link
 
 

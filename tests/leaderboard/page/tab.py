@@ -21,7 +21,7 @@ def serving(board: Leaderboard, port: int = 0) -> Iterator[WebBoard]:
 
 
 class Tab:
-    """A browser tab that remembers what went wrong and what was asked for."""
+    """A browser tab that records console problems and requests."""
 
     def __init__(self, browser: Any, **options: Any) -> None:
         self.context = browser.new_context(locale="en-US", reduced_motion="reduce", **options)
@@ -29,11 +29,11 @@ class Tab:
         self.page.set_default_timeout(30_000)
         self.problems: list[str] = []
         self.requests: list[str] = []
-        self.page.on("console", self._hear)
+        self.page.on("console", self._add_problem)
         self.page.on("pageerror", lambda error: self.problems.append(str(error)))
         self.page.on("request", lambda request: self.requests.append(request.url))
 
-    def _hear(self, message: Any) -> None:
+    def _add_problem(self, message: Any) -> None:
         if message.type in ("error", "warning"):
             self.problems.append(message.text)
 

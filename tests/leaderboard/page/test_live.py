@@ -1,4 +1,4 @@
-"""The page follows the judge: live, through a restart, after a kill."""
+"""The page is updated live, and survives a restart and a kill of the judge."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ from tracks.registry import TRACKS
 from tracks.run import Run
 
 
-def test_it_loads_without_an_error_and_asks_nobody_but_the_judge(
+def test_it_loads_without_an_error_and_asks_no_other_host_than_the_judge(
     served: WebBoard, tab: Tab
 ) -> None:
     page = tab.open(served.url)

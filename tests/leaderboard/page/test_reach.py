@@ -38,10 +38,9 @@ def test_it_fits_phones_and_projectors(
             assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_a_hall_sees_eight_teams_on_one_screen(
+def test_eight_teams_fit_on_one_projector_screen(
     board: Leaderboard, tab: Tab, feed_board: Callable[..., Run]
 ) -> None:
-    """Nobody scrolls a projector."""
     for number in range(8):
         events = list(SimulatedRun("turing", f"team {number}", trials=3).events())
         feed_board(board, f"team {number}", "turing", events[:-1])

@@ -10,7 +10,7 @@ from tracks.common.reasons import Reason
 from tracks.common.words import describe
 
 
-def test_it_speaks_chinese_and_remembers_it(served: WebBoard, tab: Tab) -> None:
+def test_the_language_can_be_chinese_and_is_stored(served: WebBoard, tab: Tab) -> None:
     page = tab.open(served.url)
     page.locator("#language").click()
     page.locator("h2", has_text="排行榜").wait_for()
