@@ -11,13 +11,14 @@ PARALLEL = $(PYTEST) -n $(JOBS) --dist loadgroup --no-loadscope-reorder
 export OPENBLAS_NUM_THREADS = 1
 export OMP_NUM_THREADS = 1
 
-.PHONY: help install demo test test-fast coverage check format clean
+.PHONY: help install demo test test-fast coverage mutants check format clean
 
 help:
 	@echo "make demo       a contest of all five tracks on synthetic recordings, with a leaderboard"
 	@echo "make test       all checks and tests"
 	@echo "make test-fast  the tests without LSL, browsers and other slow ones"
 	@echo "make coverage   branch coverage of the four packages"
+	@echo "make mutants    mutation testing of the rules in tracks/ with mutmut (hours)"
 	@echo "make check      ruff, ruff format, mypy --strict, import-linter"
 	@echo "make format     let ruff put the code in order"
 
@@ -48,6 +49,11 @@ coverage: $(STAMP)
 	$(PYTEST) -m serial --cov --cov-append --cov-report=
 	$(BIN)/coverage report --skip-covered --sort=cover --fail-under=92
 
+# MUTANTS: names or globs, for example MUTANTS='tracks.erp*'; the settings are in setup.cfg.
+mutants: $(STAMP)
+	$(BIN)/mutmut run $(MUTANTS)
+	$(BIN)/mutmut results
+
 check: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -59,4 +65,4 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) .demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .coverage .coverage.*
+	rm -rf $(VENV) .demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .coverage .coverage.* mutants
