@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -70,6 +71,15 @@ def registered(installed: Path, monkeypatch: pytest.MonkeyPatch):
     for language, templates in sixth_track.WORDS.items():
         for code in templates:
             del LANGUAGES[language].templates[code]
+
+
+def test_the_how_to_quotes_the_file_that_runs_here() -> None:
+    text = (ROOT / "docs" / "howto" / "add-a-track.md").read_text(encoding="utf-8")
+    file = Path(sixth_track.__file__).read_text(encoding="utf-8")
+    excerpts = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert len(excerpts) >= 7
+    assert [excerpt for excerpt in excerpts if excerpt not in file] == []
+    assert f'[project.entry-points."{GROUP}"]' in text
 
 
 def test_synth_and_inspect(command, tmp_path: Path) -> None:
