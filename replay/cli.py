@@ -1,6 +1,5 @@
-"""bci-replay: recordings and amplifiers onto the wire."""
+"""The command bci-replay: plays recordings and amplifiers on Lab Streaming Layer."""
 
-import importlib
 import signal
 import time
 from collections.abc import Callable, Mapping
@@ -14,10 +13,16 @@ from bci_stream.cli import (
     TrackName,
     open_contest,
     open_wire,
-    say,
     stop_on_signals,
     wait_option,
     wire_options,
+)
+from replay.tools.commands import (
+    devices_command,
+    emulate_command,
+    mark_command,
+    prepare_command,
+    record_command,
 )
 
 if TYPE_CHECKING:
@@ -25,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def reading_options(command: Callable[..., None]) -> Callable[..., None]:
-    """What becomes of a recording as it is read; the same names work as parameters of a URI."""
+    """Options about reading a recording; the same names work as parameters of a URI."""
     options = [
         click.option("--events", help="Names to codes: T1=11,T2=21."),
         click.option("--rename", help="Leads: OLD=NEW,OLD=NEW."),
@@ -85,11 +90,11 @@ def start(foreground: bool, **options: Any) -> None:
     else:
         from replay.daemon import spawn
 
-        spawn(options["name"], say)
+        spawn(options["name"])
 
 
 def default_name(track: str | None, sources: tuple[str, ...]) -> str:
-    """The track's, a file's without its suffix, or an amplifier's whole address."""
+    """The track's name, a file's without its suffix, or an amplifier's whole address."""
     source = sources[0].partition("?")[0]
     rest = source.partition(":")[2] or source
     called = rest if rest.startswith("//") else Path(rest).stem
@@ -137,9 +142,8 @@ def _serve(
         wait_s=wait_s,
         loop=loop,
         stop=stop,
-        say=say,
     )
-    service.listen_to_signals()
+    service.handle_pause_signals()
     with progress_line(service):
         service.run()
 
@@ -150,12 +154,12 @@ def _serve(
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def status(name: str | None, old_too: bool, as_json: bool) -> None:
     """Show the replays: where each stands, how fast, who listens, how late."""
-    from replay.daemon import all_states, render_states, was_lately
+    from replay.daemon import all_states, is_recent, render_states
 
     known = [state for state in all_states() if name in (None, state.name)]
     if name is not None and not known:
         raise click.ClickException(f"there is no replay {name!r}")
-    shown = [state for state in known if old_too or name or was_lately(state)]
+    shown = [state for state in known if old_too or name or is_recent(state)]
     if shown or as_json or not known:
         click.echo(render_states(shown, as_json=as_json))
     if len(known) > len(shown) and not as_json:
@@ -165,14 +169,14 @@ def status(name: str | None, old_too: bool, as_json: bool) -> None:
 @main.command()
 @click.argument("name", required=False)
 def stop(name: str | None) -> None:
-    """Stop a replay (all of them, where none is named) and wait until it has ended."""
+    """Stop a replay (all of them, if none is named) and wait until it has ended."""
     from replay.daemon import alive, all_states, has_process, send
 
     names = [name] if name else [state.name for state in all_states() if alive(state)]
     if not names:
         click.echo("no replay is running")
     for each in names:
-        send(each, signal.SIGCONT)  # one that is suspended would not hear it
+        send(each, signal.SIGCONT)  # a suspended process would not handle SIGTERM
         stopped = send(each, signal.SIGTERM)
         deadline = time.monotonic() + 15.0
         while has_process(stopped) and time.monotonic() < deadline:
@@ -207,13 +211,11 @@ main.add_command(resume)
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True)
 def synth(source: str, out: Path) -> None:
     """Write a synthetic SOURCE (synthetic:mi?subjects=2&set=train) to files."""
-    from replay.sources import open_source
-    from replay.synthetic.registry import write_recordings
-    from replay.synthetic.source import SyntheticSource
+    from replay.sources import parse_uri
+    from replay.synthetic.registry import open_synthetic, write_recordings
 
-    opened = open_source(f"synthetic:{source.removeprefix('synthetic:')}")
-    assert isinstance(opened, SyntheticSource)
-    for path in write_recordings(opened, out):
+    parts = parse_uri(f"synthetic:{source.removeprefix('synthetic:')}")
+    for path in write_recordings(open_synthetic(parts.address, parts.params), out):
         click.echo(str(path))
 
 
@@ -223,7 +225,7 @@ def synth(source: str, out: Path) -> None:
 @click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), help="Draw it as a PNG.")
 @reading_options
 def inspect(source: str, track: str | None, plot: Path | None, **reading: str | None) -> None:
-    """Say what SOURCE is, which track it fits, and what breaks that track's rules."""
+    """Show what SOURCE is, which track it fits, and what breaks that track's rules."""
     from rich.console import Console
 
     from replay.tools.inspect.inspection import inspect_uri
@@ -238,14 +240,8 @@ def inspect(source: str, track: str | None, plot: Path | None, **reading: str | 
             click.echo(f"drawn: {drawn}")
 
 
-ELSEWHERE = {
-    "devices": ("replay.tools.commands", "devices_command"),
-    "emulate": ("replay.tools.commands", "emulate_command"),
-    "mark": ("replay.tools.commands", "mark_command"),
-    "record": ("replay.tools.commands", "record_command"),
-    "prepare": ("replay.tools.commands", "prepare_command"),
-}
-"""Commands that stand in their own package."""
-
-for _name, (_module, _command) in ELSEWHERE.items():
-    main.add_command(getattr(importlib.import_module(_module), _command), _name)
+main.add_command(devices_command, "devices")
+main.add_command(emulate_command, "emulate")
+main.add_command(mark_command, "mark")
+main.add_command(record_command, "record")
+main.add_command(prepare_command, "prepare")

@@ -1,28 +1,40 @@
-"""A daemon's state file: what it plays, where it stands, and whether its process still lives."""
+"""Replays in the background: starting one, its state file, sending it signals, and the table of `status`."""
 
 import json
+import logging
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import click
+import psutil
 from rich.console import Console
 from rich.table import Table
 
+from bci_stream.cli import DAEMON_LOG
 from bci_stream.errors import SourceError
 from bci_stream.files import atomic_write, state_dir
 from bci_stream.wire.names import checked_name
 
+logger = logging.getLogger(__name__)
+
+OVER = ("finished", "stopped", "failed", "crashed")
+RECENT_S = 24 * 3600.0
+START_S = 90.0
+POLL_S = 0.05
+
 
 @dataclass
 class DaemonState:
-    """What `bci-replay status` shows. `born` tells a living daemon from a process that has its old pid."""
+    """What `bci-replay status` shows.
+
+    born: when its process started (`start_time`), because another process may get its pid later.
+    """
 
     name: str
     pid: int
@@ -40,7 +52,7 @@ class DaemonState:
 
 def folder() -> Path:
     path = state_dir() / "replays"
-    path.mkdir(exist_ok=True, mode=0o700)  # what a device says may quote a label
+    path.mkdir(exist_ok=True, mode=0o700)  # a device's messages may quote a label
     return path
 
 
@@ -52,36 +64,24 @@ def log_path(name: str) -> Path:
     return folder() / f"{checked_name(name, 'replay')}.log"
 
 
-def born(pid: int) -> str:
-    """When a process began, as the system counts it; empty where there is no such process."""
-    fields = _stat(pid)
-    if not fields:
-        return _born_elsewhere(pid)
-    return "" if fields[0] == "Z" else fields[19]  # a zombie has ended, only nobody has asked how
+def start_time(pid: int) -> str:
+    """When a process started, in seconds since boot; empty where there is no such process."""
+    try:
+        process = psutil.Process(pid)
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return ""
+        # Since boot, because both times change when the system's clock is set.
+        return f"{process.create_time() - psutil.boot_time():.2f}"
+    except psutil.Error:
+        return ""
 
 
 def is_suspended(pid: int) -> bool:
     """Whether a process was stopped (Ctrl-Z, SIGSTOP, a debugger) and could go on."""
-    return _stat(pid)[:1] in (["T"], ["t"])
-
-
-def _stat(pid: int) -> list[str]:
-    """What the system says of a process, its state first; nothing where it says nothing."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    except (OSError, IndexError):
-        return []
-
-
-def _born_elsewhere(pid: int) -> str:
-    """Systems without /proc: only whether it lives."""
-    if Path("/proc/self/stat").exists():
-        return ""
-    try:
-        os.kill(pid, 0)
-    except OSError:
-        return ""
-    return "alive"
+        return psutil.Process(pid).status() in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
+    except psutil.Error:
+        return False
 
 
 def write_state(state: DaemonState) -> None:
@@ -91,7 +91,7 @@ def write_state(state: DaemonState) -> None:
 
 
 def read_state(name: str) -> DaemonState | None:
-    """A daemon's last word; where it has none its state is `crashed`, or `suspended`."""
+    """The state that a daemon last wrote; `crashed` or `suspended` where its process is gone or stopped."""
     try:
         state = DaemonState(**json.loads(state_path(name).read_text()))
     except FileNotFoundError:
@@ -110,26 +110,20 @@ def read_state(name: str) -> DaemonState | None:
     return state
 
 
-OVER = ("finished", "stopped", "failed", "crashed")
-
-
 def has_process(state: DaemonState) -> bool:
-    return bool(state.born) and born(state.pid) == state.born
+    return bool(state.born) and start_time(state.pid) == state.born
 
 
 def alive(state: DaemonState | None) -> bool:
     return state is not None and state.state not in OVER
 
 
-LATELY_S = 24 * 3600.0
-
-
-def was_lately(state: DaemonState) -> bool:
-    """Whether a replay runs, or said its last word within a day."""
+def is_recent(state: DaemonState) -> bool:
+    """Whether a replay is running, or ended within a day."""
     if alive(state):
         return True
     try:
-        return time.time() - state_path(state.name).stat().st_mtime < LATELY_S
+        return time.time() - state_path(state.name).stat().st_mtime < RECENT_S
     except FileNotFoundError:
         return False
 
@@ -140,7 +134,7 @@ def all_states() -> list[DaemonState]:
 
 
 def send(name: str, number: signal.Signals) -> DaemonState:
-    """Signal a daemon; never a process that merely has its old pid."""
+    """Send a signal to a daemon, never to another process that has got its pid."""
     state = read_state(name)
     if state is None:
         known = ", ".join(s.name for s in all_states()) or "none"
@@ -151,12 +145,8 @@ def send(name: str, number: signal.Signals) -> DaemonState:
     return state
 
 
-START_S = 90.0
-LOOK_EVERY_S = 0.05
-
-
 def check_free(name: str) -> None:
-    """One replay has one name."""
+    """Raise ClickException where a replay of this name is running."""
     running = read_state(name)
     if running is not None and alive(running):
         raise click.ClickException(
@@ -165,8 +155,8 @@ def check_free(name: str) -> None:
         )
 
 
-def spawn(name: str, say: Callable[[str], None]) -> None:
-    """Start the same command again in the background, in a session of its own, and see it come up."""
+def spawn(name: str) -> None:
+    """Run this command again in the background, in a session of its own, and wait until it has started."""
     check_free(name)
     arguments = [*sys.argv[1:], "--foreground", "--name", name]
     with log_path(name).open("ab") as log:
@@ -176,9 +166,10 @@ def spawn(name: str, say: Callable[[str], None]) -> None:
             stdout=log,
             stderr=log,
             start_new_session=True,
+            env={**os.environ, DAEMON_LOG: "1"},
         )
     try:
-        _see_it_start(name, child, say)
+        _wait_for_start(name, child)
     except KeyboardInterrupt:
         child.terminate()
         child.wait()
@@ -192,25 +183,25 @@ def spawn(name: str, say: Callable[[str], None]) -> None:
     click.echo(f"replay {name!r} is {state.state} (pid {child.pid}); log: {log_path(name)}")
 
 
-def _see_it_start(name: str, child: "subprocess.Popen[bytes]", say: Callable[[str], None]) -> None:
-    """Until it has started or ended; what its device says meanwhile is said here too."""
+def _wait_for_start(name: str, child: "subprocess.Popen[bytes]") -> None:
+    """Wait until it has started or ended; log its device's status here too meanwhile."""
     deadline = time.monotonic() + START_S
-    told = ""
+    logged = ""
     while time.monotonic() < deadline and child.poll() is None:
         state = read_state(name)
         if state is not None and state.pid == child.pid:
             if state.state != "starting":
                 return
-            news = " ".join(state.device.get(part, "") for part in ("state", "detail")).strip()
-            if news != told:
-                told = news
-                say(f"{name}: {news}")
-        time.sleep(LOOK_EVERY_S)
+            status = " ".join(state.device.get(part, "") for part in ("state", "detail")).strip()
+            if status != logged:
+                logged = status
+                logger.info("%s: %s", name, status)
+        time.sleep(POLL_S)
 
 
 def _last_line(path: Path) -> str:
     lines = path.read_text(errors="replace").strip().splitlines()
-    return lines[-1].removeprefix("Error: ") if lines else "it said nothing"
+    return lines[-1].removeprefix("Error: ") if lines else "its log is empty"
 
 
 TITLES = ("replay", "state", "track", "pace", "played", "consumers", "late (worst)", "source")
@@ -236,13 +227,13 @@ def render_states(states: list[DaemonState], *, as_json: bool) -> str:
 
 def _device(state: DaemonState) -> str:
     device = state.device
-    words = f"{device['device']} {'was' if state.state in OVER else 'is'} {device['state']}"
-    words += f" ({device['detail']})" if device["detail"] else ""
+    line = f"{device['device']} {'was' if state.state in OVER else 'is'} {device['state']}"
+    line += f" ({device['detail']})" if device["detail"] else ""
     if not device["samples"]:
-        return words
+        return line
     about = "" if device["lost_exact"] else "about "
     return (
-        f"{words}: {device['samples']} samples, "
+        f"{line}: {device['samples']} samples, "
         f"{about}{device['samples_lost']} lost in {device['gaps']} gaps, {device['reconnects']} reconnects, "
         f"offset {device['offset_s']:.3f} s, drift {device['drift_ppm']:+.1f} ppm"
     )
@@ -263,7 +254,7 @@ def _row(state: DaemonState) -> tuple[str, ...]:
 
 
 def _played(at: dict[str, Any], rate: float) -> str:
-    """12% (0:07 of 1:00); of a live device, which has no end, 0:07."""
+    """12% (0:07 of 1:00); for a live device, whose length is not known, 0:07."""
     played, total = at.get("played", 0), at.get("total")
     if not rate:
         return "-"

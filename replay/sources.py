@@ -1,12 +1,15 @@
-"""A URI names a source: a file or folder, a synthetic recording, a device, another stream.
+"""Opens the source that a URI names: a file or folder, a synthetic recording, a device, another stream.
 
-run1.edf   folder/   run1.edf?events=T1=11,T2=21&resample=250
-synthetic:erp?subjects=2&seed=7
-brainflow:SYNTHETIC_BOARD   neuracle://127.0.0.1:8712?channels=64   lsl:name
-moabb:BNCI2014_001?subject=1
+    run1.edf   folder/   run1.edf?events=T1=11,T2=21&resample=250
+    synthetic:erp?subjects=2&seed=7
+    brainflow:SYNTHETIC_BOARD   neuracle://127.0.0.1:8712?channels=64   lsl:name
+    moabb:BNCI2014_001?subject=1
+
+This is the only module that knows readers, synthetic recordings and devices.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qsl
 
@@ -15,123 +18,155 @@ from bci_stream.wire.transport import Transport
 from replay.model.options import SourceOptions
 from replay.model.source import Session, Source
 
-__all__ = ["SCHEMES", "SourceOptions", "open_source"]
-
-UriParams = dict[str, str]
-Opener = Callable[[str, str, UriParams, SourceOptions, Transport | None], Source]
-"""(the whole URI, what follows the scheme, its parameters, options, this process's LSL) -> a source."""
-
-
-def _synthetic(
-    uri: str, rest: str, params: UriParams, options: SourceOptions, _: Transport | None
-) -> Source:
-    _refuse_asked(uri, options, "synthetic recordings are as their track has them")
-    from replay.synthetic.registry import open_synthetic
-
-    return open_synthetic(rest, params)
-
-
-def _device(
-    uri: str, rest: str, params: UriParams, options: SourceOptions, transport: Transport | None
-) -> Source:
-    because = "a device is played as it is, with parameters of its own"
-    _refuse_asked(uri, options, because, possible=LEAD_OPTIONS)
-    from replay.devices.registry import open_device
-
-    about_leads = {name: params.pop(name) for name in LEAD_OPTIONS if name in params}
-    scheme = uri.partition(":")[0].lower()
-    return open_device(scheme, rest, params, transport, options.with_params(about_leads))
-
+GROUP = "bci_stream.sources"
+"""Entry points of other packages: name = scheme, object = an `Opener`."""
 
 LEAD_OPTIONS = ("rename", "select", "missing")
-"""What can be asked of a device too, beside its own parameters."""
+"""Reading options that a device accepts too, beside its own parameters."""
 
 
-def _refuse_asked(
-    uri: str, options: SourceOptions, because: str, possible: tuple[str, ...] = ()
-) -> None:
-    """Options are about files; what can't be done must not be passed over in silence."""
-    asked = [name for name in options.asked if name not in possible]
-    if asked:
-        names = ", ".join("leads (select)" if name == "select" else name for name in asked)
-        raise SourceError(f"{uri}: {names} can't be asked for: {because}")
+@dataclass(frozen=True)
+class SourceUri:
+    """A URI in its parts: `scheme:address?params`; the scheme is empty for a path."""
+
+    uri: str
+    scheme: str
+    address: str
+    params: dict[str, str]
 
 
-def _moabb(
-    uri: str, rest: str, params: UriParams, options: SourceOptions, _: Transport | None
-) -> Source:
-    from replay.readers.moabb import open_moabb
-
-    return open_moabb(uri, rest, params, options)
-
-
-def _files(
-    uri: str, rest: str, params: UriParams, options: SourceOptions, _: Transport | None
-) -> Source:
-    from replay.readers.files import open_files
-
-    if not rest.strip():  # to Path, that would be the current folder
-        raise SourceError(
-            f"{uri!r} names no source: give a file, a folder or a URI; the current folder is `.`"
-        )
-    return open_files(uri, Path(rest), options.with_params(params))
-
-
-SCHEMES: dict[str, Opener] = {
-    "synthetic": _synthetic,
-    "neuracle": _device,
-    "brainflow": _device,
-    "lsl": _device,
-    "moabb": _moabb,
-    "file": _files,
-}
+Opener = Callable[[SourceUri, SourceOptions, Transport | None], Source]
+"""Opens a source. Transport: the LSL of this process, where it has one already."""
 
 
 def open_source(
     uri: str, options: SourceOptions | None = None, transport: Transport | None = None
 ) -> Source:
-    """The source that a URI names, checked as far as that takes no long reading.
+    """Open the source that a URI names; errors that need no long reading are raised here.
 
-    transport: what this process speaks LSL with, where it does; an `lsl:` source listens on the same one.
+    transport: the LSL of this process; an `lsl:` source reads through it.
+    Raises SourceError.
     """
-    options = options or SourceOptions()
-    if _exists(uri):  # whatever signs a file's name may hold, it is that file
-        return _files(uri, uri, {}, options, transport)
+    parts = parse_uri(uri)
+    return _opener(parts)(parts, options or SourceOptions(), transport)
+
+
+def parse_uri(uri: str) -> SourceUri:
+    """Split a URI. An existing file is a path whatever characters its name has."""
+    if _exists(uri):
+        return SourceUri(uri, "", uri, {})
     address, _, query = uri.partition("?")
     scheme, colon, rest = address.partition(":")
+    pairs = parse_qsl(query.replace("+", "%2B"), keep_blank_values=True)
+    params = dict(pairs)
+    if len(params) < len(pairs):
+        raise SourceError(f"{uri!r} gives a parameter twice")
     if not colon or len(scheme) == 1 or "/" in scheme or "\\" in scheme:
-        return _files(uri, address, _params(uri, query), options, transport)
-    if scheme.lower() not in SCHEMES:
-        raise SourceError(
-            f"{uri!r} names no source: there is no file of that name, and {scheme!r} is none of "
-            f"the schemes {', '.join(SCHEMES)}"
-        )
-    return SCHEMES[scheme.lower()](uri, rest, _params(uri, query), options, transport)
+        return SourceUri(uri, "", address, params)
+    return SourceUri(uri, scheme.lower(), rest, params)
 
 
 def _exists(uri: str) -> bool:
     try:
         return Path(uri).exists()
-    except OSError:  # a URI with many parameters is longer than any file's name
+    except OSError:  # a URI with many parameters is longer than a file name may be
         return False
 
 
-def _params(uri: str, query: str) -> UriParams:
-    pairs = parse_qsl(query.replace("+", "%2B"), keep_blank_values=True)
-    params = dict(pairs)
-    if len(params) < len(pairs):
-        raise SourceError(f"{uri!r} gives a parameter twice")
-    return params
+def _opener(parts: SourceUri) -> Opener:
+    if parts.scheme in SCHEMES:
+        return SCHEMES[parts.scheme]
+    from importlib.metadata import entry_points
+
+    from replay.devices.registry import DEVICES
+
+    if parts.scheme in DEVICES:
+        return _open_device
+    installed = entry_points(group=GROUP)
+    if parts.scheme not in installed.names:
+        known = [name for name in (*SCHEMES, *DEVICES, *sorted(installed.names)) if name]
+        raise SourceError(
+            f"{parts.uri!r} names no source: there is no file of that name, and {parts.scheme!r} is "
+            f"none of the schemes {', '.join(known)}"
+        )
+    try:
+        opener: Opener = installed[parts.scheme].load()
+    except Exception as error:  # another package's code may raise anything
+        raise SourceError(
+            f"{parts.uri}: the scheme {parts.scheme!r} comes from the entry point "
+            f"{installed[parts.scheme].value!r}, which can't be imported ({error!r}); repair or uninstall "
+            "the package that brings it"
+        ) from error
+    return opener
+
+
+# --- what comes with this package ---------------------------------------------------------------
+
+
+def _open_files(parts: SourceUri, options: SourceOptions, _: Transport | None) -> Source:
+    from replay.readers.files import open_files
+
+    if not parts.address.strip():  # to Path, that would be the current folder
+        raise SourceError(
+            f"{parts.uri!r} names no source: give a file, a folder or a URI; the current folder is `.`"
+        )
+    return open_files(parts.uri, Path(parts.address), options.with_params(parts.params))
+
+
+def _open_synthetic(parts: SourceUri, options: SourceOptions, _: Transport | None) -> Source:
+    _refuse_options(parts.uri, options, "synthetic recordings are as their track has them")
+    from replay.synthetic.registry import open_synthetic
+
+    return open_synthetic(parts.address, parts.params)
+
+
+def _open_moabb(parts: SourceUri, options: SourceOptions, _: Transport | None) -> Source:
+    from replay.readers.moabb import open_moabb
+
+    return open_moabb(parts.uri, parts.address, parts.params, options)
+
+
+def _open_device(parts: SourceUri, options: SourceOptions, transport: Transport | None) -> Source:
+    reason = "a device is played as it is, with parameters of its own"
+    _refuse_options(parts.uri, options, reason, accepted=LEAD_OPTIONS)
+    from replay.devices.registry import open_device
+
+    params = dict(parts.params)
+    options = options.with_params({key: params.pop(key) for key in LEAD_OPTIONS if key in params})
+    return open_device(parts.scheme, parts.address, params, transport, options)
+
+
+def _refuse_options(
+    uri: str, options: SourceOptions, reason: str, accepted: tuple[str, ...] = ()
+) -> None:
+    """Raise SourceError for a reading option that would have no effect."""
+    asked = [name for name in options.asked if name not in accepted]
+    if asked:
+        names = ", ".join("leads (select)" if name == "select" else name for name in asked)
+        raise SourceError(f"{uri}: {names} can't be asked for: {reason}")
+
+
+SCHEMES: dict[str, Opener] = {
+    "": _open_files,
+    "synthetic": _open_synthetic,
+    "moabb": _open_moabb,
+    "file": _open_files,
+}
+"""Schemes of recordings; those of devices are in `replay.devices.registry.DEVICES`."""
+
+
+# --- several sources ----------------------------------------------------------------------------
 
 
 class ConcatenatedSource:
-    """The sessions of all sources, in order. A live device has no end, so it stands alone."""
+    """The sessions of several recordings, in order; implements `Source`."""
+
+    live = False
+    device = None
 
     def __init__(self, sources: Sequence[Source]) -> None:
         self._sources = sources
         self.uri = " ".join(source.uri for source in sources)
-        self.live = False
-        self.device = None
 
     @property
     def track(self) -> str | None:
@@ -148,6 +183,7 @@ class ConcatenatedSource:
 
 
 def concatenate_sources(sources: Sequence[Source]) -> Source:
+    """One source of all; raises SourceError where a live device, which has no end, is not alone."""
     if len(sources) == 1:
         return sources[0]
     for source in sources:

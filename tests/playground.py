@@ -179,7 +179,6 @@ def play(
         start_on="judge",
         stop=stop,
         wait_s=WAIT_S,
-        say=logging.getLogger("replay").info,
     )
 
     def guarded(name: str, work: Callable[[], None]) -> threading.Thread:

@@ -1,22 +1,23 @@
-"""The telling: all that one run has said so far, kept so that a judge started anew can be told again."""
+"""The journal of a run: what was sent so far, kept so that a restarted judge can be brought up to date."""
 
-from collections.abc import Callable
+import logging
 from dataclasses import dataclass
 from typing import Any
 
-from bci_stream.packet import Packet
 from bci_stream.wire.messages import PacketEvent, PacketNote, SessionStart, Status, TeamMessageEvent
 from replay.player.outlets import ReplayOutlets, Wait, no_wait
 from replay.player.plan import PlaybackPlan
 from replay.transform.masking import MaskedPacket
 
+logger = logging.getLogger(__name__)
+
 
 @dataclass
 class PlaybackProgress:
-    """Where a replay stands; read by status displays, written by the player alone.
+    """How far a replay is. The playing thread writes it; the state file and the progress line read it.
 
-    heard: whether anybody at all has opened its signal; LSL does not tell who, or how many.
-    round: how often all of it was played before; played counts within it.
+    heard: whether anybody has opened the signal stream; LSL does not say who, or how many.
+    round: how often everything was played before; `played` counts the samples within this round.
     """
 
     state: str = "waiting"
@@ -32,102 +33,90 @@ class PlaybackProgress:
 
 
 class RunJournal:
-    """Sessions, truth and packets, in the order in which they are told. team: whose lockstep run it is.
+    """Sends sessions, truth and packets, and records them in this order. It belongs to the playing thread.
 
-    judged: a judge may have to be told again; else what was sent is not remembered, and may go on for days.
+    judged: whether a judge may ask for the history. Without one no events are kept, because a replay to
+    anybody may run for days. team: in lockstep, whose run this is.
     """
 
-    def __init__(
-        self,
-        stage: ReplayOutlets,
-        program: PlaybackPlan,
-        say: Callable[[str], None],
-        judged: bool = True,
-    ) -> None:
-        self._stage = stage
-        self._program = program
-        self._say = say
-        self._events: list[PacketEvent | TeamMessageEvent] = []
+    def __init__(self, outlets: ReplayOutlets, plan: PlaybackPlan, *, judged: bool = True) -> None:
+        self._outlets = outlets
+        self._plan = plan
         self._judged = judged
-        self._told_to_judge = 0
-        self.team = ""
+        self._events: list[PacketEvent | TeamMessageEvent] = []
+        self._events_sent = 0
         self._truth: list[tuple[int, int, dict[str, Any]]] = []
         self._session = (0, -1)
-        self.session_said: SessionStart | None = None
-        self.progress = PlaybackProgress(total=program.n_samples)
+        self.team = ""
+        self.session_start: SessionStart | None = None
+        self.progress = PlaybackProgress(total=plan.n_samples)
 
     @property
     def next_packet(self) -> int:
+        """Number of the next packet."""
         return self.progress.packets
 
     @property
-    def behind(self) -> int:
-        """How many events the judge has not been told of by `tell_judge`."""
-        return len(self._events) - self._told_to_judge
+    def unsent_events(self) -> int:
+        """How many events `send_events` has not yet sent to the judge."""
+        return len(self._events) - self._events_sent
 
     # --- sessions and truth -------------------------------------------------------------------
 
-    def tell_beforehand(self) -> None:
-        """All truth that is known beforehand, so that a run that ends early is still scored whole."""
-        for number, truth in enumerate(self._program.truths):
-            self._stage.tell_truth(number, 0, None, self._leads_sent())
+    def send_known_truth(self) -> None:
+        """Send all truth that is known beforehand, so that a run which ends early can still be scored."""
+        for number, truth in enumerate(self._plan.truths):
+            self._outlets.send_truth(number, 0, None)
             if truth is not None:
-                self._stage.tell_truth(number, 0, truth, self._leads_sent())
-        self._stage.truth_is_told()
-
-    def _leads_sent(self) -> int:
-        track = self._program.track
-        return (track.choose_leads if track else None) or len(self._program.leads)
+                self._outlets.send_truth(number, 0, truth)
+        self._outlets.send_truth_complete()
 
     def begin_session(self, number: int, round_number: int = 0) -> None:
-        """Say which subject it is, unless that has been said."""
+        """Announce a session, unless it is the present one."""
         if (round_number, number) == self._session:
             return
-        session = self._program.sessions[number]
+        session = self._plan.sessions[number]
         self._session = (round_number, number)
         if round_number != self.progress.round:
             self.progress.round, self.progress.played = round_number, 0
         self.progress.subject = session.subject
         names = [lead.name for lead in session.leads]
-        samples = self._program.packet_samples
-        self.session_said = SessionStart(number, session.subject, session.rate, samples, names)
-        self._stage.say(self.session_said)
+        self.session_start = SessionStart(
+            number, session.subject, session.rate, self._plan.packet_samples, names
+        )
+        self._outlets.send(self.session_start)
 
-    def tell_truth(self, shown: MaskedPacket) -> None:
-        """What became known with this packet, before the packet itself."""
-        for trouble in shown.truth_errors:
-            said = "a labelled trigger did not fit (a gap?): its trial is not scored"
-            self._stage.say(Status("truth", said))
-            self._say(trouble)
-        if self._program.live and self._program.track and not shown.truth:
-            self._stage.probe_truth()  # or else the truth stream would show when a trial ends
-        for event in shown.truth:
-            self._truth.append((shown.session, self.next_packet, event))
-            self._stage.tell_truth(shown.session, self.next_packet, event, self._leads_sent())
+    def send_truth(self, packet: MaskedPacket) -> None:
+        """Send what became known with this packet; called before the packet itself is sent."""
+        for error in packet.truth_errors:
+            detail = "a labelled trigger did not fit (a gap?): its trial is not scored"
+            self._outlets.send(Status("truth", detail))
+            logger.warning("%s", error)
+        if self._plan.live and self._plan.track and not packet.truth:
+            self._outlets.probe_truth()  # else the traffic would show when a trial ends
+        for event in packet.truth:
+            self._truth.append((packet.session, self.next_packet, event))
+            self._outlets.send_truth(packet.session, self.next_packet, event)
 
     # --- packets ------------------------------------------------------------------------------
 
-    def note(self, shown: MaskedPacket) -> PacketNote:
-        it = shown
-        triggers = list(it.triggers)
-        return PacketNote(
-            self.next_packet, it.session, it.block, it.start, it.n, triggers, it.finish
-        )
-
-    def show(
-        self,
-        note: PacketNote,
-        packet: Packet,
-        stamp: float,
-        wait: Wait = no_wait,
-        *,
-        noted: bool = True,
+    def push_packet(
+        self, packet: MaskedPacket, stamp: float, wait: Wait = no_wait, *, with_note: bool = True
     ) -> float | None:
-        """Put a packet onto the wire, with its note unless it was announced as plain.
+        """Push a packet, and its note unless it was announced as one without a note.
 
-        wait: for its moment; where it says False, nothing is told. Returns when its samples left.
+        Returns when its samples left; None where `wait` returned False, and then nothing is recorded.
         """
-        left_at = self._stage.show(note if noted else None, packet, stamp, wait)
+        note = PacketNote(
+            self.next_packet,
+            packet.session,
+            packet.block,
+            packet.start,
+            packet.n,
+            list(packet.triggers),
+            packet.finish,
+        )
+        left_at = self._outlets.push_packet(packet, note if with_note else None, stamp, wait)
         if left_at is None:
             return None
         if self._judged:
@@ -136,23 +125,24 @@ class RunJournal:
         self.progress.played += packet.n
         return left_at
 
-    def heard(self, text: str, at: float) -> None:
-        """Lockstep: the team said this, after all packets that it has asked for."""
+    # --- events for the judge -----------------------------------------------------------------
+
+    def record_message(self, text: str, at: float) -> None:
+        """Lockstep: record a team's message, in its place among the packets."""
         self._events.append(TeamMessageEvent(text, at))
 
-    def tell_judge(self) -> None:
-        """Tell the judge of all that happened since it was told last."""
-        news = self._events[self._told_to_judge :]
-        self._stage.tell_judge(self.team, self._told_to_judge, news)
-        self._told_to_judge = len(self._events)
+    def send_events(self) -> None:
+        """Send the judge all events since the last call."""
+        self._outlets.send_events(self.team, self._events_sent, self._events[self._events_sent :])
+        self._events_sent = len(self._events)
 
-    def retell(self, gone_at: float) -> None:
-        """All that a judge missed that was started again; it alone can read it."""
+    def resend(self, gone_at: float) -> None:
+        """Send the whole history again, for a judge that was restarted; only a judge can read it."""
         if not self._events:
             return
-        self.tell_beforehand()
-        for session, before, event in self._truth:
-            self._stage.tell_truth(session, before, event, self._leads_sent())
-        self._told_to_judge = 0
-        self.tell_judge()
-        self._stage.all_retold(gone_at)
+        self.send_known_truth()
+        for session, packet, event in self._truth:
+            self._outlets.send_truth(session, packet, event)
+        self._events_sent = 0
+        self.send_events()
+        self._outlets.send_history_complete(gone_at)

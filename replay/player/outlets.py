@@ -1,4 +1,4 @@
-"""The stage: all streams that one replay shows, and what it says on them."""
+"""The streams that one replay sends: control, signal, trigger markers and sealed truth."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -25,25 +25,23 @@ from bci_stream.wire.messages import (
 from bci_stream.wire.transport import SampleOutlet, Transport
 from replay.player.plan import PlaybackPlan
 
-EVENTS_AT_ONCE = 500
-
-ANGLE_ROWS = 6000
-"""Truth of ecog is sent in pieces of this many rows, because LSL limits the length of a text."""
+MAX_EVENTS = 500
+MAX_ANGLE_ROWS = 6000
+"""Events and rows of angles in one message: the length of a text on LSL is limited."""
 
 ALIVE_EVERY_S = 1.0
 
-
 Wait = Callable[[Callable[[], None]], bool]
-"""Waits for a moment, and calls what it is given shortly before, to warm up; False: it is not to be."""
+"""Blocks until the packet's deadline, calling its argument (a warm-up) just before it. False: do not send."""
 
 
 def no_wait(_warm_up: Callable[[], None]) -> bool:
-    """The moment has come already."""
+    """Send at once."""
     return True
 
 
 class ReplayOutlets:
-    """Outlets of a replay: control, signal, trigger markers (text and int32), sealed truth.
+    """Outlets of a replay. They belong to the playing thread.
 
     Where a track lets each team choose its leads, each team has a signal stream of its own.
     """
@@ -55,7 +53,7 @@ class ReplayOutlets:
         name: str,
         run: str,
         key: bytes,
-        program: PlaybackPlan,
+        plan: PlaybackPlan,
         speed: float,
     ) -> None:
         self._transport = transport
@@ -63,10 +61,10 @@ class ReplayOutlets:
         self._name = name
         self._run = run
         self._key = key
-        self._program = program
-        self._rate = program.rate * speed
-        self._stretched = speed != 1.0
-        meta = {"track": program.track_name, "run": run}
+        self._plan = plan
+        self._rate = plan.rate * speed
+        self._scaled = speed != 1.0
+        meta = {"track": plan.track_name, "run": run}
         self._signals: dict[str, tuple[SampleOutlet, dict[str, list[int]]]] = {}
         self._control = transport.text_outlet(names.text_stream(contest, "control", name, **meta))
         self._truth = transport.text_outlet(names.text_stream(contest, "truth", name))
@@ -75,20 +73,20 @@ class ReplayOutlets:
         self._meta = meta
         self._alive_at = transport.now()
         self._last_stamp = -math.inf
-        self.shares_signal = not (program.track and program.track.choose_leads)
+        self.shares_signal = not (plan.track and plan.track.choose_leads)
         if self.shares_signal:
-            self._open_signal(name, program.leads, {})
+            self._open_signal(name, plan.leads, {})
 
     # --- signal streams -----------------------------------------------------------------------
 
     def signal_for(self, team: str, channels: dict[str, list[int]]) -> str:
-        """The source_id of the signal stream that this team is to open."""
+        """The source_id of this team's signal stream, which is opened where it has one of its own."""
         if self.shares_signal:
             return names.source_id(self._contest, "signal", self._name)
         owner = f"{self._name}.{team}"
         if owner not in self._signals:
             count = len(next(iter(channels.values())))
-            kind = self._program.track.lead_kind if self._program.track else "EEG"
+            kind = self._plan.track.lead_kind if self._plan.track else "EEG"
             slots = tuple(Lead(f"slot{number}", kind) for number in range(1, count + 1))
             self._open_signal(owner, slots, channels)
         return names.source_id(self._contest, "signal", owner)
@@ -96,98 +94,90 @@ class ReplayOutlets:
     def _open_signal(
         self, owner: str, leads: tuple[Lead, ...], channels: dict[str, list[int]]
     ) -> None:
-        spec = names.signal_stream(self._contest, owner, self._program.rate, leads, **self._meta)
+        spec = names.signal_stream(self._contest, owner, self._plan.rate, leads, **self._meta)
         self._signals[owner] = (self._transport.sample_outlet(spec), channels)
 
     def has_consumers(self) -> bool:
         return any(outlet.has_consumers() for outlet, _ in self._signals.values())
 
-    def probe(self) -> None:
-        """One row of zeros on each signal stream, before any packet: proves that it is heard."""
+    def probe_signals(self) -> None:
+        """Push one row of zeros on each signal stream, so that a team can verify its connection."""
         now = self._transport.now()
-        for owner, (outlet, _) in self._signals.items():
-            width = len(self._program.leads) if self.shares_signal else self._slots(owner)
-            outlet.push(np.zeros((1, width + 1), dtype=np.float32), now)
+        for outlet, channels in self._signals.values():
+            chosen = next(iter(channels.values()), self._plan.leads)
+            outlet.push(np.zeros((1, len(chosen) + 1), dtype=np.float32), now)
 
-    def _slots(self, owner: str) -> int:
-        return len(next(iter(self._signals[owner][1].values())))
+    # --- messages -----------------------------------------------------------------------------
 
-    # --- what is said -------------------------------------------------------------------------
-
-    def say(self, message: Message, stamp: float = 0.0) -> None:
+    def send(self, message: Message, stamp: float = 0.0) -> None:
+        """Send a message on the control stream, which everyone can read."""
         self._control.push(encode(message), stamp)
 
-    def say_alive(self) -> None:
-        """Called as often as one likes: once a second it is said that the replay lives."""
+    def send_alive(self) -> None:
+        """Send a sign of life, at most one a second however often this is called."""
         now = self._transport.now()
         if now - self._alive_at > ALIVE_EVERY_S:
             self._alive_at = now
-            self.say(Status("alive"))
+            self.send(Status("alive"))
 
     def probe_truth(self) -> None:
-        self._say_sealed(TruthProbe())
+        self._send_sealed(TruthProbe())
 
-    def truth_is_told(self) -> None:
-        """All that is known beforehand has been sent."""
-        self._say_sealed(TruthComplete())
+    def send_truth_complete(self) -> None:
+        """All truth that is known beforehand has been sent."""
+        self._send_sealed(TruthComplete())
 
-    def tell_judge(
+    def send_events(
         self, team: str, first: int, events: list[PacketEvent | TeamMessageEvent]
     ) -> None:
-        """Events, the first of which has this number; in pieces, since one text may not be endless."""
-        for k in range(0, len(events), EVENTS_AT_ONCE):
-            self._say_sealed(RunEvents(team, first + k, events[k : k + EVENTS_AT_ONCE]))
+        """Send events to the judge; `first` is the number of the first one."""
+        for k in range(0, len(events), MAX_EVENTS):
+            self._send_sealed(RunEvents(team, first + k, events[k : k + MAX_EVENTS]))
 
-    def all_retold(self, gone_at: float) -> None:
-        self._say_sealed(HistoryComplete(gone_at))
+    def send_history_complete(self, gone_at: float) -> None:
+        self._send_sealed(HistoryComplete(gone_at))
 
-    def tell_truth(
-        self, session: int, packet: int, event: dict[str, Any] | None, leads: int
-    ) -> None:
-        """Truth of a session, or that it is going to be played."""
-        it = self._program.sessions[session]
+    def send_truth(self, number: int, packet: int, event: dict[str, Any] | None) -> None:
+        """Send truth of a session to the judge; None only announces the session."""
+        session = self._plan.sessions[number]
         for piece in [None] if event is None else truth_pieces(event):
-            self._say_sealed(
+            self._send_sealed(
                 TruthNote(
-                    session,
-                    it.subject,
+                    number,
+                    session.subject,
                     packet,
-                    it.rate,
-                    leads,
-                    self._program.packet_samples,
-                    it.n_samples,
+                    session.rate,
+                    self._plan.leads_sent,
+                    self._plan.packet_samples,
+                    session.n_samples,
                     piece,
                 )
             )
 
-    def _say_sealed(self, message: Message) -> None:
+    def _send_sealed(self, message: Message) -> None:
         self._truth.push(seal(encode(message), self._key, self._run))
 
-    def show(
-        self,
-        note: PacketNote | None,
-        packet: Packet,
-        stamp: float,
-        wait: Wait = no_wait,
-    ) -> float | None:
-        """A packet: its samples first, then its note, so that who hears the note has the samples.
+    # --- packets ------------------------------------------------------------------------------
 
-        wait: for the packet's moment, when nothing but the push is left to do; nothing is shown
-        where it says False. Returns when the first samples left.
+    def push_packet(
+        self, packet: Packet, note: PacketNote | None, stamp: float, wait: Wait = no_wait
+    ) -> float | None:
+        """Push a packet's samples, then its note and its triggers.
+
+        The note comes second, so that a client which has it also has the samples. `wait` is called when
+        nothing but the push is left to do. Returns when the first samples left; None where `wait` returned
+        False, and then nothing is sent.
         """
         stamps = self._stamps(packet.n, stamp)
-        ready = self._ready(packet)
+        ready = [(outlet, _chosen(packet, leads)) for outlet, leads in self._signals.values()]
 
         def push_nothing() -> None:
-            for outlet, samples in ready[:1]:  # one is enough: all go the same way
+            for outlet, samples in ready[:1]:  # one is enough: all take the same path
                 outlet.push(samples[:0], stamp)
 
         if not wait(push_nothing):
             return None
         left = [outlet.push(samples, stamps) for outlet, samples in ready]
-        if len(self._signals) > len(ready):  # teams that came meanwhile
-            for outlet, samples in self._ready(packet)[len(ready) :]:
-                outlet.push(samples, stamps)
         if note is not None and self._control.has_consumers():
             self._control.push(encode(note), stamp)
         for offset, code in packet.triggers:
@@ -197,18 +187,13 @@ class ReplayOutlets:
             self._codes.push(np.array([[code]], dtype=np.int32), at)
         return left[0] if left else self._transport.now()
 
-    def _ready(self, packet: Packet) -> list[tuple[SampleOutlet, FloatArray]]:
-        """What each signal stream is to send; others may be opened any time, and stand behind them."""
-        signals = tuple(self._signals.values())
-        return [(outlet, _chosen(packet, leads)) for outlet, leads in signals]
-
     def _stamps(self, n: int, stamp: float) -> float | list[float]:
-        """The last sample's alone is enough where LSL counts back from it by the stream's own rate."""
+        """The last sample's stamp, from which LSL counts back by the stream's rate, or one a sample."""
         step_s = 1 / self._rate
         before, self._last_stamp = self._last_stamp, stamp
-        if self._program.live and stamp - (n - 1) * step_s <= before < stamp:
-            step_s = (stamp - before) / n  # a device's clock was corrected: none runs backwards
-        elif not self._stretched:
+        if self._plan.live and stamp - (n - 1) * step_s <= before < stamp:
+            step_s = (stamp - before) / n  # the device's clock was corrected: stamps still increase
+        elif not self._scaled:
             return stamp
         return [stamp - (n - 1 - i) * step_s for i in range(n)]
 
@@ -220,7 +205,7 @@ class ReplayOutlets:
 
 
 def _chosen(packet: Packet, leads: dict[str, list[int]]) -> FloatArray:
-    """The samples of the leads that a team chose for this subject, and the trigger; all where it may not."""
+    """The samples of the leads that a team chose for this subject, and TRIGGER; all if it has no choice."""
     if not leads:
         return packet.samples
     columns = [number - 1 for number in leads[packet.subject]]
@@ -233,5 +218,5 @@ def truth_pieces(truth: dict[str, Any]) -> Iterator[dict[str, Any]]:
     if rest or "angles" not in truth:
         yield rest
     rows = truth.get("angles", ())
-    for start in range(0, len(rows), ANGLE_ROWS):
-        yield {"angles": rows[start : start + ANGLE_ROWS]}
+    for start in range(0, len(rows), MAX_ANGLE_ROWS):
+        yield {"angles": rows[start : start + MAX_ANGLE_ROWS]}

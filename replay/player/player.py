@@ -1,11 +1,11 @@
-"""The player puts a program onto the wire: it waits for whoever is expected, plays at its pace, and stays
-until everyone has what was sent."""
+"""The player: opens the streams of a plan, does the handshake, plays, and stays until all is received."""
 
+import logging
 import os
 import secrets
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
@@ -16,6 +16,7 @@ from bci_stream.wire.messages import Offer, Status, Stopped
 from bci_stream.wire.transport import Transport
 from bci_stream.wire.verify import MessageVerifier
 from replay.player.handshake import HandshakeServer, StartOn
+from replay.player.inlets import ReplayInlets
 from replay.player.journal import PlaybackProgress, RunJournal
 from replay.player.lockstep import Lockstep
 from replay.player.outlets import ReplayOutlets
@@ -23,10 +24,18 @@ from replay.player.plan import PlaybackPlan
 from replay.player.realtime import Realtime
 from replay.player.teams import TeamRegistry
 
+logger = logging.getLogger(__name__)
+
+TEAMS_S = 60.0
+"""How long the streams stay open after the last packet for teams that are still at work."""
+
+LISTENERS_S, STOPPED_LISTENERS_S, LISTENERS_POLL_S = 1.0, 0.2, 0.05
+"""How long they stay open for other listeners (normally, after a stop), and the polling interval."""
+
 
 @dataclass(frozen=True)
 class Pace:
-    """speed: how many times faster than life; lockstep has no speed of its own."""
+    """speed: how many times faster than the recording; lockstep has no speed of its own."""
 
     lockstep: bool
     speed: float = 1.0
@@ -38,6 +47,7 @@ class Pace:
 
 
 def parse_pace(text: str) -> Pace:
+    """Read `lockstep`, `realtime` or a factor; raises SourceError for anything else."""
     if text == "lockstep":
         return Pace(lockstep=True)
     try:
@@ -50,7 +60,7 @@ def parse_pace(text: str) -> Pace:
 
 
 def check_live_pace(uri: str, pace: Pace) -> None:
-    """A live device sets the pace itself: it can neither wait for a team nor run faster than time."""
+    """Raise SourceError unless the pace is real time: a live device sets the pace itself."""
     if pace != Pace(lockstep=False):
         raise SourceError(
             f"--pace {pace}: {uri} is a live device, which can neither wait nor run faster or slower "
@@ -60,21 +70,21 @@ def check_live_pace(uri: str, pace: Pace) -> None:
 
 @contextmanager
 def batch_scheduled_threads() -> Iterator[None]:
-    """Threads started meanwhile are patient, and so are those that they start; the caller is not.
+    """Threads that are started meanwhile, and those that they start, get SCHED_BATCH; the caller does not.
 
-    Only Linux knows such threads. A process that was given a policy of its own (`chrt`) keeps it, and so
-    does one that may not change it (a container's filter of system calls): they are as they were.
+    Such threads do not preempt the playing thread. Only Linux has them. A process that was given a policy
+    of its own (`chrt`), or that may not change it (a container's system call filter), keeps what it has.
     """
-    patient = sys.platform == "linux" and _change_policy(os.SCHED_OTHER, os.SCHED_BATCH)
+    changed = sys.platform == "linux" and _change_policy(os.SCHED_OTHER, os.SCHED_BATCH)
     try:
         yield
     finally:
-        if patient:
+        if changed:
             _change_policy(os.SCHED_BATCH, os.SCHED_OTHER)
 
 
 def _change_policy(old: int, new: int) -> bool:
-    """Of the calling thread; False where it had another one, or may not."""
+    """Change the calling thread's policy; False where it has another one, or where it is not allowed."""
     try:
         if os.sched_getscheduler(0) != old:
             return False
@@ -84,23 +94,19 @@ def _change_policy(old: int, new: int) -> bool:
     return True
 
 
-LINGER_S = 60.0
-"""How long the streams stay open after the last packet for teams that are still at work."""
-
-SEE_OFF_S, HURRIED_S, SEE_OFF_LOOK_S = 1.0, 0.2, 0.05
-"""How long they stay open for anybody else who listens, also where the run was stopped, and how often it is
-looked whether anybody does."""
-
-
 class Player:
-    """Plays one program, once or (endless) until it is stopped. `paused` holds real-time packets back."""
+    """Plays one plan, once or (endless) until it is stopped. `paused` holds real-time packets back.
+
+    The thread that calls `play` owns everything in here. Other threads may read `progress`, set or clear
+    `paused` and `stop`, and call `announce`.
+    """
 
     def __init__(
         self,
         transport: Transport,
         clock: Clock,
         contest: Contest,
-        program: PlaybackPlan,
+        plan: PlaybackPlan,
         *,
         name: str,
         pace: Pace,
@@ -109,100 +115,92 @@ class Player:
         team: str = "",
         endless: bool = False,
         wait_s: float | None = None,
-        say: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._clock = clock
-        self._contest = contest
-        self._program = program
+        self._plan = plan
         self._pace = pace
         self._start_on = start_on
         self._for_teams = start_on in ("judge", "team")
         self._endless = endless
         self._stop = stop
         self._wait_s = contest.limits.join_s if wait_s is None else wait_s
-        self._say = say
-        self._announced: Status | None = None
         self.paused = threading.Event()
         run = secrets.token_hex(8)
         key = contest.keys.contest_key()
-        hurried = program.live or self._for_teams
-        with nullcontext() if hurried else batch_scheduled_threads():
-            self._stage = ReplayOutlets(
-                transport, contest.name, name, run, key, program, pace.speed
-            )
-        self._telling = RunJournal(self._stage, program, say, judged=self._for_teams)
-        self._reception = self._open_reception(transport, run, key, team)
+        # Where teams measure their latency, or a device sets the pace, LSL's threads must not wait.
+        urgent = plan.live or self._for_teams
+        with nullcontext() if urgent else batch_scheduled_threads():
+            self._outlets = ReplayOutlets(transport, contest.name, name, run, key, plan, pace.speed)
+        self._journal = RunJournal(self._outlets, plan, judged=self._for_teams)
+        track = plan.track
+        choose = track.choose_leads if track else None
+        offer = Offer(
+            contest=contest.name,
+            run=run,
+            track=plan.track_name,
+            pace=str(pace),
+            rate=plan.rate,
+            packet_samples=plan.packet_samples,
+            leads=[lead.name for lead in plan.leads],
+            subjects=[session.subject for session in plan.sessions],
+            choose=choose,
+        )
+        verifier = MessageVerifier(contest.name, {run}, contest.token)
+        self._inlets = ReplayInlets(
+            transport, contest.name, run, key, verifier, lockstep=pace.lockstep
+        )
+        teams = TeamRegistry(
+            offer,
+            contest.token,
+            self._outlets.signal_for,
+            track.check_leads if track and choose else None,
+            one_team=pace.lockstep,
+            only=team,
+        )
+        self._handshake = HandshakeServer(
+            offer, self._inlets, self._outlets, teams, self._journal, transport.now
+        )
 
     @property
     def progress(self) -> PlaybackProgress:
-        return self._telling.progress
-
-    def _open_reception(
-        self, transport: Transport, run: str, key: bytes, team: str
-    ) -> HandshakeServer:
-        program, track = self._program, self._program.track
-        choose = track.choose_leads if track else None
-        offer = Offer(
-            contest=self._contest.name,
-            run=run,
-            track=program.track_name,
-            pace=str(self._pace),
-            rate=program.rate,
-            packet_samples=program.packet_samples,
-            leads=[lead.name for lead in program.leads],
-            subjects=[session.subject for session in program.sessions],
-            choose=choose,
-        )
-        lobby = TeamRegistry(
-            offer,
-            MessageVerifier(self._contest.name, {run}, self._contest.token),
-            self._contest.token,
-            self._stage.signal_for,
-            track.check_leads if track and choose else None,
-            one_team=self._pace.lockstep,
-            only=team,
-        )
-        return HandshakeServer(transport, offer, self._stage, lobby, key, self._telling)
+        return self._journal.progress
 
     def play(self) -> None:
-        """Wait for whoever is expected, play, and stay until everyone has what was sent."""
+        """Wait for the handshake, play, and stay until everyone has what was sent."""
         try:
             if self._start_on != "now":
-                self._say(f"waiting for {self._start_on}")
-            if self._reception.wait(self._start_on, self._wait_s, self._stop):
+                logger.info("waiting for %s", self._start_on)
+            if self._handshake.wait(self._start_on, self._wait_s, self._stop):
                 if not self._for_teams:
-                    self._reception.close()  # looking for streams costs more than playing them
-                self._telling.tell_beforehand()
+                    self._inlets.close()  # searching for streams costs more than playing them
+                self._journal.send_known_truth()
                 self.progress.state = "playing"
-                self._performance().play()
+                self._make_run().play()
                 if self._for_teams and not self._stop.is_set():
-                    self._linger()
+                    self._wait_for_teams()
                 else:
-                    self._see_off()
+                    self._drain_listeners()
             self.progress.state = "stopped" if self._stop.is_set() else "finished"
         except BciError as error:
-            self._stage.say(Stopped(self._public(error)))
-            self._see_off()
+            self._outlets.send(Stopped(self._public_reason(error)))
+            self._drain_listeners()
             raise
         finally:
-            self._reception.close()
-            self._stage.close()
+            self._inlets.close()
+            self._outlets.close()
 
     def announce(self, state: str, detail: str) -> None:
-        """Something about the source that everyone should know; said once, however often it is told."""
-        news = Status(state, detail)
-        if news != self._announced:
-            self._announced = news
-            self._stage.say(news)
+        """Send a source's status to everyone; any thread may call this. A repetition is not sent."""
+        self._handshake.post(Status(state, detail))
 
-    def _public(self, error: BciError) -> str:
-        """Where labels are masked, a source's own words are not for everyone: they may quote a trigger."""
-        if self._program.track is None or isinstance(error, WireError):
+    def _public_reason(self, error: BciError) -> str:
+        """Why the run failed. Where labels are masked, a source's message is withheld: it may quote one."""
+        if self._plan.track is None or isinstance(error, WireError):
             return str(error)
-        return "its source failed; why is said in the replay's own terminal and status"
+        return "its source failed; the replay's own log and status have the reason"
 
-    def _performance(self) -> Lockstep | Realtime:
-        parts = (self._stage, self._reception, self._telling, self._program, self._clock)
+    def _make_run(self) -> Lockstep | Realtime:
+        parts = (self._outlets, self._handshake, self._journal, self._plan, self._clock)
         if self._pace.lockstep:
             return Lockstep(*parts, wait_s=self._wait_s, stop=self._stop)
         return Realtime(
@@ -213,29 +211,28 @@ class Player:
             wait_s=self._wait_s,
             paused=self.paused,
             stop=self._stop,
-            say=self._say,
         )
 
-    def _see_off(self) -> None:
-        """Stay a while for those who listen, of whom LSL does not tell what they have.
+    def _drain_listeners(self) -> None:
+        """Stay a moment for listeners, because LSL does not say whether they have received everything.
 
-        An inlet that does not recover forgets what it has not handed out when its stream ends.
+        An inlet that does not recover drops what it has not handed out when its stream ends.
         """
         begun = now = self._clock.now()
-        while now - begun < (HURRIED_S if self._stop.is_set() else SEE_OFF_S):
-            if not self._stage.has_consumers():
+        while now - begun < (STOPPED_LISTENERS_S if self._stop.is_set() else LISTENERS_S):
+            if not self._outlets.has_consumers():
                 return
-            self._clock.wait_until(now + SEE_OFF_LOOK_S)
+            self._clock.wait_until(now + LISTENERS_POLL_S)
             now = self._clock.now()
 
-    def _linger(self) -> None:
-        """Stay while teams are still at work: an outlet that closes takes what it holds with it."""
+    def _wait_for_teams(self) -> None:
+        """Stay while teams are still at work: an outlet that closes drops what it holds."""
         begun = self._clock.now()
-        while not self._stop.is_set() and self._clock.now() - begun < LINGER_S:
-            self._reception.attend(0.05)
-            if self._telling.behind and self._pace.lockstep:
-                self._telling.tell_judge()
-            if self._reception.everyone_has_all(judged=self._start_on == "judge"):
+        while not self._stop.is_set() and self._clock.now() - begun < TEAMS_S:
+            self._handshake.poll(0.05)
+            if self._journal.unsent_events and self._pace.lockstep:
+                self._journal.send_events()
+            if self._handshake.everyone_has_all(judged=self._start_on == "judge"):
                 return
-            self._stage.say_alive()
+            self._outlets.send_alive()
             self._stop.wait(0.01)

@@ -1,76 +1,141 @@
-"""Prepares packets ahead of their time in a thread, so that reading and masking never hold up the pace."""
+"""Prefetch: a thread makes packets ahead of their time, so that reading and masking delay no packet.
 
-import contextlib
+This is the only buffer between a source and the wire. In real time it holds the packets until their
+deadlines, in lockstep it also shows which packets follow, and it reads a live device so that the playing
+thread stays free to answer the network.
+"""
+
 import queue
 import threading
-from collections.abc import Iterator
-from typing import TypeVar
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from types import TracebackType
+from typing import Generic, TypeVar
+
+from bci_stream.errors import SourceError
 
 T = TypeVar("T")
 
 ITEMS_AHEAD = 400
 BATCH = 25
-"""Handed over together where there is time: a thread that wakes for each single packet costs more
-than the packet."""
+"""Items are handed over in batches where there is time: waking a thread for each packet costs more than the
+packet itself."""
 
-ROOM_S, POLL_S = 1.0, 0.2
-"""How often a maker who waits for room, and a taker who waits for items, look whether it is over. A maker
-nearly always waits, and is woken at the end: its looks are for nothing, and cost as much as a packet."""
+ROOM_S, POLL_S = 1.0, 0.05
+"""How often the making thread (while the queue is full) and the taking thread (while it is empty) check
+whether they shall end. The making thread is woken at the end, so it checks rarely."""
+
+TIMEOUT_S = 60.0
+"""A source that gives nothing for this long has failed."""
+
+JOIN_S = 2.0
+"""A thread that is stuck in a read is left behind after this long; it ends with the process."""
 
 
-def ahead(
-    items: Iterator[T], stop: threading.Event, count: int = ITEMS_AHEAD, batch: int = BATCH
-) -> Iterator[T]:
-    """The same items in the same order, up to `count` of them made before they are asked for.
+class Prefetch(Generic[T]):
+    """Iterates over items that a thread makes up to `count` ahead; use it in a `with` statement.
 
-    An error of the source comes out where it would have come; the thread ends with the iterator.
+    look_ahead: before an item is given out, `coming` has at least this many of those that follow it, or all.
+    idle: called every POLL_S while the taking thread waits for an item.
+    timeout_s: raise SourceError where no item comes for so long; None waits until `stop` is set.
+    An error of the source is raised after all items that came before it.
     """
-    made: queue.Queue[list[T] | BaseException | None] = queue.Queue(max(1, count // batch))
-    over = threading.Event()
 
-    def put(item: list[T] | BaseException | None) -> bool:
-        while not (stop.is_set() or over.is_set()):
+    def __init__(
+        self,
+        items: Iterator[T],
+        stop: threading.Event,
+        *,
+        count: int = ITEMS_AHEAD,
+        batch: int = BATCH,
+        look_ahead: int = 0,
+        idle: Callable[[], None] = lambda: None,
+        timeout_s: float | None = TIMEOUT_S,
+    ) -> None:
+        self.coming: deque[T] = deque()
+        self._made: queue.Queue[list[T] | BaseException | None] = queue.Queue(
+            max(1, count // batch)
+        )
+        self._stop = stop
+        self._batch = batch
+        self._look_ahead = look_ahead
+        self._idle = idle
+        self._timeout_s = timeout_s
+        self._over = threading.Event()
+        self._thread = threading.Thread(
+            target=self._make, args=(items,), name="prefetch", daemon=True
+        )
+
+    def __enter__(self) -> "Prefetch[T]":
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._over.set()
+        with suppress(queue.Empty):
+            self._made.get_nowait()  # makes room, so that a waiting thread sees the end at once
+        self._thread.join(JOIN_S)
+
+    # --- the taking thread --------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[T]:
+        end: list[BaseException | None] = []
+        while not self._stop.is_set():
+            while len(self.coming) <= self._look_ahead and not end:
+                made = self._take()
+                if isinstance(made, list):
+                    self.coming.extend(made)
+                else:
+                    end.append(made)
+            if not self.coming:
+                break
+            yield self.coming.popleft()
+        if end and end[0] is not None and not self._stop.is_set():
+            raise end[0]
+
+    def _take(self) -> list[T] | BaseException | None:
+        """The next batch; an error of the source; None after the last one, or after a stop."""
+        waited_s = 0.0
+        while not self._stop.is_set():
             try:
-                made.put(item, timeout=ROOM_S)
-                return True
-            except queue.Full:
-                continue
-        return False
+                return self._made.get(timeout=POLL_S)
+            except queue.Empty:
+                self._idle()
+            waited_s += POLL_S
+            if self._timeout_s is not None and waited_s > self._timeout_s:
+                return SourceError(
+                    f"timed out after {self._timeout_s:g} s reading the next packet from the source; "
+                    "check its disk or network"
+                )
+        return None
 
-    def make() -> None:
+    # --- the making thread --------------------------------------------------------------------
+
+    def _make(self, items: Iterator[T]) -> None:
         ready: list[T] = []
         try:
             for item in items:
                 ready.append(item)
-                if len(ready) >= batch or made.empty():  # empty: somebody may be waiting
-                    if not put(ready):
+                if len(ready) >= self._batch or self._made.empty():  # empty: the taker may wait
+                    if not self._put(ready):
                         return
                     ready = []
-        except BaseException as error:  # noqa: BLE001 - handed to the consumer, who raises it
-            put(ready)
-            put(error)
+        except BaseException as error:  # noqa: BLE001 - raised by the taking thread
+            self._put(ready)
+            self._put(error)
         else:
-            put(ready)
-            put(None)
+            self._put(ready)
+            self._put(None)
 
-    thread = threading.Thread(target=make, name="ahead", daemon=True)
-    thread.start()
-    try:
-        while not stop.is_set():
-            try:
-                found = made.get(timeout=POLL_S)
-            except queue.Empty:
-                continue
-            if found is None:
-                return
-            if isinstance(found, BaseException):
-                raise found
-            for item in found:
-                if stop.is_set():
-                    return
-                yield item
-    finally:
-        over.set()
-        with contextlib.suppress(queue.Empty):
-            made.get_nowait()  # room for a maker that waits for it, so that it sees the end at once
-        thread.join()
+    def _put(self, made: list[T] | BaseException | None) -> bool:
+        while not (self._stop.is_set() or self._over.is_set()):
+            with suppress(queue.Full):
+                self._made.put(made, timeout=ROOM_S)
+                return True
+        return False

@@ -1,4 +1,4 @@
-"""The lobby: who wants to take part in a run, who is in, who is ready, and may it begin."""
+"""The teams of a run: who has joined, who is ready, and what to answer them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,14 +18,18 @@ from bci_stream.wire.messages import (
     ResultsMessage,
     Welcome,
 )
-from bci_stream.wire.verify import MessageVerifier
 
 CheckChannels = Callable[[list[int]], object]
+"""Raises RuleError where a choice of leads breaks the track's rules."""
 
 
 @dataclass
 class JoinedTeam:
-    """A team, as far as the replay knows it. numbers: how many of its numbered messages were heard."""
+    """A team that takes part.
+
+    plain: it needs no notes of packets that were announced. asks: it has a stream of packet requests.
+    numbers: how many of its numbered messages were accepted.
+    """
 
     name: str
     channels: dict[str, list[int]] = field(default_factory=dict)
@@ -35,17 +39,27 @@ class JoinedTeam:
     ready: bool = False
     done: bool = False
 
+    def take_number(self, n: int) -> bool:
+        """Whether n is the team's next number (-1, a message without a number, always is); it counts then.
+
+        A smaller number is a repetition for the judge. A larger one is refused until the missing ones have
+        come: otherwise a team could fill them in later, when it has seen more packets.
+        """
+        if n not in (-1, self.numbers):
+            return False
+        self.numbers += 1
+        return True
+
 
 class TeamRegistry:
-    """Messages of teams in, answers out; no stream is touched here.
+    """Takes verified messages of teams and gives the answers. It belongs to the playing thread.
 
-    only: in lockstep a replay is one team's; empty until the first one joins.
+    one_team: in lockstep a replay is for one team; `only` names it, or is empty until the first one joins.
     """
 
     def __init__(
         self,
         offer: Offer,
-        ear: MessageVerifier,
         tokens: Callable[[str], bytes | None],
         signal_for: Callable[[str, dict[str, list[int]]], str],
         check_channels: CheckChannels | None,
@@ -54,68 +68,60 @@ class TeamRegistry:
         only: str = "",
     ) -> None:
         self._offer = offer
-        self._ear = ear
         self._tokens = tokens
         self._signal_for = signal_for
         self._check_channels = check_channels
         self._one_team = one_team
         self._only = only
-        self.guests: dict[str, JoinedTeam] = {}
-
-    @property
-    def dropped(self) -> int:
-        return sum(self._ear.dropped.values())
+        self.joined: dict[str, JoinedTeam] = {}
 
     def all_ready(self) -> bool:
-        return bool(self.guests) and all(guest.ready for guest in self.guests.values())
+        return bool(self.joined) and all(team.ready for team in self.joined.values())
 
     def token(self, team: str) -> bytes:
         return self._tokens(team) or b""
 
     def all_plain(self) -> bool:
-        """Whether every team can do without the notes of plain packets."""
-        return all(guest.plain for guest in self.guests.values())
+        """Whether no team needs the notes of packets that were announced."""
+        return all(team.plain for team in self.joined.values())
 
-    def hear(self, signed: str) -> tuple[ResultsMessage | None, list[Message]]:
-        """What a team said, where it can be believed, and what to answer."""
-        message = self._ear.verify(signed)
+    def handle(self, message: ResultsMessage) -> tuple[bool, list[Message]]:
+        """Whether the message is accepted, and the answers to it."""
         if isinstance(message, Hello):
-            return message, [self._offer]
+            return True, [self._offer]
         if isinstance(message, Join):
-            return message, [self._join(message)]
-        guest = self.guests.get(message.team) if message else None
+            return True, [self._join(message)]
+        team = self.joined.get(message.team)
         if self._one_team and isinstance(message, PacketRequest | ReportMessage | Done):
-            in_order = guest is not None and counted(guest, message.n)
+            in_order = team is not None and team.take_number(message.n)
             if not in_order:
-                return None, []
-        if guest is not None and isinstance(message, Ready):
-            guest.ready = True
-        if guest is not None and isinstance(message, Done):
-            guest.done = True
-        return message, []
+                return False, []
+        if team is not None:
+            team.ready |= isinstance(message, Ready)
+            team.done |= isinstance(message, Done)
+        return True, []
+
+    def welcomes(self) -> list[Message]:
+        """The welcome of each team again, for a judge that came after them."""
+        return [self._welcome(team) for team in self.joined.values()]
 
     def _join(self, join: Join) -> Message:
+        run = self._offer.run
         if self._one_team and (self._only or join.team) != join.team:
-            return self._refuse(join, f"it is team {self._only!r}'s; in lockstep each has its own")
+            reason = f"it is team {self._only!r}'s; in lockstep each has its own"
+            return Refused(run, join.team, reason, elsewhere=True)
         try:
             self._check(join)
         except RuleError as error:
-            return Refused(self._offer.run, join.team, str(error))
+            return Refused(run, join.team, str(error))
         self._only = join.team
         new = JoinedTeam(join.team, join.channels, join.plain, join.asks)
-        return self._welcome(self.guests.setdefault(join.team, new))
+        return self._welcome(self.joined.setdefault(join.team, new))
 
-    def welcomes(self) -> list[Message]:
-        """What each guest was told, for a judge that came after them."""
-        return [self._welcome(guest) for guest in self.guests.values()]
-
-    def _welcome(self, guest: JoinedTeam) -> Message:
-        run, team = self._offer.run, guest.name
-        signal = self._signal_for(team, guest.channels)
-        return Welcome(run, team, signal, proof(run, team, self.token(team)))
-
-    def _refuse(self, join: Join, reason: str) -> Refused:
-        return Refused(self._offer.run, join.team, reason, elsewhere=True)
+    def _welcome(self, team: JoinedTeam) -> Message:
+        signal = self._signal_for(team.name, team.channels)
+        token = self.token(team.name)
+        return Welcome(self._offer.run, team.name, signal, proof(self._offer.run, team.name, token))
 
     def _check(self, join: Join) -> None:
         if self._check_channels is None:
@@ -127,15 +133,3 @@ class TeamRegistry:
                     f"{len(self._offer.leads)} are needed for each of {self._offer.subjects}"
                 )
             self._check_channels(join.channels[subject])
-
-
-def counted(guest: JoinedTeam, n: int) -> bool:
-    """Whether this is the team's next numbered message (an unnumbered one is).
-
-    What is older is said again for the judge. A number that is left out could be filled in later, when
-    the team has seen more: so nothing counts, and no packet leaves, before it has come.
-    """
-    if n not in (-1, guest.numbers):
-        return False
-    guest.numbers += 1
-    return True

@@ -32,7 +32,8 @@ import mne
 import replay.readers.files, replay.readers.mne.mne_file
 from replay.transform.masking import shown_packets
 from replay.player.plan import make_program
-from replay.sources import SourceOptions, open_source
+from replay.model.options import SourceOptions
+from replay.sources import open_source
 def peak():
     # Not ru_maxrss: that is inherited from the parent, whose peak hides everything smaller.
     line = next(l for l in open("/proc/self/status") if l.startswith("VmHWM:"))

@@ -81,7 +81,6 @@ def test_its_rules_hold_for_the_packets_the_truth_and_the_score(tmp_path) -> Non
         wait_s=WAIT_S,
         loop=False,
         stop=stop,
-        say=lambda _: None,
     )
     client = TeamClient(transport, "c", "alice", contest.keys.token("alice"), stop=stop)
     worker = Worker(client, decoder, track="ecog", join_s=WAIT_S, stop=stop)

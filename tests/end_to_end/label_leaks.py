@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-from playground import CounterSource, Recorder, play
+from playground import CounterSource, Recorder, logged_lines, play
 
 from bci_stream.clock import ManualClock
 from bci_stream.contest.contest import Contest
@@ -92,7 +92,6 @@ def observe_realtime(contest: Contest, program: PlaybackPlan) -> Seen:
     """A replay that starts without listeners, on a clock that jumps from deadline to deadline."""
     clock = ManualClock(FAR_AHEAD_S)
     observed = ObservedTransport(clock.now)
-    log: list[str] = []
     player = Player(
         observed,
         clock,
@@ -102,16 +101,11 @@ def observe_realtime(contest: Contest, program: PlaybackPlan) -> Seen:
         pace=parse_pace("realtime"),
         start_on="now",
         stop=threading.Event(),
-        say=log.append,
     )
-    player.play()
-    status = [_without_polled(dataclasses.asdict(player.progress))]
+    with logged_lines() as log:
+        player.play()
+    status = [dataclasses.asdict(player.progress)]
     return {**_observations(observed, contest), "status": status, "log": log}
-
-
-def _without_polled(progress: dict[str, Any]) -> dict[str, Any]:
-    """Without `heard`, which another thread sets when it next looks for listeners."""
-    return {name: value for name, value in progress.items() if name != "heard"}
 
 
 def observe_live(contest: Contest, program: PlaybackPlan) -> Seen:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from processes import ROOT, Processes
 
-from replay.daemon import born
+from replay.daemon import start_time
 
 SOURCE = "synthetic:erp?subjects=1&trials=2"
 MINE = """
@@ -116,14 +116,14 @@ class TestDaemon:
         assert "has stopped" in processes.run("replay", "stop", "erp")
         (state,) = json.loads(processes.run("replay", "status", "--json"))
         assert state["state"] == "stopped"
-        assert born(state["pid"]) != state["born"]
+        assert start_time(state["pid"]) != state["born"]
 
     def test_a_crash_is_told(self, processes: Processes) -> None:
         processes.run("replay", "start", SOURCE, "--track", "erp")
         (state,) = json.loads(processes.run("replay", "status", "--json"))
         os.kill(state["pid"], signal.SIGKILL)
         for _ in range(100):  # the system takes a moment to bury it
-            if born(state["pid"]) != state["born"]:
+            if start_time(state["pid"]) != state["born"]:
                 break
             signal.sigtimedwait([], 0.05)
         (state,) = json.loads(processes.run("replay", "status", "--json"))

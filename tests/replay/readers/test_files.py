@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from bci_stream.errors import SourceError
-from replay.sources import SourceOptions, open_source
+from replay.model.options import SourceOptions
+from replay.sources import open_source
 
 RATE = 250
 

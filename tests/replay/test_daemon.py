@@ -13,10 +13,10 @@ from click.testing import CliRunner
 from replay.cli import main
 from replay.daemon import (
     DaemonState,
-    born,
     is_suspended,
     read_state,
     render_states,
+    start_time,
     state_path,
     write_state,
 )
@@ -27,7 +27,7 @@ PROGRESS = {"played": 9000, "total": 15000, "late_s": -0.00002, "worst_late_s": 
 
 def playing(pid: int, **facts) -> DaemonState:
     return DaemonState(
-        "one", pid, born(pid), ["long.npz"], "", "realtime", "c", state="playing", **facts
+        "one", pid, start_time(pid), ["long.npz"], "", "realtime", "c", state="playing", **facts
     )
 
 

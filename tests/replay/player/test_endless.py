@@ -1,4 +1,4 @@
-"""--loop to anybody: one run without an end, seamless from round to round."""
+"""--loop without teams: one run without end, without a gap between the rounds."""
 
 import threading
 from collections.abc import Callable
@@ -18,8 +18,8 @@ from replay.sources import open_source
 RATE, N = 250, 333
 
 
-class Ending(ManualClock):
-    """Ends what waits on it after some seconds."""
+class StoppingClock(ManualClock):
+    """Sets the stop event after some seconds."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__()
@@ -40,7 +40,9 @@ def test_rounds_follow_each_other_on_the_same_streams_without_a_pause(tmp_path):
     data = np.vstack([np.arange(N, dtype=np.float64), np.zeros(N)])
     events = np.array([[0, 0, 7], [100, 0, 8]])
     np.savez(tmp_path / "x.npz", data=data, rate=RATE, leads=np.array(["C3", "C4"]), events=events)
-    clock = Ending(5.75)  # a second before it begins, three rounds of 1.332 s, and most of a fourth
+    clock = StoppingClock(
+        5.75
+    )  # a second before it begins, three rounds of 1.332 s, and most of a fourth
     transport = MemoryTransport(clock.now)
     player = Player(
         transport,
@@ -63,14 +65,14 @@ def test_rounds_follow_each_other_on_the_same_streams_without_a_pause(tmp_path):
     assert (samples[:, 0] == np.arange(len(samples)) % N).all()
     np.testing.assert_allclose(np.diff(stamps), 1 / RATE, atol=1e-9)
     assert [code for code, _ in markers.pull(0)] == ["7", "8"] * 4
-    said = []
+    messages = []
     with suppress(LostError):
         while texts := control.pull(0):
-            said += [read_control(text) for text, _ in texts]
-    assert sum(isinstance(message, SessionStart) for message in said) == 4
-    notes = [message for message in said if isinstance(message, PacketNote)]
+            messages += [read_control(text) for text, _ in texts]
+    assert sum(isinstance(message, SessionStart) for message in messages) == 4
+    notes = [message for message in messages if isinstance(message, PacketNote)]
     assert [note.i for note in notes] == list(range(len(notes)))
     assert not any(note.finish for note in notes)
     assert player.progress.round == 3
     assert player.progress.played == len(samples) - 3 * N
-    assert player._telling.behind == 0
+    assert player._journal.unsent_events == 0

@@ -1,13 +1,14 @@
-"""A live device served as a user would: what everyone hears of it, how it stops, what status shows."""
+"""The replay as a process: a live device's status on the wire and in the log, stopping, the progress line."""
 
 import json
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 import numpy as np
 import pytest
+from playground import logged_lines
 
 from bci_stream.clock import RealClock
 from bci_stream.contest.contest import Contest
@@ -22,18 +23,25 @@ from replay.devices.chunk import Chunk, DeviceInfo
 from replay.devices.params import Timeouts
 from replay.devices.status import StatusKeeper
 from replay.model.options import SourceOptions
+from replay.player.journal import PlaybackProgress
 from replay.player.plan import PlaybackPlan
 from replay.player.player import Player, parse_pace
-from replay.service import Service
+from replay.service import Service, describe
 from tracks.registry import TRACKS
 
 RATE = 1000
 PATIENCE_S = 20.0
 
 
+@pytest.fixture
+def log() -> Iterator[list[str]]:
+    with logged_lines() as lines:
+        yield lines
+
+
 @pytest.fixture(autouse=True)
 def own_runtime_folder(tmp_path, monkeypatch) -> None:
-    """Marks of these tests are nobody else's."""
+    """Manual triggers of these tests do not reach other replays."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
 
 
@@ -43,11 +51,11 @@ def wait_for(what: Callable[[], object]) -> None:
         if what():
             return
         tick.wait(0.005)
-    raise AssertionError("it never came")
+    raise AssertionError("timed out")
 
 
 class Lab:
-    """An amplifier's LSL stream and its markers, a replay of them, and somebody who hears all texts."""
+    """An amplifier's LSL stream with its marker stream, and a replay of them."""
 
     def __init__(self, contest: Contest, *names: str) -> None:
         self.transport, self.contest = MemoryTransport(), contest
@@ -57,14 +65,13 @@ class Lab:
         self.signal = self.transport.sample_outlet(spec)
         self.markers = self.transport.text_outlet(StreamSpec("marks", "Markers", "marks-id"))
         self.width, self.sent = len(leads), 0
-        self.said: list[str] = []
         self.errors: list[BaseException] = []
 
     def service(self, uri: str, track: str | None = None, pace: str = "realtime") -> Service:
         return Service(
             self.transport, self.contest, name="r", uris=(uri,), track=track,
             options=SourceOptions(track=track), pace=parse_pace(pace), start_on="now", team="",
-            wait_s=PATIENCE_S, loop=False, stop=self.stop, say=self.said.append,
+            wait_s=PATIENCE_S, loop=False, stop=self.stop,
         )  # fmt: skip
 
     def start(self, uri: str, track: str | None = None) -> Service:
@@ -94,8 +101,8 @@ class Lab:
         self.signal.push(rows, stamps.tolist())
 
 
-def heard(contest: Contest, label: int, text: str) -> list[dict]:
-    """What everyone hears of a session with a late trigger, a text for one, and a gap."""
+def control_messages(contest: Contest, label: int, text: str) -> list[dict]:
+    """Control messages of a session with a late trigger, a text trigger, and a gap."""
     lab = Lab(contest, "Cz", "C3", "C4")
     service = lab.start("lsl:amp?markers=marks&until=251", "mi")
     wait_for(lambda: service.player and lab.signal.has_consumers() and lab.markers.has_consumers())
@@ -105,30 +112,34 @@ def heard(contest: Contest, label: int, text: str) -> list[dict]:
     wait_for(lambda: service.player and service.player.progress.played >= 320)
     lab.markers.push(str(label), 500.1)
     lab.markers.push(text, 500.45)
-    lab.push(200)
-    wait_for(lambda: sum("connected (" in said for said in lab.said) >= 2)  # the terminal has both
-    lab.push(400, skip=1000)
-    lab.push(200, code=251)
-    lab.push(200)
-    lab.end()
+    with logged_lines() as log:
+        lab.push(200)
+        wait_for(lambda: sum("connected (" in line for line in log) >= 2)  # the log has both
+        lab.push(400, skip=1000)
+        lab.push(200, code=251)
+        lab.push(200)
+        lab.end()
     assert lab.errors == []
-    texts = [json.loads(said) for said, _ in control.pull(0)]
-    return [said for said in texts if said.get("state") != "alive" and said["kind"] != "offer"]
+    messages = [json.loads(text) for text, _ in control.pull(0)]
+    # Offer and session start may have been sent before the inlet was open.
+    skipped = ("offer", "session")
+    return [m for m in messages if m.get("state") != "alive" and m["kind"] not in skipped]
 
 
-def test_no_label_of_a_masked_device_is_in_what_everyone_hears_and_the_gap_is(contest) -> None:
-    first, second = heard(contest, 11, "left_hand"), heard(contest, 21, "right_hand")
+def test_the_status_on_the_wire_has_the_gap_but_no_label_of_a_masked_device(contest) -> None:
+    first = control_messages(contest, 11, "left_hand")
+    second = control_messages(contest, 21, "right_hand")
     assert packets(first) == packets(second)
-    for news in (statuses(first), statuses(second)):
+    for changes in (statuses(first), statuses(second)):
         gap = "about 1000 lost in 1 gaps, 0 reconnects"
-        assert {detail for _, detail in news} == {gap, "0 lost in 0 gaps, 0 reconnects"}
-        assert news[-1] == ("ended", gap)
-        # A trigger that was late or a text is no news: when that is told would show where a label is.
-        assert all(before != after for before, after in pairwise(news))
+        assert {detail for _, detail in changes} == {gap, "0 lost in 0 gaps, 0 reconnects"}
+        assert changes[-1] == ("ended", gap)
+        # A late or text trigger changes no status: the time of the change would show where a label is.
+        assert all(before != after for before, after in pairwise(changes))
 
 
-class Overheard(MemoryTransport):
-    """Keeps every text of the control stream, from the very first."""
+class ControlSpy(MemoryTransport):
+    """Keeps every text of the control stream, from the first one on."""
 
     def text_outlet(self, spec: StreamSpec):
         outlet = super().text_outlet(spec)
@@ -140,7 +151,7 @@ class Overheard(MemoryTransport):
 
 
 class NotingDevice(Device):
-    """Sends five chunks, and notes something at the third one."""
+    """Sends five chunks, and adds a note to its status at the third one."""
 
     counts_samples = True
 
@@ -162,31 +173,31 @@ class NotingDevice(Device):
         return [Chunk(np.full((40, 1), 15.0, np.float32), arrival=1000 + self._number * 0.04)]
 
 
-def test_the_first_thing_a_device_notes_does_not_show_when_it_did(contest, monkeypatch) -> None:
+def test_a_devices_first_note_is_logged_and_not_sent(contest, monkeypatch, log) -> None:
     lab = Lab(contest, "Cz")
-    lab.transport = Overheard()
+    lab.transport = ControlSpy()
     status = StatusKeeper("neuracle://amp")
     feed = DeviceFeed(NotingDevice(status, "trigger 11"), RealClock(), status, Timeouts())
     device = LiveSource(feed, status, options=SourceOptions(track="mi"))
     monkeypatch.setattr("replay.service.open_source", lambda *_: device)
     lab.service("neuracle://amp", "mi").run()
-    assert any("trigger 11" in said for said in lab.said)
-    said = [json.loads(text) for text in lab.transport.texts]
-    first = next(i for i, message in enumerate(said) if message["kind"] == "session")
-    assert [state for state, _ in statuses(said[:first])] == ["connected"]
-    assert [state for state, _ in statuses(said[first:])] == ["ended"]
+    assert any("trigger 11" in line for line in log)
+    sent = [json.loads(text) for text in lab.transport.texts]
+    first = next(i for i, message in enumerate(sent) if message["kind"] == "session")
+    assert [state for state, _ in statuses(sent[:first])] == ["connected"]
+    assert [state for state, _ in statuses(sent[first:])] == ["ended"]
 
 
-def packets(said: list[dict]) -> list[dict]:
-    return [message for message in said if message["kind"] != "status"]
+def packets(messages: list[dict]) -> list[dict]:
+    return [message for message in messages if message["kind"] != "status"]
 
 
-def statuses(said: list[dict]) -> list[tuple[str, str]]:
-    return [(each["state"], each["detail"]) for each in said if each["kind"] == "status"]
+def statuses(messages: list[dict]) -> list[tuple[str, str]]:
+    return [(m["state"], m["detail"]) for m in messages if m["kind"] == "status"]
 
 
-@pytest.mark.parametrize(("track", "told"), [("mi", False), (None, True)])
-def test_what_ended_a_masked_run_is_said_without_its_sources_words(contest, track, told) -> None:
+@pytest.mark.parametrize(("track", "quoted"), [("mi", False), (None, True)])
+def test_why_a_masked_run_failed_does_not_quote_its_source(contest, track, quoted) -> None:
     class Misaligned:
         subject, rate, n_samples, angles = "live", 1000.0, None, None
         leads = (Lead("Cz"),)
@@ -205,23 +216,23 @@ def test_what_ended_a_masked_run_is_said_without_its_sources_words(contest, trac
     control = transport.text_inlet(found, 1)
     with pytest.raises(SourceError, match="is 11"):
         player.play()
-    last = read_control([said for said, _ in control.pull(0)][-1])
+    last = read_control([text for text, _ in control.pull(0)][-1])
     assert isinstance(last, Stopped)
-    assert ("11" in last.reason) == told
+    assert ("11" in last.reason) == quoted
 
 
 REFUSED = "neuracle://127.0.0.1:{port}?channels=3&rate=1000&wait_s=60"
 
 
 @pytest.mark.parametrize(("uri", "why"), [("lsl:nope?wait_s=60", ""), (REFUSED, "refused")])
-def test_a_search_is_shown_while_it_lasts_and_ended_by_a_stop(contest, uri, why) -> None:
+def test_a_search_is_shown_while_it_lasts_and_ended_by_a_stop(contest, uri, why, log) -> None:
     lab = Lab(contest, "Cz")
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # and nobody listens
+        taken.bind(("127.0.0.1", 0))  # without listen(): connections are refused
         lab.start(uri.format(port=taken.getsockname()[1]))
         wait_for(lambda: why in shown() and "connecting" in shown())
-        assert "connecting" in "".join(lab.said)
-        assert why in "".join(lab.said)
+        assert "connecting" in "".join(log)
+        assert why in "".join(log)
         lab.stop.set()
         lab.end()
     assert lab.errors == []
@@ -254,7 +265,7 @@ def test_a_live_device_sets_the_pace_itself(contest, pace) -> None:
     assert read_state("r").state == "failed"
 
 
-def test_a_devices_leads_are_put_as_its_track_has_them_and_that_is_said(contest) -> None:
+def test_a_devices_leads_are_fitted_to_its_track_and_that_is_logged(contest, log) -> None:
     lab = Lab(contest, "VEOL", "C4", "T3", "Cz", "Extra")
     service = lab.start("lsl:amp", "mi")
     wait_for(lambda: service.player and lab.signal.has_consumers())
@@ -263,8 +274,32 @@ def test_a_devices_leads_are_put_as_its_track_has_them_and_that_is_said(contest)
     assert [(lead.name, lead.kind) for lead in leads] == [
         ("Cz", "EEG"), ("C4", "EEG"), ("T7", "EEG"), ("VEOL", "EOG"), ("TRIGGER", "STIM"),
     ]  # fmt: skip
-    said = "\n".join(lab.said)
+    lines = "\n".join(log)
     for words in ("T3=T7", "mi's order", "left out: Extra", "60 of mi's leads are missing"):
-        assert words in said
+        assert words in lines
     lab.stop.set()
     lab.end()
+
+
+# --- the progress line --------------------------------------------------------------------------
+
+
+def test_a_line_has_the_progress_the_teams_and_the_lateness() -> None:
+    at = PlaybackProgress("playing", 30, 120, late_s=0.0001, worst_late_s=0.0042, teams=("a", "b"))
+    at.subject, at.round = "S01", 2
+    assert describe(at) == (
+        "playing S01: 25% played, round 3, teams: a, b, last packet 0.1 ms late, at worst 4.2 ms"
+    )
+
+
+def test_a_packet_that_left_slightly_early_is_not_late() -> None:
+    at = PlaybackProgress("finished", 120, 120, late_s=-1e-6, worst_late_s=0.001, subject="S01")
+    assert describe(at) == "finished S01: 100% played, last packet 0.0 ms late, at worst 1.0 ms"
+
+
+def test_without_a_known_end_samples_are_counted_and_without_deadlines_no_lateness_is_shown() -> (
+    None
+):
+    assert (
+        describe(PlaybackProgress("playing", 30, subject="S01")) == "playing S01: 30 samples played"
+    )

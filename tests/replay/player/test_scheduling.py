@@ -1,4 +1,4 @@
-"""Patient threads wait for their turn; the one that started them does not."""
+"""Batch-scheduled threads: those of the outlets of a replay without teams."""
 
 import os
 import sys
@@ -20,7 +20,7 @@ from replay.player.handshake import StartOn
 from replay.player.plan import PlaybackPlan
 from replay.player.player import Pace, Player, batch_scheduled_threads
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has patient threads")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has SCHED_BATCH")
 
 
 def in_a_thread(do: Callable[[], None]) -> None:
@@ -44,19 +44,19 @@ def policies_of_a_thread_and_its_child() -> list[int]:
     return found
 
 
-def test_threads_started_meanwhile_are_patient_and_so_are_theirs() -> None:
+def test_threads_started_meanwhile_are_batch_scheduled_and_so_are_theirs() -> None:
     with batch_scheduled_threads():
         assert policies_of_a_thread_and_its_child() == [os.SCHED_BATCH, os.SCHED_BATCH]
     assert policies_of_a_thread_and_its_child() == [os.SCHED_OTHER, os.SCHED_OTHER]
 
 
-def test_the_caller_is_as_before_also_after_an_error() -> None:
+def test_the_callers_policy_is_restored_also_after_an_error() -> None:
     with pytest.raises(ValueError, match="no outlet"), batch_scheduled_threads():
         raise ValueError("no outlet")
     assert policy() == os.SCHED_OTHER
 
 
-def test_a_policy_that_somebody_chose_is_kept() -> None:
+def test_another_policy_is_kept() -> None:
     found: list[int] = []
 
     def chosen() -> None:
@@ -69,7 +69,7 @@ def test_a_policy_that_somebody_chose_is_kept() -> None:
     assert found == [os.SCHED_IDLE, os.SCHED_IDLE]
 
 
-def test_where_it_is_forbidden_threads_are_as_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_permission_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     def forbidden(*_: object) -> None:
         raise PermissionError
 
@@ -78,8 +78,8 @@ def test_where_it_is_forbidden_threads_are_as_ever(monkeypatch: pytest.MonkeyPat
         assert policies_of_a_thread_and_its_child() == [os.SCHED_OTHER, os.SCHED_OTHER]
 
 
-class Listing(MemoryTransport):
-    """Notes under which policy outlets are opened."""
+class PolicySpy(MemoryTransport):
+    """Records the policies under which outlets are opened."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -100,10 +100,10 @@ class Listing(MemoryTransport):
         (False, False, "judge", os.SCHED_OTHER),
     ],
 )
-def test_only_a_recording_that_is_played_to_anybody_has_patient_streams(
+def test_only_a_recording_without_teams_has_batch_scheduled_outlets(
     tmp_path: Path, live: bool, lockstep: bool, start_on: StartOn, expected: int
 ) -> None:
-    transport = Listing()
+    transport = PolicySpy()
     block = ArrayBlock(np.zeros((9, 1), np.float32), ())
     recording = Recording("S1", 250.0, (Lead("Cz"),), [block])
     Player(
@@ -121,7 +121,9 @@ def test_only_a_recording_that_is_played_to_anybody_has_patient_streams(
 
 
 @pytest.mark.lsl
-def test_all_of_an_outlets_threads_are_patient(lsl_transport: Transport, contest: Contest) -> None:
+def test_all_threads_of_an_lsl_outlet_are_batch_scheduled(
+    lsl_transport: Transport, contest: Contest
+) -> None:
     def threads() -> set[int]:
         return {int(task.name) for task in Path("/proc/self/task").iterdir()}
 

@@ -1,4 +1,4 @@
-"""Whoever listens to a recording has a while, after its last packet, to take what came."""
+"""The player keeps its streams open for a moment after the last packet, for those who listen."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -15,22 +15,22 @@ from bci_stream.wire.memory import MemorySampleInlet, MemoryTransport
 from replay.model.recording import ArrayBlock, Recording
 from replay.model.source import RawPacket
 from replay.player.plan import PlaybackPlan
-from replay.player.player import HURRIED_S, SEE_OFF_LOOK_S, SEE_OFF_S, Pace, Player
-from replay.player.realtime import FIRST_LISTENERS_S
+from replay.player.player import LISTENERS_POLL_S, LISTENERS_S, STOPPED_LISTENERS_S, Pace, Player
+from replay.player.realtime import LISTENER_LEAD_IN_S
 
 N_SAMPLES = 99
 
 
-class Breaking(Recording):
-    """A recording whose disk is lost after its first packet."""
+class FailingRecording(Recording):
+    """A recording that can't be read after its first packet."""
 
     def packets(self, packet_samples: int) -> Iterator[RawPacket]:
         yield next(super().packets(packet_samples))
         raise SourceError("its disk is gone")
 
 
-class Hall:
-    """A player, and the moment at which its last packet left."""
+class PlayedRecording:
+    """A player, and how long it stays after its last packet."""
 
     def __init__(self, folder: Path, kind: type[Recording] = Recording) -> None:
         self.clock = ManualClock()
@@ -54,7 +54,7 @@ class Hall:
         return self._transport.sample_inlet(signal, 1.0)
 
     def stayed_s(self, meanwhile: Callable[[], None] = lambda: None) -> float:
-        """Play; how long the player stayed after its last packet. meanwhile: done at its first look then."""
+        """Play; seconds from the last packet to the end. meanwhile: called when it first waits there."""
         ends: list[float] = []
         wait = self.clock.wait_until
 
@@ -71,43 +71,45 @@ class Hall:
 
 
 @pytest.fixture
-def hall(tmp_path: Path) -> Hall:
-    return Hall(tmp_path)
+def played(tmp_path: Path) -> PlayedRecording:
+    return PlayedRecording(tmp_path)
 
 
-def test_who_listens_still_hears_the_stream_after_its_last_packet(hall: Hall) -> None:
-    listener = hall.listener()
-    heard: list[int] = []
-    stayed_s = hall.stayed_s(lambda: heard.append(len(listener.pull(1000, 0.0)[0])))
-    assert heard == [N_SAMPLES]
-    assert stayed_s == pytest.approx(SEE_OFF_S, abs=SEE_OFF_LOOK_S)
+def test_a_listener_can_still_read_after_the_last_packet(played: PlayedRecording) -> None:
+    listener = played.listener()
+    read: list[int] = []
+    stayed_s = played.stayed_s(lambda: read.append(len(listener.pull(1000, 0.0)[0])))
+    assert read == [N_SAMPLES]
+    assert stayed_s == pytest.approx(LISTENERS_S, abs=LISTENERS_POLL_S)
 
 
-def test_nobody_is_waited_for_who_does_not_listen(hall: Hall) -> None:
-    assert hall.stayed_s() == 0.0
+def test_without_listeners_it_ends_at_once(played: PlayedRecording) -> None:
+    assert played.stayed_s() == 0.0
 
 
-def test_when_the_last_has_left_it_ends(hall: Hall) -> None:
-    assert hall.stayed_s(hall.listener().close) == pytest.approx(SEE_OFF_LOOK_S)
+def test_it_ends_when_the_last_listener_has_left(played: PlayedRecording) -> None:
+    assert played.stayed_s(played.listener().close) == pytest.approx(LISTENERS_POLL_S)
 
 
-def test_also_who_is_stopped_gives_time_for_the_last_word_but_little(hall: Hall) -> None:
-    _ = hall.listener()
-    assert hall.stayed_s(hall.stop.set) == pytest.approx(HURRIED_S, abs=SEE_OFF_LOOK_S)
+def test_after_a_stop_it_stays_for_a_shorter_time(played: PlayedRecording) -> None:
+    _ = played.listener()
+    assert played.stayed_s(played.stop.set) == pytest.approx(
+        STOPPED_LISTENERS_S, abs=LISTENERS_POLL_S
+    )
 
 
-def test_who_has_opened_the_signal_has_time_to_open_the_markers(hall: Hall) -> None:
-    begun = hall.clock.now()
-    listener = hall.listener()
-    hall.stayed_s()
+def test_a_listener_gets_time_to_open_the_marker_stream(played: PlayedRecording) -> None:
+    begun = played.clock.now()
+    listener = played.listener()
+    played.stayed_s()
     _, stamps = listener.pull(1000, 0.0)
-    assert stamps[0] - begun == pytest.approx(FIRST_LISTENERS_S + 1 / 250)
+    assert stamps[0] - begun == pytest.approx(LISTENER_LEAD_IN_S + 1 / 250)
 
 
-def test_a_run_that_fails_stays_until_its_reason_was_heard(tmp_path: Path) -> None:
-    hall = Hall(tmp_path, Breaking)
-    listener = hall.listener()
+def test_a_run_that_fails_stays_too(tmp_path: Path) -> None:
+    played = PlayedRecording(tmp_path, FailingRecording)
+    listener = played.listener()
     with pytest.raises(SourceError, match="is gone"):
-        hall.stayed_s()
+        played.stayed_s()
     _, stamps = listener.pull(1000, 0.0)
-    assert hall.clock.now() - stamps[-1] == pytest.approx(SEE_OFF_S, abs=SEE_OFF_LOOK_S)
+    assert played.clock.now() - stamps[-1] == pytest.approx(LISTENERS_S, abs=LISTENERS_POLL_S)

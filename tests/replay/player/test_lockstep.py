@@ -1,4 +1,4 @@
-"""Lockstep sends most packets without a note; the decoder must not be able to tell."""
+"""Lockstep sends most packets without a note; the decoder gets the same packets."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from bci_stream.packet import column_triggers
 from bci_stream.wire.handshake import wait_for_stream
 from bci_stream.wire.memory import MemoryTransport
 from bci_stream.wire.messages import PacketNote, UnannouncedPackets, read_control
-from replay.player.lockstep import LOT
+from replay.player.lockstep import MAX_ANNOUNCED
 from replay.player.plan import PlaybackPlan
 
 SHARED = ((0, 242), (9, 101), (40, 1), (40, 2), (90, 3), (120, 200), (130, 241), (140, 243))
@@ -57,22 +57,22 @@ def test_so_do_blocks_of_any_length(tmp_path_factory, lengths) -> None:
 def test_a_plain_packet_comes_without_a_note_and_the_rest_with_one(contest) -> None:
     transport = MemoryTransport()
     what = program("erp", erp_recording(range(101, 110)))
-    words = []
+    inlets = []
 
     def listen(player, stop) -> None:
         found = wait_for_stream(transport, f"bci/{contest.name}/control/r", "control", 30, stop)
-        words.append(transport.text_inlet(found, 1.0))
+        inlets.append(transport.text_inlet(found, 1.0))
 
     play(transport, contest, what, {"alice": Recorder()}, around=listen)
-    messages = [read_control(text) for text, _ in words[0].pull(0.0)]
+    messages = [read_control(text) for text, _ in inlets[0].pull(0.0)]
     noted = {message.i for message in messages if isinstance(message, PacketNote)}
     plain = [message for message in messages if isinstance(message, UnannouncedPackets)]
-    announced = {i for lot in plain for i in range(lot.i, lot.i + lot.count)}
+    announced = {i for batch in plain for i in range(batch.i, batch.i + batch.count)}
     packets = len(list(what.packets()))
     assert not noted & announced
     assert noted | announced == set(range(packets))
     assert noted == {0, packets - 1}
-    assert max(lot.count for lot in plain) == LOT
+    assert max(batch.count for batch in plain) == MAX_ANNOUNCED
 
 
 @pytest.mark.parametrize(
