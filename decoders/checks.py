@@ -1,15 +1,14 @@
-"""Checks: laws that every decoder keeps, proved over a stream of its track.
+"""Checks of the properties that every decoder must have, over a stream of its track.
 
-    same for any split     packets cut into smaller ones give the same results, each by the end of the
-                           same packet of the track (a packet that carries a trigger is left whole,
-                           since the rules give its bounds a meaning)
-    input not changed      a packet is as it was when step() returns
-    deterministic          made anew with its seed, it says the same again
-    nothing before its data   what it said up to a packet stays, whatever comes later
-    flat / NaN / missing leads   it goes on, and reports as often as before
-    bounded memory         what it keeps grows by less than MAX_GROWTH_MB an hour
+    same for any split     splitting packets gives the same results, each by the end of the same packet
+                           (packets with a trigger are not split: the rules refer to their bounds)
+    input not changed      step() does not modify a packet
+    deterministic          a new decoder with the same seed reports the same
+    nothing before its data   reports up to a packet do not depend on later packets
+    flat / NaN / missing leads   the decoder goes on, with as many reports
+    bounded memory         memory grows by less than MAX_GROWTH_MB an hour
 
-A contestant can run them over their own: `bci-decode check --track mi --decoder my_module:Mine`.
+For your own decoder: `bci-decode check --track mi --decoder my_module:Mine`.
 """
 
 import tracemalloc
@@ -38,7 +37,7 @@ TimedReports = list[tuple[int, object]]
 
 @dataclass(frozen=True)
 class DecoderStream:
-    """What a decoder is fed: one session as the wire carries it."""
+    """The input of a decoder: one session as the wire carries it."""
 
     info: SignalInfo
     packets: list[Packet]
@@ -56,7 +55,7 @@ def stream_of(track_name: str, decoder: Decoder, session: Session) -> DecoderStr
 
 
 def feed(decoder: Decoder, stream: DecoderStream) -> TimedReports:
-    """All that a decoder says to a stream."""
+    """All reports of a decoder for a stream."""
     decoder.start(stream.info)
     return [
         (number, result)
@@ -83,7 +82,7 @@ def pieces(packet: Packet, rng: np.random.Generator, step: int = 1) -> list[Pack
 
 
 def noise_like(packet: Packet, rng: np.random.Generator) -> Packet:
-    """Noise without triggers in a packet's place."""
+    """A packet of noise without triggers, of the same size."""
     samples = rng.normal(0, 50, packet.samples.shape).astype(np.float32)
     samples[:, -1] = 0
     return replace(packet, samples=samples, triggers=())
@@ -109,7 +108,7 @@ def _flat(stream: DecoderStream, rng: np.random.Generator) -> DecoderStream:
 
 
 def _nan(stream: DecoderStream, rng: np.random.Generator) -> DecoderStream:
-    """Some leads are never a number, all of them are not for one packet in fifty."""
+    """NaN in some leads throughout, and in all leads in one packet of fifty."""
     spoilt = _with_leads(stream, _dead(stream, rng), np.nan)
     for packet in spoilt.packets:
         if rng.random() < 1 / 50:
@@ -118,7 +117,7 @@ def _nan(stream: DecoderStream, rng: np.random.Generator) -> DecoderStream:
 
 
 def _missing(stream: DecoderStream, rng: np.random.Generator) -> DecoderStream:
-    """Some leads are not sent at all."""
+    """Without some leads."""
     dead = set(_dead(stream, rng))
     live = [place for place in range(len(stream.info.leads)) if place not in dead]
     info = replace(stream.info, leads=tuple(stream.info.leads[place] for place in live))
@@ -144,7 +143,7 @@ MEMORY_ROUNDS = 2
 
 @dataclass(frozen=True)
 class Law:
-    """One law, and whether it held; detail: in words what was seen."""
+    """One property, and whether it holds; detail: what was observed."""
 
     name: str
     ok: bool
@@ -166,51 +165,51 @@ def check(
     seed: int = 0,
     memory_rounds: int = MEMORY_ROUNDS,
 ) -> Iterator[Law]:
-    """Prove the laws one by one, each as soon as it is known; factory makes a new decoder.
+    """Check the properties one by one; factory makes a new decoder.
 
-    memory_rounds: how often the session is streamed to see what the decoder keeps; what it grew by is
-    reckoned up to an hour.
+    memory_rounds: how often the session is streamed to measure the growth of memory, which is
+    extrapolated to an hour.
     """
     stream = stream_of(track, factory(), session)
     rng = np.random.default_rng(seed)
     given = stream.copied()
-    law, said = _runs(factory, given)
+    law, reported = _runs(factory, given)
     yield law
     if not law.ok:
         return
     yield (law := _attempt("input not changed", lambda: _changed(stream, given)))
     if not law.ok:
-        return  # what follows would be fed what it left behind
-    yield _attempt("deterministic", lambda: _compare(said, feed(factory(), stream)))
-    yield _attempt("same for any split", lambda: _splits(factory, stream, said, rng))
-    yield _attempt("nothing before its data", lambda: _prefix(factory, stream, said, rng))
+        return  # the input of the other checks would be damaged
+    yield _attempt("deterministic", lambda: _compare(reported, feed(factory(), stream)))
+    yield _attempt("same for any split", lambda: _splits(factory, stream, reported, rng))
+    yield _attempt("nothing before its data", lambda: _prefix(factory, stream, reported, rng))
     for name, spoil in SPOILERS.items():
-        yield _attempt(name, partial(_spoilt, factory, spoil(stream, rng), said))
+        yield _attempt(name, partial(_spoilt, factory, spoil(stream, rng), reported))
     yield _attempt("bounded memory", lambda: _bounded(factory, stream, memory_rounds))
 
 
 def _attempt(name: str, law: Callable[[], str]) -> Law:
-    """A law returns what is wrong, or nothing."""
+    """Run a check, which returns what is wrong or an empty string."""
     try:
         wrong = law()
-    except Exception as error:  # noqa: BLE001 - a stranger's code: whatever it raises is the finding
+    except Exception as error:  # noqa: BLE001 - contestants' code may raise anything
         wrong = f"it raised {format_exception(error)}"
     return Law(name, not wrong, wrong or "held")
 
 
 def _runs(factory: Factory, stream: DecoderStream) -> tuple[Law, TimedReports]:
-    said: TimedReports = []
+    reported: TimedReports = []
 
     def run() -> str:
-        said.extend(feed(factory(), stream))
-        return "" if said else "it never reported anything"
+        reported.extend(feed(factory(), stream))
+        return "" if reported else "it never reported anything"
 
     law = _attempt("runs and reports", run)
-    return replace(law, detail=f"{len(said)} reports") if law.ok else law, said
+    return replace(law, detail=f"{len(reported)} reports") if law.ok else law, reported
 
 
 def _compare(expected: TimedReports, got: TimedReports) -> str:
-    """What differs between two lists, or nothing."""
+    """The first difference between two lists, or an empty string."""
     for number, (one, other) in enumerate(zip(expected, got, strict=False)):
         if one[0] != other[0] or not same(one[1], other[1]):
             return f"report {number}: {_shown(one)}, then {_shown(other)}"
@@ -220,16 +219,16 @@ def _compare(expected: TimedReports, got: TimedReports) -> str:
 
 
 def same(one: object, other: object) -> bool:
-    """Equal; rows of numbers (ecog) up to rounding."""
+    """Whether two results are equal; rows of numbers (ecog) up to rounding."""
     if isinstance(one, list) and isinstance(other, list):
         a, b = np.asarray(one, dtype=np.float64), np.asarray(other, dtype=np.float64)
         return a.shape == b.shape and bool(np.allclose(a, b, rtol=1e-5, atol=1e-5))
     return type(one) is type(other) and one == other
 
 
-def _shown(said: tuple[int, object]) -> str:
-    text = repr(said[1])
-    return f"{text[:60]} at packet {said[0]}"
+def _shown(reported: tuple[int, object]) -> str:
+    text = repr(reported[1])
+    return f"{text[:60]} at packet {reported[0]}"
 
 
 def _changed(stream: DecoderStream, given: DecoderStream) -> str:
@@ -240,7 +239,7 @@ def _changed(stream: DecoderStream, given: DecoderStream) -> str:
 
 
 def _splits(
-    factory: Factory, stream: DecoderStream, said: TimedReports, rng: np.random.Generator
+    factory: Factory, stream: DecoderStream, reported: TimedReports, rng: np.random.Generator
 ) -> str:
     traces = track_of(stream.info.track).traces  # pieces are cut at the rows of a report
     step = round(stream.info.rate / traces.rate) if traces else 1
@@ -251,16 +250,16 @@ def _splits(
         for number, packet in enumerate(stream.packets):
             for piece in pieces(packet, rng, step):
                 got += [(number, result) for result in reports_of(decoder, piece)]
-        wrong = _compare(_joined(said), _joined(got))
+        wrong = _compare(_joined(reported), _joined(got))
         if wrong:
             return wrong
     return ""
 
 
-def _joined(said: TimedReports) -> TimedReports:
-    """Rows reported within one packet of the track as one report."""
+def _joined(reported: TimedReports) -> TimedReports:
+    """Join the rows reported within one packet of the track to one report."""
     joined: TimedReports = []
-    for number, result in said:
+    for number, result in reported:
         last = joined[-1] if joined else None
         if isinstance(result, list) and last and last[0] == number and isinstance(last[1], list):
             joined[-1] = (number, last[1] + result)
@@ -270,36 +269,36 @@ def _joined(said: TimedReports) -> TimedReports:
 
 
 def _prefix(
-    factory: Factory, stream: DecoderStream, said: TimedReports, rng: np.random.Generator
+    factory: Factory, stream: DecoderStream, reported: TimedReports, rng: np.random.Generator
 ) -> str:
-    """Everything after a packet is replaced by noise without triggers."""
+    """Replace everything after a packet by noise without triggers."""
     for _ in range(SPLITS):
         keep = int(rng.integers(1, len(stream.packets)))
         later = [noise_like(packet, rng) for packet in stream.packets[keep:]]
         got = feed(factory(), DecoderStream(stream.info, stream.packets[:keep] + later))
-        wrong = _compare([s for s in said if s[0] < keep], [s for s in got if s[0] < keep])
+        wrong = _compare([s for s in reported if s[0] < keep], [s for s in got if s[0] < keep])
         if wrong:
             return f"the future after packet {keep - 1} changed {wrong}"
     return ""
 
 
-def _spoilt(factory: Factory, stream: DecoderStream, said: TimedReports) -> str:
-    """It may say something else, and stop at another time, but not less often."""
+def _spoilt(factory: Factory, stream: DecoderStream, reported: TimedReports) -> str:
+    """Other results at other times are allowed, but not fewer."""
     got = feed(factory(), stream)
-    if len(got) != len(said):
-        return f"{len(said)} reports, with these leads {len(got)}"
+    if len(got) != len(reported):
+        return f"{len(reported)} reports, with these leads {len(got)}"
     if not all(_finite(result) for _, result in got):
-        return "it reported something that is no finite number"
+        return "it reported a value that is not finite"
     return ""
 
 
 def _finite(result: object) -> bool:
-    """A class may go by its name; whatever else it is, is a number or rows of them."""
+    """Whether a result is a name, or a finite number or rows of them."""
     return isinstance(result, str) or bool(np.isfinite(np.asarray(result, np.float64)).all())
 
 
 def _bounded(factory: Factory, stream: DecoderStream, rounds: int) -> str:
-    """The stream again and again; the first round may fill its buffers."""
+    """Stream repeatedly; buffers may fill in the first round."""
     decoder = factory()
     decoder.start(stream.info)
     sizes = []
@@ -320,7 +319,7 @@ def _bounded(factory: Factory, stream: DecoderStream, rounds: int) -> str:
 
 
 def check_decoder(track: str, decoder: str | None, model: Path | None, seed: int) -> bool:
-    """Prints a line for each law; whether all of them held."""
+    """Print a line for each property; returns whether all hold."""
     console = Console()
     console.print(f"{decoder or default_of(track)} on track {track}")
     held = True

@@ -1,8 +1,10 @@
-"""bci-decode: one team's algorithm, on the wire."""
+"""bci-decode: runs one team's decoder, trains and checks decoders."""
 
+import logging
 import os
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,7 +15,6 @@ from bci_stream.cli import (
     TrackName,
     open_contest,
     open_wire,
-    say,
     stop_on_signals,
     wait_option,
     wire_options,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from bci_stream.contest.contest import Contest
     from decoders.decoder import Decoder
 
+logger = logging.getLogger(__name__)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -37,15 +39,15 @@ seed_option = click.option("--seed", default=0, show_default=True)
 
 
 def submission_options(command: F) -> F:
-    """A submission, and how it is to be run."""
+    """Options of a submission."""
     options = [
         click.option("--submission", type=click.Path(path_type=Path),
                      help="A contestant's folder, .zip or .tar.gz."),
         click.option("--interface", help="Force its interface (g1, g2, g2-online, g3, g4, ...)."),
         click.option("--python", metavar="VERSION",
-                     help="Run it by this Python (3.8, ...), whatever it asks for itself."),
+                     help="Run it by this Python (3.8, ...), not the one it requests."),
         click.option("--positions", type=click.Choice(["block", "continuous"]),
-                     help="What its start positions count from (default: its interface's way)."),
+                     help="How start positions count (default: as its interface does)."),
         click.option("--strength", type=click.Choice(["auto", "bubblewrap", "limits"]),
                      help="How it must be contained (default: the contest's limits.strength)."),
     ]  # fmt: skip
@@ -66,13 +68,17 @@ def submission_options(command: F) -> F:
 @wire_options
 @click.pass_context
 def main(context: click.Context, /, track: str | None, **options: Any) -> None:
-    """Take part in a run: feed packets to a decoder, and report what it finds."""
+    """Take part in a run: feed packets to a decoder, and send its reports."""
     os.environ.update(ONE_THREAD)
     if context.invoked_subcommand is not None:
         return
     if track is None:
-        raise click.UsageError("say which track: --track " + "|".join(TRACKS))
+        raise _missing_track()
     _work(track, **options)
+
+
+def _missing_track() -> click.UsageError:
+    return click.UsageError("say which track: --track " + "|".join(TRACKS))
 
 
 def _work(
@@ -101,15 +107,15 @@ def _work(
     key = read_key(token) if token else contest.keys.token(name)
     client = TeamClient(open_wire(scope, lsl_session), contest.name, name, key, stop=stop)
     worker = Worker(client, made, track=track, join_s=wait_s, stop=stop)
-    say(f"team {name}: waiting for a replay of track {track}")
+    logger.info("team %s: waiting for a replay of track %s", name, track)
     if isinstance(made, HasNotice) and made.notice:
-        say(f"team {name}: {made.notice}")
+        logger.warning("team %s: %s", name, made.notice)
     try:
         worker.run()
     finally:
         if isinstance(made, Closeable):
             made.close()
-    say(f"team {name}: the run is over, {worker.reports} reports sent")
+    logger.info("team %s: the run is over, %s reports sent", name, worker.reports)
 
 
 def _make(
@@ -128,7 +134,10 @@ def _make(
             raise click.UsageError("give --decoder or --submission, not both")
         from decoders.host.submission import open_submission
 
-        return open_submission(submission, track, granted=contest.limits, stop=stop, say=say, **how)
+        opened = open_submission(submission, track, granted=contest.limits, stop=stop, **how)
+        logger.info("submission %s", opened.title)
+        logger.info("its output goes to %s", opened.log)
+        return opened
     _refuse_without_submission(how)
     from decoders.registry import load
 
@@ -169,9 +178,9 @@ def train(
     seed: int,
     no_validation: bool,
 ) -> None:
-    """Train a decoder on labelled RECORDINGS, with its figure by the track's own score."""
+    """Train a decoder on labelled RECORDINGS, and cross-validate it by the track's score."""
     if track is None:
-        raise click.UsageError("say which track: --track " + "|".join(TRACKS))
+        raise _missing_track()
     from decoders.train import train_with_progress
 
     train_with_progress(track, recordings, decoder, out, seed, validate=not no_validation)
@@ -198,14 +207,16 @@ def check(
     seed: int,
     **how: Any,
 ) -> None:
-    """Check a decoder against the laws that every decoder keeps, or dry-run a submission."""
+    """Check a decoder against the rules for all decoders, or dry-run a submission."""
     if track is None:
-        raise click.UsageError("say which track: --track " + "|".join(TRACKS))
+        raise _missing_track()
     if submission is not None:
         from decoders.host.check import check_submission
+        from decoders.host.submission import open_submission
 
         granted = open_contest(contest_path, "").limits
-        report = check_submission(submission, track, granted=granted, **how)
+        with closing(open_submission(submission, track, granted=granted, **how)) as opened:
+            report = check_submission(opened, track)
         click.echo(report.text)
         if not report.ok:
             raise SystemExit(1)

@@ -1,4 +1,4 @@
-"""Folds: how a part of some recordings is left out, so that a figure is earned on unseen data."""
+"""Cross-validation folds of recordings: by person, by block, or by blocks with all classes."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

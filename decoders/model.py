@@ -1,6 +1,6 @@
-"""A model is what training leaves behind: arrays, settings, and where they came from. Never pickle.
+"""Model files: the arrays, settings and provenance of a trained decoder.
 
-The file is an npz: every member is a plain array, and the member `header` is JSON text.
+The file is an npz without pickles: every member is a plain array; `header` is JSON text.
 """
 
 import io
@@ -23,7 +23,7 @@ from bci_stream.files import atomic_write
 FORMAT = "bci-stream model"
 VERSION = 1
 MAX_BYTES = 512 * 2**20
-"""Unpacked size beyond which a file is refused: a small zip can unpack to fill a disk."""
+"""Largest unpacked size, against zip bombs."""
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "pyriemann", "mne", "bci-stream")
 
 
@@ -33,10 +33,10 @@ class ModelError(BciError):
 
 @dataclass(frozen=True)
 class Model:
-    """What a decoder was trained to be.
+    """A trained model.
 
-    decoder: the registry's name of the decoder it is for. settings: JSON values. provenance: data
-    (URIs), versions of the libraries, seed, the cross-validated figure; for people to read.
+    decoder: name in the registry. settings: JSON values. provenance, for people to read: data (URIs),
+    versions of the libraries, seed, cross-validated score.
     """
 
     track: str
@@ -48,9 +48,9 @@ class Model:
     def array(
         self, name: str, shape: tuple[int, ...] | None = None, *, endless: bool = False
     ) -> NDArray[np.float64]:
-        """One of its arrays, as float64; checked: its shape, and that it holds numbers.
+        """An array as float64. Raises ModelError for another shape or values that are not finite.
 
-        endless: infinity is a number too.
+        endless: allow infinity.
         """
         if name not in self.arrays:
             raise ModelError(
@@ -64,11 +64,11 @@ class Model:
             raise self.broken(f"array {name!r} is of shape {value.shape}, not {shape}")
         numbers = np.asarray(value, dtype=np.float64)
         if np.isnan(numbers).any() or not (endless or np.isfinite(numbers).all()):
-            raise self.broken(f"array {name!r} holds what is no number")
+            raise self.broken(f"array {name!r} has values that are not finite")
         return numbers
 
     def names(self, setting: str) -> tuple[str, ...]:
-        """A setting that is a list of different names."""
+        """A setting that is a list of distinct names. Raises ModelError otherwise."""
         value = self.settings.get(setting)
         if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
             raise self.broken(f"its {setting} are {value!r:.60}, not a list of names")
@@ -77,11 +77,11 @@ class Model:
         return tuple(value)
 
     def broken(self, what: str) -> ModelError:
-        """The error that says what is wrong with it, and what to do."""
+        """A ModelError about this model."""
         return ModelError(f"model of {self.decoder}: {what}. Train it again with this version.")
 
     def wanted_by(self, track: str, decoder: str) -> "Model":
-        """This model, or an error if it is for another track or decoder."""
+        """This model. Raises ModelError if it is for another track or decoder."""
         if (self.track, self.decoder) != (track, decoder):
             raise ModelError(
                 f"this model is for the decoder {self.decoder!r} of track {self.track!r}, not for "
@@ -91,7 +91,7 @@ class Model:
 
 
 def provenance(data: list[str], seed: int, **more: object) -> dict[str, object]:
-    """Where a model comes from: its data, the versions that made it, its seed."""
+    """Data, library versions and seed of a training."""
     versions = {"python": platform.python_version()}
     for library in LIBRARIES:
         try:
@@ -102,7 +102,7 @@ def provenance(data: list[str], seed: int, **more: object) -> dict[str, object]:
 
 
 def check_place(path: Path) -> None:
-    """Before an hour of training: that a model can be written there."""
+    """Raise ModelError if a model can't be written there; called before training."""
     if path.is_dir():
         raise ModelError(f"{path}: it is a folder; give the name of a file for the model")
     if not path.parent.is_dir():
@@ -110,7 +110,7 @@ def check_place(path: Path) -> None:
 
 
 def save_model(model: Model, path: Path) -> None:
-    """Write the file in one go: a reader never sees half of one."""
+    """Write the file atomically. Raises ModelError."""
     header = {
         "format": FORMAT,
         "version": VERSION,
@@ -134,7 +134,7 @@ def save_model(model: Model, path: Path) -> None:
 
 
 def load_model(path: Path) -> Model:
-    """Read a model file, or say what is wrong with it."""
+    """Read a model file. Raises ModelError."""
     try:
         members = _read_members(path)
         header = json.loads(bytes(members.pop("header").astype(np.uint8)))

@@ -1,6 +1,6 @@
-"""An offline run: a decoder over recordings in this process, in lockstep, judged by the track's rules.
+"""Offline runs: a decoder over recordings in this process, in lockstep, judged by the track's rules.
 
-What the decoder gets is what the wire would carry: packets of the track's length, masked, TRIGGER last.
+The decoder gets the packets that the wire would carry: masked, of the track's length, TRIGGER last.
 """
 
 import gc
@@ -24,9 +24,9 @@ LogEvent = dict[str, Any]
 
 @dataclass
 class OfflineRun:
-    """What came of it.
+    """The log and the judged run.
 
-    events: the run log, measured times left out. compute_s: the decoder's CPU time for each packet.
+    events: the run log without measured times. compute_s: the decoder's CPU time for each packet.
     """
 
     run: Run = field(default_factory=Run)
@@ -41,10 +41,55 @@ class OfflineRun:
     def score(self) -> float:
         return float(self.result["score"])
 
-    def note(self, event: LogEvent) -> None:
-        """One more line of the log."""
+    def count(self, kind: str) -> int:
+        """The number of events of a kind."""
+        return sum(event["kind"] == kind for event in self.events)
+
+    def write(self, event: LogEvent) -> None:
+        """Append a line to the log, and judge it."""
         self.events.append(event)
         self.run.feed(event)
+
+    def begin(self, track: Track, rules: dict[str, object] | None = None) -> None:
+        self.write({"kind": "run", "v": 1, "track": track.name, "team": "", "rules": rules or {}})
+
+    def stream(
+        self,
+        track: Track,
+        decoder: Decoder,
+        sessions: Sequence[Session],
+        on_packet: Callable[[Packet], None] | None = None,
+    ) -> None:
+        """Stream the sessions through the decoder. Raises what the decoder raises."""
+        for number, session in enumerate(sessions):
+            info, places = introduce(track, decoder, session)
+            self.write(_session_line(info))
+            self.write(truth_line(track, session))
+            decoder.start(info)
+            last = number == len(sessions) - 1
+            for packet in masked_packets(track, session, places, last=last):
+                self._step(decoder, packet)
+                if on_packet is not None:
+                    on_packet(packet)
+
+    def report(self, results: Sequence[object]) -> None:
+        for result in results:
+            self.write({"kind": "report", "result": result})
+
+    def end(self, reason: str) -> None:
+        self.write({"kind": "end", "reason": reason})
+
+    def _step(self, decoder: Decoder, packet: Packet) -> None:
+        triggers = [[offset, code] for offset, code in packet.triggers]
+        self.write({"kind": "packet", "start": packet.start, "n": packet.n, "triggers": triggers})
+        gc.disable()  # do not charge the log's garbage to the decoder
+        begun = thread_time()
+        try:
+            results = reports_of(decoder, packet)
+        finally:
+            self.compute_s.append(thread_time() - begun)
+            gc.enable()
+        self.report(results)
 
 
 def run_offline(
@@ -57,32 +102,23 @@ def run_offline(
     """Stream the sessions through the decoder and judge its reports."""
     track = track_of(track_name)
     outcome = OfflineRun()
-    outcome.note({"kind": "run", "v": 1, "track": track.name, "team": "", "rules": rules or {}})
-    for number, session in enumerate(sessions):
-        info, places = introduce(track, decoder, session)
-        outcome.note(_session_line(info))
-        outcome.note(truth_line(track, session))
-        decoder.start(info)
-        last = number == len(sessions) - 1
-        for packet in masked_packets(track, session, places, last=last):
-            _one_packet(outcome, decoder, packet)
-            if on_packet is not None:
-                on_packet(packet)
-    outcome.note({"kind": "end", "reason": "finished"})
+    outcome.begin(track, rules)
+    outcome.stream(track, decoder, sessions, on_packet)
+    outcome.end("finished")
     return outcome
 
 
 def track_of(name: str) -> Track:
-    """The track of that name, or an error that lists them."""
+    """The track of that name. Raises RuleError with the names there are."""
     if name not in TRACKS:
-        raise RuleError(f"track {name!r}: there is none; there are {', '.join(TRACKS)}")
+        raise RuleError(f"unknown track {name!r}; choose one of {', '.join(TRACKS)}")
     return TRACKS[name]
 
 
 def introduce(
     track: Track, decoder: Decoder, session: Session
 ) -> tuple[SignalInfo, list[int] | None]:
-    """What the decoder is told of a session, and the places of the leads it chose (None: all)."""
+    """The facts of a session for the decoder, and the indices of the leads it chose (None: all)."""
     info = SignalInfo(
         track=track.name,
         subject=session.subject,
@@ -98,7 +134,7 @@ def introduce(
 
 
 def chosen_places(track: Track, decoder: Decoder, info: SignalInfo) -> list[int]:
-    """The leads that a decoder chooses, checked and counted from 0."""
+    """The indices of the leads that a decoder chooses. Raises RuleError if they break the rules."""
     count = track.choose_leads or len(info.leads)
     if not isinstance(decoder, ChannelChooser):
         raise RuleError(
@@ -124,15 +160,3 @@ def _session_line(info: SignalInfo) -> LogEvent:
         "leads": list(info.lead_names),
         "packet_samples": info.packet_samples,
     }
-
-
-def _one_packet(outcome: OfflineRun, decoder: Decoder, packet: Packet) -> None:
-    triggers = [[offset, code] for offset, code in packet.triggers]
-    outcome.note({"kind": "packet", "start": packet.start, "n": packet.n, "triggers": triggers})
-    gc.disable()  # the log's own garbage is not the decoder's time
-    begun = thread_time()
-    results = reports_of(decoder, packet)
-    outcome.compute_s.append(thread_time() - begun)
-    gc.enable()
-    for result in results:
-        outcome.note({"kind": "report", "result": result})

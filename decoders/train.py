@@ -1,7 +1,7 @@
-"""Training: from labelled recordings to a model file, with a figure earned on held-out data.
+"""Training: from labelled recordings to a model file with a cross-validated score.
 
-The figure is the track's own score: each block (or person) is left out once, a model is trained on
-the rest, and the part left out is streamed through the decoder, packet by packet, and judged.
+Each block (or person) is left out once; a model of the rest decodes it packet by packet, and the
+track's own rules judge the reports.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -22,13 +22,13 @@ from replay.model.source import Session
 from replay.sources import open_source
 
 ProgressCallback = Callable[[float, str], None]
-"""(share done from 0 to 1, what is being done)"""
+"""(share done from 0 to 1, current step)"""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """score: of all that was left out, judged together. folds: of each part. note: in words, or why
-    there is no figure."""
+    """The cross-validated score. score: of all folds together; folds: of each. note: how the folds
+    were made, or why there is no score."""
 
     score: float | None
     unit: str
@@ -44,7 +44,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Trained:
-    """What `train` leaves behind."""
+    """The result of `train`."""
 
     model: Model
     path: Path
@@ -74,8 +74,8 @@ def train(
             part = _stage(progress, number / steps, f"without {fold.name}: ")
             try:
                 runs.append(_held_out(track, name, fit, fold, seed, part))
-            except TruthError as error:  # too little is left, or the track does not judge it
-                note = f"the parts left out could not be trained without, or judged: {error}"
+            except TruthError as error:  # too little data left, or the track cannot judge it
+                note = f"cross-validation failed: {error}"
         figure = _figure(track, runs, note)
         model = fit(sessions, seed=seed, progress=_stage(progress, len(folds) / steps, "all: "))
     origin = provenance(list(recordings), seed, figure=str(figure), folds=list(figure.folds))
@@ -117,7 +117,7 @@ def _opened(track: str, recordings: Sequence[str]) -> Iterator[list[Session]]:
     with ExitStack() as stack:
         sessions: list[Session] = []
         for uri in recordings:
-            source = open_source(uri, SourceOptions(track=track))  # as the wire will carry it
+            source = open_source(uri, SourceOptions(track=track))  # as the wire carries it
             stack.callback(source.close)
             if source.live:
                 raise SourceError(f"{uri}: a live device has no labels to train on")

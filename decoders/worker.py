@@ -1,4 +1,4 @@
-"""A worker runs one decoder on the wire, as one team: packets in, reports out, until the run ends."""
+"""The worker of one team: feeds packets from the wire to a decoder and sends its reports."""
 
 import math
 import threading
@@ -16,11 +16,11 @@ from tracks.registry import TRACKS
 
 
 class Worker:
-    """Sits in a seat and feeds a decoder. `reports` counts what was sent."""
+    """Runs a decoder with a TeamClient. `reports`: number of reports sent."""
 
     def __init__(
         self,
-        seat: TeamClient,
+        client: TeamClient,
         decoder: Decoder,
         *,
         track: str,
@@ -28,7 +28,7 @@ class Worker:
         stop: threading.Event,
         on_packet: Callable[[Packet], None] = lambda _: None,
     ) -> None:
-        self._seat = seat
+        self._client = client
         self._decoder = decoder
         self._track = track
         self._join_s = join_s
@@ -37,34 +37,34 @@ class Worker:
         self.reports = 0
 
     def run(self) -> None:
-        """Take part in one run. A decoder that raises ends its own run as crashed, and nothing else."""
-        self._seat.join(self._track, self._choose, self._join_s)
+        """Take part in one run. If the decoder raises, the run ends as crashed and the error is raised."""
+        self._client.join(self._track, self._choose, self._join_s)
         try:
             self._work()
         except KeyboardInterrupt:
-            self._seat.leave("stopped", "interrupted")
+            self._client.leave("stopped", "interrupted")
             raise
         except DecoderFailure as error:
-            for result in error.results:  # what it had still reported before it failed counts
-                self._seat.report(plain(result))
-            self._seat.leave(error.ending, str(error))
+            for result in error.results:  # reported before the failure: they count
+                self._client.report(json_value(result))
+            self._client.leave(error.ending, str(error))
             raise
         except BciError as error:
-            self._seat.leave("stopped", str(error))
+            self._client.leave("stopped", str(error))
             raise
         except Exception as error:
-            self._seat.leave("crashed", f"{type(error).__name__}: {error}")
+            self._client.leave("crashed", f"{type(error).__name__}: {error}")
             raise
-        early = self._stop.is_set() or self._seat.stopped_early
-        self._seat.leave("stopped" if early else "finished")
+        early = self._stop.is_set() or self._client.stopped_early
+        self._client.leave("stopped" if early else "finished")
 
     def _work(self) -> None:
-        for item in self._seat.stream():
+        for item in self._client.stream():
             if isinstance(item, SignalInfo):
                 self._decoder.start(item)
                 continue
             for result in reports_of(self._decoder, item):
-                self._seat.report(plain(result))
+                self._client.report(json_value(result))
                 self.reports += 1
             self._on_packet(item)
 
@@ -87,14 +87,14 @@ class Worker:
         return self._decoder.choose(info, offer.choose or len(leads))
 
 
-def plain(result: object) -> Any:
-    """A result as JSON can say it; what no JSON can say goes as its text, which no rule can read."""
+def json_value(result: object) -> Any:
+    """Convert a result to JSON types; what JSON cannot represent becomes text, which no rule accepts."""
     if isinstance(result, np.generic):
-        return plain(result.item())
+        return json_value(result.item())
     if isinstance(result, np.ndarray):
-        return plain(result.tolist())
+        return json_value(result.tolist())
     if isinstance(result, list | tuple):
-        return [plain(value) for value in result]
+        return [json_value(value) for value in result]
     if isinstance(result, float) and not math.isfinite(result):
         return str(result)
     if result is None or isinstance(result, bool | int | float | str):

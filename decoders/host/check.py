@@ -1,23 +1,19 @@
-"""A check is a dry run of a submission on a made-up subject: what would count, and what not."""
+"""Dry run of a submission on a synthetic subject: what would count, what would not, and why."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bci_stream.contest.contest import Limits as ContestLimits
-from bci_stream.packet import Packet
 from decoders.host.errors import SubmissionError, escape_text
-from decoders.host.sandbox import Strength
-from decoders.host.submission import SubmissionDecoder, open_submission
-from decoders.offline import introduce, track_of, truth_line
-from replay.model.source import Session
+from decoders.host.submission import SubmissionDecoder
+from decoders.offline import OfflineRun, track_of
 from replay.synthetic.registry import open_synthetic
-from replay.transform.masking import masked_packets
 from tracks.common.reasons import Reason
 from tracks.common.verdicts import Answer
 from tracks.common.words import describe
 from tracks.run import Run
+from tracks.track import Track
 
 ADVICE = {
     "not_an_int": Reason("advise_int"),
@@ -37,122 +33,73 @@ ADVICE = {
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """ok: it ran to its end, and something of what it reported would count."""
+    """ok: it ran to the end, and at least one report would count."""
 
     ok: bool
     text: str
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class DryRun:
-    """What happened: the judged run, counts, and how it ended."""
+    """The judged run, and the error that ended it, if any."""
 
-    run: Run
-    packets: int = 0
-    reports: int = 0
-    failure: SubmissionError | None = None
+    outcome: OfflineRun
+    failure: SubmissionError | None
 
     @property
-    def ending(self) -> str:
-        return "finished" if self.failure is None else self.failure.ending
+    def run(self) -> Run:
+        return self.outcome.run
 
 
-def check_submission(
-    package: Path,
-    track: str,
-    *,
-    interface: str | None = None,
-    python: str | None = None,
-    positions: str | None = None,
-    granted: ContestLimits | None = None,
-    strength: Strength | None = None,
-) -> CheckReport:
-    """Dry-run the submission, and tell in words what would count and what not."""
-    decoder = open_submission(
-        package,
-        track,
-        interface=interface,
-        python=python,
-        positions=positions,
-        granted=granted,
-        strength=strength,
-    )
-    try:
-        dry = _dry_run(decoder, track)
-    finally:
-        decoder.close()
-    lines = [decoder.title, *_told(dry, track), *_log_lines(dry, decoder.log)]
+def check_submission(decoder: SubmissionDecoder, track: str) -> CheckReport:
+    """Dry-run an open submission, and describe what would count and what would not."""
+    dry = _dry_run(decoder, track_of(track))
+    lines = [decoder.title, *_describe(dry, track), *_log_lines(dry, decoder.log)]
     text = "\n".join(map(escape_text, lines))
     return CheckReport(dry.failure is None and _something_counts(dry), text)
 
 
-# --- the dry run ----------------------------------------------------------------------------
-
-
-def _dry_run(decoder: SubmissionDecoder, track_name: str) -> DryRun:
-    dry = DryRun(Run())
-    dry.run.feed({"kind": "run", "v": 1, "track": track_name, "team": "", "rules": {}})
-    session = next(iter(open_synthetic(track_name, _dry_run_params(track_name)).sessions()))
+def _dry_run(decoder: SubmissionDecoder, track: Track) -> DryRun:
+    outcome, failure = OfflineRun(), None
+    session = next(iter(open_synthetic(track.name, _dry_run_params(track.name)).sessions()))
+    outcome.begin(track)
     try:
-        _play(dry, decoder, session, track_name)
+        outcome.stream(track, decoder, [session])
     except SubmissionError as error:
-        dry.failure = error
-        _note_reports(dry, error.results)
-    dry.run.feed({"kind": "end", "reason": dry.ending})
-    return dry
+        failure = error
+        outcome.report(error.results)
+    outcome.end("finished" if failure is None else failure.ending)
+    return DryRun(outcome, failure)
 
 
-def _play(dry: DryRun, decoder: SubmissionDecoder, session: Session, track_name: str) -> None:
-    track = track_of(track_name)
-    leads = [lead.name for lead in session.leads]
-    facts = {"rate": session.rate, "leads": leads, "packet_samples": track.packet_samples}
-    dry.run.feed({"kind": "session", "subject": session.subject, **facts})
-    dry.run.feed(truth_line(track, session))
-    info, places = introduce(track, decoder, session)
-    decoder.start(info)
-    for packet in masked_packets(track, session, places):
-        _note_packet(dry, packet)
-        _note_reports(dry, decoder.step(packet))
+# --- description -----------------------------------------------------------------------------
 
 
-def _note_packet(dry: DryRun, packet: Packet) -> None:
-    triggers = [list(trigger) for trigger in packet.triggers]
-    dry.run.feed({"kind": "packet", "start": packet.start, "n": packet.n, "triggers": triggers})
-    dry.packets += 1
-
-
-def _note_reports(dry: DryRun, results: object) -> None:
-    assert isinstance(results, list)
-    for result in results:
-        dry.run.feed({"kind": "report", "result": result})
-    dry.reports += len(results)
-
-
-# --- the report -------------------------------------------------------------------------------
-
-
-def _told(dry: DryRun, track: str) -> Iterator[str]:
+def _describe(dry: DryRun, track: str) -> Iterator[str]:
     chosen = "&".join(f"{name}={value}" for name, value in _dry_run_params(track).items())
-    yield f"dry run on synthetic:{track}?{chosen}: {dry.packets} packets, {dry.reports} reports"
+    yield (
+        f"dry run on synthetic:{track}?{chosen}: {dry.outcome.count('packet')} packets, "
+        f"{dry.outcome.count('report')} reports"
+    )
     if dry.failure is not None:
-        yield f"it would end as {dry.ending}: {dry.failure}"
+        yield f"it would end as {dry.failure.ending}: {dry.failure}"
     if _has_shares(dry.run):
         yield from (
             f"trial {v.trial + 1}: {describe(v.reasons)}" for v in dry.run.verdicts() if v.scored
         )
     else:
-        yield from _told_answers(_answers(dry.run), track)
+        yield from _describe_answers(_answers(dry.run), track)
     refused = (refusal.reason for refusal in dry.run.refusals())
     yield from _listed("reports were refused, and use up nothing:", refused, track)
 
 
-def _told_answers(answers: list[Answer], track: str) -> Iterator[str]:
+def _describe_answers(answers: list[Answer], track: str) -> Iterator[str]:
     due = [answer for answer in answers if answer.right is not None]
     counted = [answer for answer in due if _counts(answer)]
     right = sum(1 for answer in counted if answer.right)
     yield (
         f"{len(counted)} of {len(due)} answers would count, {right} of them right "
-        "(on a made-up subject that says little)"
+        "(which means little on a synthetic subject)"
     )
     lost = [answer.reason for answer in due if not _counts(answer)]
     yield from _listed("answers would not count:", lost, track)
@@ -210,14 +157,14 @@ def _dry_run_params(track: str) -> dict[str, str]:
 
 
 def _counts(answer: Answer) -> bool:
-    """It was in time and could be read, right or not."""
+    """Whether it was in time and valid, right or not."""
     wrong_class = answer.reason is not None and answer.reason.cause.code == "wrong_class"
     return bool(answer.right) or wrong_class
 
 
 def _something_counts(dry: DryRun) -> bool:
     if _has_shares(dry.run):
-        return dry.reports > len(dry.run.refusals())
+        return dry.outcome.count("report") > len(dry.run.refusals())
     return any(map(_counts, _answers(dry.run)))
 
 

@@ -1,4 +1,4 @@
-"""Detection: which interface a submission was written to, and which of its classes is run."""
+"""Detects the interface of a submission, and the class to run."""
 
 import ast
 import re
@@ -12,10 +12,10 @@ from decoders.host.package import FRAMEWORK_FOLDERS, read_small
 from tracks.registry import TRACKS, available_tracks
 
 BASE = "AlgorithmInterface"
-"""The class that the algorithms of G1 to G4 build on."""
+"""The base class of the algorithms of G1 to G4."""
 
 MOST_CODE_BYTES = 4 << 20
-"""What is larger is no code that a person wrote, and would take long to look through."""
+"""Larger files are not parsed: they are hardly source source."""
 
 _FRAMEWORK_FILES = re.compile(
     r"(^|/)(Interface/(\w+Interface|Model/\w+)|method/(interface|model)/\w+|AlgorithmInterface)\.pyc?$"
@@ -25,7 +25,7 @@ _NAME_IN_SOURCE = re.compile(rb"[A-Za-z_][A-Za-z0-9_.]{2,}")
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """path: from the submission's root; names: that stand in it; classes: with their bases."""
+    """path: from the submission's root; names: used in it; classes: with their bases."""
 
     path: PurePosixPath
     names: frozenset[str]
@@ -37,8 +37,8 @@ class SourceFile:
             return BASE in self.names
         return any(BASE in bases for bases in self.classes.values())
 
-    def speaks(self, interface: str) -> bool:
-        """Does it use names that only this generation's submissions use?"""
+    def uses(self, interface: str) -> bool:
+        """Whether it uses names that only submissions of this generation use."""
         facts = INTERFACES[interface]
         by_import = (
             name for name in self.names if facts.imports and name.startswith(facts.imports)
@@ -47,16 +47,16 @@ class SourceFile:
 
 
 def read_source_files(root: Path) -> list[SourceFile]:
-    """The submission's files, a source before the compiled file of its name.
+    """The submission's files, a source in preference to the compiled file of its name.
 
-    Its own copies of framework modules are left out: they don't say which of them it uses.
+    Copies of framework modules are left out: they do not show which one is used.
     """
-    codes: dict[PurePosixPath, SourceFile] = {}
+    files: dict[PurePosixPath, SourceFile] = {}
     for path in [*sorted(root.rglob("*.py")), *sorted(root.rglob("*.pyc"))]:
         relative = PurePosixPath(path.relative_to(root).as_posix())
         if not _FRAMEWORK_FILES.search(str(relative)) and relative.stem != "__init__":
-            codes.setdefault(relative.with_suffix(""), _read_code(path, relative))
-    return list(codes.values())
+            files.setdefault(relative.with_suffix(""), _read_code(path, relative))
+    return list(files.values())
 
 
 def _read_code(path: Path, relative: PurePosixPath) -> SourceFile:
@@ -67,10 +67,10 @@ def _read_code(path: Path, relative: PurePosixPath) -> SourceFile:
         return SourceFile(relative, _names_in_compiled(text))
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of their escape sequences; they are not ours to mend
+            warnings.simplefilter("ignore")  # about escape sequences in their source
             return _parsed(ast.parse(text), relative)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last one: nested too deep
-        # Another Python's syntax: its names can still be found.
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # MemoryError: nested too deep
+        # The syntax of another Python: names can still be found.
         return SourceFile(relative, _names_in_source(text))
 
 
@@ -98,7 +98,7 @@ def _names_in_source(text: bytes) -> frozenset[str]:
 
 
 def _names_in_compiled(text: bytes) -> frozenset[str]:
-    """Names that tell an interface; a compiled file keeps each name behind its length."""
+    """The marks and imports of INTERFACES; a .pyc file stores each name after its length."""
     marks = {BASE, *(mark for each in INTERFACES.values() for mark in each.marks)}
     imports = {begin for each in INTERFACES.values() for begin in each.imports}
     return frozenset(
@@ -114,9 +114,9 @@ _WHOLE_CLASS = {"my_algorithm": "MyAlgorithm", "ecog": "EcogAlgorithm"}
 
 @dataclass(frozen=True, slots=True)
 class EntryPoint:
-    """What is to be run, and why it was taken for that.
+    """The class to run, and why it was chosen.
 
-    module: the name it is imported under; folders: to stand on sys.path, relative to the root.
+    module: to import; folders: added to sys.path, relative to the root.
     """
 
     interface: str
@@ -128,21 +128,21 @@ class EntryPoint:
 
 
 def detect(root: Path, track: str, forced: str | None = None) -> EntryPoint:
-    """The entry of the submission under `root`.
+    """Find the entry point of the submission under `root`. Raises PackageError.
 
     forced: an interface (`g2`), or an interface and a file of it (`g2:Algorithm/Mine.py`).
     """
     name, _, file = (forced or "").partition(":")
     if name and name not in INTERFACES:
-        raise PackageError(f"--interface {name}: there is no such interface; {_known()}")
-    codes = read_source_files(root)
+        raise PackageError(f"--interface {name}: unknown interface; {_known()}")
+    files = read_source_files(root)
     entry = (
-        _named_file(codes, name, file)
+        _named_file(files, name, file)
         if file
-        else _by_config(root, codes, name) or _by_code(codes, track, name)
+        else _by_config(root, files, name) or _by_code(files, track, name)
     )
     if entry is None:
-        raise PackageError(_nothing_found(codes, name))
+        raise PackageError(_nothing_found(files, name))
     if entry.interface not in TRACKS[track].interfaces:
         allowed = [each.name for each in available_tracks() if entry.interface in each.interfaces]
         raise PackageError(
@@ -155,30 +155,30 @@ def detect(root: Path, track: str, forced: str | None = None) -> EntryPoint:
 # --- the ways to find it ---------------------------------------------------------------------
 
 
-def _named_file(codes: list[SourceFile], interface: str, file: str) -> EntryPoint:
-    for code in codes:
-        if str(code.path) == file:
-            return _entry(interface, code, "the caller said so")
+def _named_file(files: list[SourceFile], interface: str, file: str) -> EntryPoint:
+    for source in files:
+        if str(source.path) == file:
+            return _entry(interface, source, "of --interface")
     raise PackageError(
-        f"--interface {interface}:{file}: the submission has no such file; it has {_listed(codes)}"
+        f"--interface {interface}:{file}: the submission has no such file; it has {_listed(files)}"
     )
 
 
-def _by_config(root: Path, codes: list[SourceFile], forced: str) -> EntryPoint | None:
+def _by_config(root: Path, files: list[SourceFile], forced: str) -> EntryPoint | None:
     """G4 names its class in its AlgorithmConfig.yml."""
     if forced not in ("", "g4") or not (root / _CONFIG).is_file():
         return None
     method = _method_of(root / _CONFIG)
     file = PurePosixPath(str(method.get("method_class_file", "")).replace("\\", "/"))
-    for code in codes:
-        if code.path.with_suffix("") == file.with_suffix(""):
-            name = str(method.get("method_class_name") or code.path.stem)
+    for source in files:
+        if source.path.with_suffix("") == file.with_suffix(""):
+            name = str(method.get("method_class_name") or source.path.stem)
             return EntryPoint(
-                "g4", str(code.path), file.stem, name, (str(file.parent),), f"{_CONFIG} names it"
+                "g4", str(source.path), file.stem, name, (str(file.parent),), f"{_CONFIG} names it"
             )
     raise PackageError(
         f"{_CONFIG}: method.method_class_file is {str(file)!r}, which the submission does not "
-        f"hold; it has {_listed(codes)}"
+        f"hold; it has {_listed(files)}"
     )
 
 
@@ -197,73 +197,73 @@ def _method_of(config: Path) -> dict[str, object]:
     return method
 
 
-def _by_code(codes: list[SourceFile], track: str, forced: str) -> EntryPoint | None:
+def _by_code(files: list[SourceFile], track: str, forced: str) -> EntryPoint | None:
     candidates = [
-        (interface, code)
+        (interface, source)
         for interface in ([forced] if forced else INTERFACES)
-        for code in codes
-        if _is_entry(interface, code, codes, bool(forced))
+        for source in files
+        if _is_entry(interface, source, files, bool(forced))
     ]
     if not candidates:
         return None
     interface = candidates[0][0]
-    best = _best([code for found, code in candidates if found == interface], track)
+    best = _best([source for found, source in candidates if found == interface], track)
     seen = sorted(INTERFACES[interface].marks & best.names)
     why = f"it uses {', '.join(seen)}" if seen else "of its name and its imports"
     return _entry(interface, best, why)
 
 
-def _is_entry(interface: str, code: SourceFile, codes: list[SourceFile], forced: bool) -> bool:
-    """Does the file hold the class that the framework of that generation would run?"""
+def _is_entry(interface: str, source: SourceFile, files: list[SourceFile], forced: bool) -> bool:
+    """Whether the file has the class that the framework of that generation would run."""
     whole = _WHOLE_CLASS.get(interface)
     if whole is not None:
-        return whole in code.classes or code.path.stem == whole
-    holds_algorithm = code.path.stem.startswith(_ENTRY_STEM) or code.builds_on_interface
+        return whole in source.classes or source.path.stem == whole
+    holds_algorithm = source.path.stem.startswith(_ENTRY_STEM) or source.builds_on_interface
     return holds_algorithm and (
-        forced or code.speaks(interface) or _speaks_indirectly(interface, code, codes)
+        forced or source.uses(interface) or _uses_indirectly(interface, source, files)
     )
 
 
-def _speaks_indirectly(interface: str, entry: SourceFile, codes: list[SourceFile]) -> bool:
-    """The entry itself says nothing: the file that it builds on may."""
-    silent = not any(entry.speaks(other) for other in INTERFACES)
-    return silent and any(code.speaks(interface) for code in codes)
+def _uses_indirectly(interface: str, entry: SourceFile, files: list[SourceFile]) -> bool:
+    """The entry uses no generation's names itself, but a file that it builds on does."""
+    neutral = not any(entry.uses(other) for other in INTERFACES)
+    return neutral and any(source.uses(interface) for source in files)
 
 
-def _best(codes: list[SourceFile], track: str) -> SourceFile:
-    """Among several algorithms of one submission: the one whose name has the track in it."""
-    fitting = [code for code in codes if track in _own_name(code)] or codes
+def _best(files: list[SourceFile], track: str) -> SourceFile:
+    """Among several algorithms of one submission, the one with the track in its name."""
+    fitting = [source for source in files if track in _own_name(source)] or files
     if len(fitting) == 1:
         return fitting[0]
-    named = [code for code in fitting if code.path.stem.startswith(_ENTRY_STEM)]
+    named = [source for source in fitting if source.path.stem.startswith(_ENTRY_STEM)]
     if len(named) == 1:
         return named[0]
     raise PackageError(
-        f"the submission holds several algorithms: {_listed(fitting)}; say which one is for "
+        f"the submission has several algorithms: {_listed(fitting)}; choose the one for "
         f"{track} with --interface NAME:FILE, for instance --interface g2:{fitting[0].path}"
     )
 
 
-def _own_name(code: SourceFile) -> str:
-    return code.path.stem.removeprefix(_ENTRY_STEM).lower()
+def _own_name(source: SourceFile) -> str:
+    return source.path.stem.removeprefix(_ENTRY_STEM).lower()
 
 
-def _entry(interface: str, code: SourceFile, why: str) -> EntryPoint:
-    folder = code.path.parent
-    dotted = code.path.with_suffix("")
+def _entry(interface: str, source: SourceFile, why: str) -> EntryPoint:
+    folder = source.path.parent
+    dotted = source.path.with_suffix("")
     by_base_name = interface == "g4" or not all(part.isidentifier() for part in dotted.parts)
     module = dotted.name if by_base_name else ".".join(dotted.parts)
-    on_interface = [name for name, bases in code.classes.items() if BASE in bases]
+    on_interface = [name for name, bases in source.classes.items() if BASE in bases]
     class_name = _WHOLE_CLASS.get(interface) or (
-        on_interface[0] if len(on_interface) == 1 else code.path.stem
+        on_interface[0] if len(on_interface) == 1 else source.path.stem
     )
-    return EntryPoint(interface, str(code.path), module, class_name, (str(folder),), why)
+    return EntryPoint(interface, str(source.path), module, class_name, (str(folder),), why)
 
 
-# --- what to say when there is nothing -------------------------------------------------------
+# --- messages --------------------------------------------------------------------------------
 
 
-def _nothing_found(codes: list[SourceFile], forced: str) -> str:
+def _nothing_found(files: list[SourceFile], forced: str) -> str:
     looked = (
         INTERFACES[forced].title
         if forced
@@ -273,7 +273,7 @@ def _nothing_found(codes: list[SourceFile], forced: str) -> str:
     return (
         f"no algorithm was found in the submission. Looked in {folders} for {_CONFIG}, for files "
         f"named {_ENTRY_STEM}*.py or .pyc, and for classes of: {looked}. It holds "
-        f"{_listed(codes)}. "
+        f"{_listed(files)}. "
         "docs/submissions.md shows each interface; --interface says which one it is"
     )
 
@@ -282,7 +282,7 @@ def _known() -> str:
     return "the interfaces are " + ", ".join(INTERFACES)
 
 
-def _listed(codes: list[SourceFile], most: int = 8) -> str:
-    shown = [str(code.path) for code in codes[:most]]
-    more = [f"and {len(codes) - most} more"] if len(codes) > most else []
+def _listed(files: list[SourceFile], most: int = 8) -> str:
+    shown = [str(source.path) for source in files[:most]]
+    more = [f"and {len(files) - most} more"] if len(files) > most else []
     return ", ".join(shown + more) or "no Python file"

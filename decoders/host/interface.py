@@ -1,15 +1,15 @@
-"""An interface is one generation of the contests' frameworks that submissions are written to."""
+"""The interfaces of submissions: the generations of the contests' frameworks."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """What tells a generation from the others, and how its packets differ.
+    """How a generation is recognised, and how its packets differ.
 
     marks: names that only this generation's submissions use.
-    imports: beginnings of framework modules that only this generation has.
-    positions: what its start position counts from by default: its `block`, or `continuous`.
+    imports: prefixes of framework modules that only this generation has.
+    positions: whether start positions count per `block` or `continuous` by default.
     extra_finish: the finish flag comes on an extra empty packet, not on the last one.
     """
 
@@ -56,4 +56,4 @@ INTERFACES = {
         frozenset({"EcogAlgorithm"}),
     ),
 }
-"""In the order in which they are looked for: from the most telling names to the least."""
+"""In the order of detection: from the most to the least specific names."""

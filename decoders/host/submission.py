@@ -1,16 +1,15 @@
 """A submission as a decoder: a contestant's own code, unmodified, in its own process.
 
-A submission pulls: its get_data() waits for the next packet, and it may report at any time. A
-decoder is fed. So step() hands the packet over as the answer to the get_data() that is waiting, and
-collects what is reported until the next get_data(): a report belongs to the last packet that was
-given before it.
+A submission pulls packets by get_data() and may report at any time; a decoder is fed. So step()
+passes the packet to the waiting get_data() and collects the reports until the next get_data(): a
+report belongs to the last packet given before it.
 """
 
 import os
 import re
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 
@@ -45,8 +44,7 @@ POSITIONS = ("block", "continuous")
 class SubmissionDecoder:
     """Implements `decoders.decoder.Decoder` and `ChannelChooser`.
 
-    A SubmissionError says how the run ends (`ending`) and holds what is still to be reported
-    (`results`).
+    Methods raise SubmissionError, with the ending of the run and the results still to be reported.
     """
 
     def __init__(
@@ -76,13 +74,13 @@ class SubmissionDecoder:
         self._track = track
         self._facts = INTERFACES[self.prepared.entry.interface]
         step_s, end_s = self.limits.step_s, self.limits.end_s
-        self._allowed = {  # written once, not with each packet
+        self._allowed = {  # formatted once, not for each packet
             False: (step_s, f"ask for the next packet within {step_s:g} s"),
             True: (end_s, f"end after the finish flag within {end_s:g} s"),
         }
         self._continuous = (positions or self._facts.positions) == "continuous"
-        self._child: SubmissionProcess | None = None
-        self._asked = self._done = False
+        self._process: SubmissionProcess | None = None
+        self._requested = self._done = False
         self._early: list[object] = []
         self._sessions = 0
         self._seconds: SecondGrid | None = None
@@ -90,17 +88,17 @@ class SubmissionDecoder:
 
     @property
     def title(self) -> str:
-        """What is run and how it is contained, in words to be printed."""
+        """What is run and how it is isolated, for a person to read."""
         return f"{self.prepared.title}; {self.sandbox.title}"
 
     def choose(self, info: SignalInfo, count: int) -> Sequence[int]:
-        """ecog: ask it for its channels, before any data."""
-        child = self._ready()
+        """Request its choice of channels, before any data."""
+        process = self._ready()
         limit_s = self.limits.start_s
         deadline, awaited = self._deadline(limit_s, f"name its channels within {limit_s:g} s")
         asked = msgspec.json.encode({"subject": info.subject, "count": count})
-        child.send(CHOOSE, asked, deadline)
-        message = child.receive(deadline, awaited)
+        process.send(CHOOSE, asked, deadline)
+        message = process.receive(deadline, awaited)
         if message.kind != "channels":
             raise SubmissionDisqualified(
                 f"the submission answered {message.kind!r} where channels were due"
@@ -115,31 +113,31 @@ class SubmissionDecoder:
             ) from error
 
     def start(self, info: SignalInfo) -> None:
-        """Tell it of the subject; the first one starts it, and waits until it asks for data."""
+        """Start a subject; the first one starts the process. Returns when it requests data."""
         self._sessions += 1
         if self.prepared.entry.interface == "my_algorithm":
             self._seconds = SecondGrid(Fraction(info.rate), DEFAULTS)
-        told = {
+        facts = {
             "subject": info.subject,
             "number": _number_of(info.subject, self._sessions),
             "rate": float(info.rate),
             "labels": info.lead_names,
             "data_type": TRACKS[self._track].lead_kind,
         }
-        child = self._child or self._launch()
-        child.send(START, msgspec.json.encode(told), time.monotonic() + self.limits.step_s)
+        process = self._process or self._launch()
+        process.send(START, msgspec.json.encode(facts), time.monotonic() + self.limits.step_s)
         self._ready()
 
     def step(self, packet: Packet) -> Sequence[object]:
-        """Give it the packet, and return what it reports before it asks for the next one."""
+        """Send the packet, and return the reports until the next one is requested."""
         results, self._early = self._early, []
         began = time.monotonic()
         try:
             if packet.n or not self._facts.extra_finish:
                 flag = packet.finish and not self._facts.extra_finish
-                self._give(self._body_of(packet, flag), flag, results)
+                self._send_packet(self._body_of(packet, flag), flag, results)
             if packet.finish and self._facts.extra_finish:
-                self._give(NO_DATA, True, results)
+                self._send_packet(NO_DATA, True, results)
         except SubmissionError as error:
             error.results = results
             raise
@@ -149,9 +147,9 @@ class SubmissionDecoder:
         return results
 
     def close(self) -> None:
-        """End its process and forget its files; its log goes too, unless it was named."""
-        if self._child is not None:
-            self._child.close(GRACE_S if self._done else 0.0)
+        """End its process and remove its files, with its log unless a path was given."""
+        if self._process is not None:
+            self._process.close(GRACE_S if self._done else 0.0)
         self.prepared.close()
 
     # --- one packet --------------------------------------------------------------------------
@@ -161,29 +159,29 @@ class SubmissionDecoder:
         return packet_body(packet.samples, position, finish, self._is_due(packet))
 
     def _is_due(self, packet: Packet) -> bool:
-        """my_algorithm is asked for a result after each second, ecog after each packet."""
+        """Whether a result is due: my_algorithm after each second, ecog after each packet."""
         seconds = self._seconds
         return seconds is None or seconds.packet(packet.start, packet.n, list(packet.triggers))
 
-    def _give(self, body: bytes, last: bool, results: list[object]) -> None:
-        child = self._ready()
+    def _send_packet(self, body: bytes, last: bool, results: list[object]) -> None:
+        process = self._ready()
         deadline, awaited = self._deadline(*self._allowed[last])
-        self._asked = False
-        child.send(PACKET, body, deadline)
-        self._collect(child, results, deadline, awaited, last)
+        self._requested = False
+        process.send(PACKET, body, deadline)
+        self._collect(process, results, deadline, awaited, last)
 
     def _collect(
         self,
-        child: SubmissionProcess,
+        process: SubmissionProcess,
         results: list[object],
         deadline: float,
         awaited: str,
         last: bool,
     ) -> None:
-        """Take its reports until it asks for the next packet or, after the last one, ends."""
+        """Collect reports until the next request or, after the last packet, its end."""
         most = len(results) + self.limits.reports_per_packet
         while True:
-            message = child.receive(deadline, awaited)
+            message = process.receive(deadline, awaited)
             if message.kind == "report" and len(results) < most:
                 results.append(message.value)
             elif message.kind == "report":
@@ -192,7 +190,7 @@ class SubmissionDecoder:
                     f"{self.limits.reports_per_packet} reports after one packet"
                 )
             elif message.kind == "ask" and not last:
-                self._asked = True
+                self._requested = True
                 return
             elif message.kind == "done" and last:
                 self._done = True
@@ -204,23 +202,23 @@ class SubmissionDecoder:
                 )
             elif message.kind == "channels":
                 raise SubmissionDisqualified(
-                    "the submission wrote into the pipe to its host: it named channels unasked"
+                    "the submission wrote into the pipe that only its host may use: channels unrequested"
                 )
 
     # --- its process -------------------------------------------------------------------------
 
     def _ready(self) -> SubmissionProcess:
-        """The running child, waiting for data."""
-        child = self._child or self._launch()
-        if not self._asked:
+        """The running process, waiting for data."""
+        process = self._process or self._launch()
+        if not self._requested:
             limit_s = self.limits.start_s
             awaited = f"ask for its first packet within {limit_s:g} s of its start"
             try:
-                self._collect(child, self._early, time.monotonic() + limit_s, awaited, last=False)
+                self._collect(process, self._early, time.monotonic() + limit_s, awaited, last=False)
             except SubmissionError as error:
                 error.results = self._early
                 raise
-        return child
+        return process
 
     def _launch(self) -> SubmissionProcess:
         entry = self.prepared.entry
@@ -232,11 +230,11 @@ class SubmissionDecoder:
             "challenge": {"track": self._track},
         }
         place = (self.prepared, self.sandbox)
-        self._child = SubmissionProcess(*place, settings, self.limits, self.log, self._stop)
-        return self._child
+        self._process = SubmissionProcess(*place, settings, self.limits, self.log, self._stop)
+        return self._process
 
     def _deadline(self, limit_s: float, awaited: str) -> tuple[float, str]:
-        """When it must be back, and what it has to do until then."""
+        """The deadline, and what it must do until then."""
         left_s = None if self.limits.compute_s is None else self.limits.compute_s - self.compute_s
         if left_s is None or left_s > limit_s:
             return time.monotonic() + limit_s, awaited
@@ -247,7 +245,7 @@ class SubmissionDecoder:
 
 
 def _number_of(subject: str, place: int) -> int:
-    """A subject's number for G1 to G3: the one its name ends with, else its place in the run."""
+    """The subject's number for G1 to G3: at the end of its name, else its place in the run."""
     found = re.search(r"(\d{1,9})$", subject)
     return int(found[1]) if found and int(found[1]) > 0 else place
 
@@ -263,11 +261,10 @@ def open_submission(
     strength: Strength | None = None,
     log: Path | None = None,
     stop: threading.Event | None = None,
-    say: Callable[[str], None] = lambda _: None,
 ) -> SubmissionDecoder:
-    """The submission as a decoder; close() it when the run is over. granted: by the contest's file."""
+    """Open a submission as a decoder; close() it after the run. granted: the contest's limits."""
     granted = granted or ContestLimits()
-    decoder = SubmissionDecoder(
+    return SubmissionDecoder(
         package,
         track,
         interface=interface,
@@ -278,13 +275,10 @@ def open_submission(
         log=log or own_log(package),
         stop=stop,
     )
-    say(f"submission {decoder.title}")
-    say(f"its output goes to {decoder.log}")
-    return decoder
 
 
 def own_log(package: Path) -> Path:
-    """A new file a run, in the service's own folder."""
+    """A new log file for each run, in the state folder."""
     folder = state_dir() / "submissions"
     folder.mkdir(exist_ok=True)
     return folder / f"{package.stem}-{os.getpid()}.log"

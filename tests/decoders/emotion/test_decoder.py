@@ -140,7 +140,7 @@ def test_running_units_are_those_of_the_prior_and_the_rows_so_far(rows: list[flo
 def test_belief_stays_where_scores_say_nothing_and_sums_to_one() -> None:
     model = EmotionModel((), np.zeros(1), np.ones(1), np.zeros((9, 1)), np.zeros(9))
     belief = np.array([0.6, *([0.05] * 8)])
-    later = model.carry(belief, np.zeros(9))
+    later = model.update(belief, np.zeros(9))
     assert later.sum() == pytest.approx(1.0)
     assert 0.5 < later[0] < 0.6
 

@@ -86,7 +86,7 @@ def test_memory_is_bounded() -> None:
         spell(spelling, 3, np.ones(D), rng, sequences=1)
     assert len(spelling._past) == MAX_TRIALS
     assert len(spelling._readings) == READINGS
-    assert all(len(r.beliefs) == MAX_TRIALS for r in spelling._readings)
+    assert all(len(r.posteriors) == MAX_TRIALS for r in spelling._readings)
 
 
 def test_a_trial_without_flashes_says_nothing() -> None:

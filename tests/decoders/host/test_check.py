@@ -1,12 +1,14 @@
 """A dry run says in words what would count, what not, and why."""
 
 import re
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from decoders.host.check import check_submission
+from decoders.host.submission import open_submission
 from tests.decoders.host.conftest import Write
 
 pytestmark = pytest.mark.usefixtures("hostable")
@@ -29,7 +31,9 @@ MI = """
 
 def checked(write: Write, when: str, result: str) -> tuple[bool, str]:
     code = MI.replace("REPORT", when).replace("RESULT", result)
-    report = check_submission(write({"Algorithm/impl/AlgorithmImplement.py": code}), "mi")
+    package = write({"Algorithm/impl/AlgorithmImplement.py": code})
+    with closing(open_submission(package, "mi")) as decoder:
+        report = check_submission(decoder, "mi")
     return report.ok, report.text
 
 

@@ -4,13 +4,14 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from decoders.host.check import check_submission
-from decoders.host.submission import SubmissionDecoder
+from decoders.host.submission import SubmissionDecoder, open_submission
 from decoders.offline import OfflineRun, run_offline
 from replay.synthetic.registry import open_synthetic
 from tests.decoders.host import twins
@@ -37,7 +38,8 @@ EXAMPLES = {
 
 @pytest.mark.parametrize("name", TRACKS)
 def test_every_template_passes_its_own_check(name: str) -> None:
-    report = check_submission(twins.TEMPLATES / name, TRACKS[name])
+    with closing(open_submission(twins.TEMPLATES / name, TRACKS[name])) as decoder:
+        report = check_submission(decoder, TRACKS[name])
     assert report.ok, report.text
     assert "would not count" not in report.text
 

@@ -157,7 +157,7 @@ def test_evidence_does_not_depend_on_the_unit_of_the_signal(scale: float) -> Non
 
 def test_a_window_that_has_not_begun_says_nothing() -> None:
     model = ResponseModel((13.0,), 1, 1, 2)
-    model.adopt(np.eye(2)[None, None])
+    model.set_noise(np.eye(2)[None, None])
     empty = Sample(np.zeros((1, 1, 1, 2), complex), np.ones((1, 1, 1)), np.zeros(1))
     assert model.log_odds(empty) == pytest.approx([0.0])
 
