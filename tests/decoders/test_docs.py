@@ -1,18 +1,55 @@
-"""The decoder that the documentation shows is a decoder: it keeps the laws."""
+"""The code of the documentation runs."""
 
+import importlib
 import re
+import sys
+from importlib import metadata
 from pathlib import Path
 
-from decoders.checks import check, sample_session
+import pytest
 
-PAGE = Path(__file__).parents[2] / "docs" / "decoders.md"
+from decoders.checks import check, sample_session
+from decoders.registry import GROUP, names
+from decoders.train import train
+from replay.synthetic.registry import open_synthetic
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def code_of(page: str) -> str:
+    """The first Python block of a page."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    return re.findall(r"```python\n(.*?)```", text, re.DOTALL)[0]
 
 
 def test_the_decoder_in_thirty_lines_keeps_the_laws() -> None:
-    code = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)[0]
-    lines = [line for line in code.splitlines() if line.strip()]
-    assert len(lines) <= 30
+    code = code_of("decoders.md")
+    assert len([line for line in code.splitlines() if line.strip()]) <= 30
     scope: dict[str, type] = {}
     exec(compile(code, "docs/decoders.md", "exec"), scope)  # noqa: S102 - our own page
     session = sample_session("mi")
     assert [law.detail for law in check("mi", scope["Mine"], session) if not law.ok] == []
+
+
+@pytest.fixture
+def mi_power(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The module of the how-to, installed with its entry point."""
+    (tmp_path / "mi_power.py").write_text(code_of("howto/add-a-decoder.md"), encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "mi_power", raising=False)
+    points = metadata.EntryPoints([metadata.EntryPoint("mi-power", "mi_power:ENTRY", GROUP)])
+    monkeypatch.setattr(metadata, "entry_points", lambda **chosen: points.select(**chosen))
+
+
+@pytest.mark.usefixtures("mi_power")
+def test_the_decoder_of_the_how_to_is_trained_and_keeps_the_laws(tmp_path: Path) -> None:
+    assert "mi-power" in names("mi")
+    uri = "synthetic:mi?set=train&subjects=1&blocks=2&trials=9&difficulty=0"
+    trained = train("mi", [uri], tmp_path / "power.npz", decoder="mi-power", validate=False)
+    module = importlib.import_module("mi_power")
+    assert module.PowerDecoder().notice
+    session = next(
+        iter(open_synthetic("mi", {"subjects": "1", "blocks": "1", "trials": "2"}).sessions())
+    )
+    laws = list(check("mi", lambda: module.PowerDecoder(model=trained.model), session))
+    assert [f"{law.name}: {law.detail}" for law in laws if not law.ok] == []
