@@ -4,7 +4,6 @@ import logging
 import os
 import threading
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -215,8 +214,8 @@ def check(
         from decoders.host.submission import open_submission
 
         granted = open_contest(contest_path, "").limits
-        with closing(open_submission(submission, track, granted=granted, **how)) as opened:
-            report = check_submission(opened, track)
+        opened = open_submission(submission, track, granted=granted, **how)
+        report = check_submission(opened, track)
         click.echo(report.text)
         if not report.ok:
             raise SystemExit(1)

@@ -52,8 +52,11 @@ class DryRun:
 
 
 def check_submission(decoder: SubmissionDecoder, track: str) -> CheckReport:
-    """Dry-run an open submission, and describe what would count and what would not."""
-    dry = _dry_run(decoder, track_of(track))
+    """Dry-run an open submission, close it, and describe what would count and what would not."""
+    try:
+        dry = _dry_run(decoder, track_of(track))
+    finally:
+        decoder.close()  # its log is complete after this
     lines = [decoder.title, *_describe(dry, track), *_log_lines(dry, decoder.log)]
     text = "\n".join(map(escape_text, lines))
     return CheckReport(dry.failure is None and _something_counts(dry), text)

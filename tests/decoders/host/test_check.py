@@ -1,7 +1,6 @@
 """A dry run says in words what would count, what not, and why."""
 
 import re
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -32,8 +31,7 @@ MI = """
 def checked(write: Write, when: str, result: str) -> tuple[bool, str]:
     code = MI.replace("REPORT", when).replace("RESULT", result)
     package = write({"Algorithm/impl/AlgorithmImplement.py": code})
-    with closing(open_submission(package, "mi")) as decoder:
-        report = check_submission(decoder, "mi")
+    report = check_submission(open_submission(package, "mi"), "mi")
     return report.ok, report.text
 
 
