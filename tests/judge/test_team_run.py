@@ -115,6 +115,9 @@ def test_a_team_that_falls_silent_ends_as_timeout_with_the_limit_named(tmp_path:
     run.settle(1.0 + Limits().silence_s + 0.1)
     assert run.ended == "timeout"
     assert "limits.silence_s" in run.detail
+    end = [event for _, event in read_log(run.path)][-1]
+    assert (end["detail"], end["why"]["code"]) == (run.detail, "silent")
+    assert end["why"]["parameters"]["limit_s"] == Limits().silence_s
 
 
 def test_a_team_that_is_finished_before_the_last_packet_has_stopped(tmp_path: Path) -> None:

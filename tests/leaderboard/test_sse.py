@@ -7,7 +7,6 @@ from bci_stream.leaderboard.board import Leaderboard
 from bci_stream.leaderboard.web.sse import (
     KEEP_ALIVE,
     MOST_WAITING_BYTES,
-    Batch,
     Broadcast,
     PageConnection,
 )
@@ -61,7 +60,7 @@ class OpenPage:
         """Make one update and send it."""
         before = self.board.snapshot().id
         self.lag(seconds)
-        self.broadcast.send(Batch(before, self.board.after(before) or ()))
+        self.broadcast.send(before, self.board.after(before) or ())
 
 
 def test_a_page_gets_a_snapshot_and_then_every_update() -> None:
@@ -116,7 +115,7 @@ def test_an_empty_batch_sends_a_page_what_it_missed_and_nothing_else() -> None:
         async with OpenPage() as opened:
             opened.lag(1)
             for _ in range(3):
-                opened.broadcast.send(Batch(opened.board.snapshot().id, ()))
+                opened.broadcast.send(opened.board.snapshot().id, ())
         return opened.transport.ids
 
     assert asyncio.run(steps()) == [1, 2]

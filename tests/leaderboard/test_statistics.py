@@ -55,15 +55,14 @@ def test_chance_alone_is_called_a_difference_about_as_often_as_the_level_says() 
 def test_only_trials_that_both_were_judged_on_are_compared() -> None:
     of_a = {("S1", 0, trial): 1.0 for trial in range(6)}
     of_b = {("S1", 0, trial): 0.0 for trial in range(3, 9)}
-    (found,) = compare("mi", {"a": of_a, "b": of_b})
+    (found,) = compare({"a": of_a, "b": of_b})
     assert (found.trials, found.difference) == (3, 1.0)
-    assert compare("mi", {"a": of_a, "b": {("S2", 0, 0): 1.0}}) == []
+    assert compare({"a": of_a, "b": {("S2", 0, 0): 1.0}}) == []
 
 
 def test_holm_multiplies_the_least_p_by_the_number_of_pairs_and_keeps_the_order() -> None:
     pairs = [
-        TeamComparison("mi", n, "z", 9, 0.1, p, p)
-        for n, p in (("a", 0.04), ("b", 0.01), ("c", 0.03))
+        TeamComparison(n, "z", 9, 0.1, p, p) for n, p in (("a", 0.04), ("b", 0.01), ("c", 0.03))
     ]
     assert [(c.a, c.p_holm) for c in holm(pairs)] == [
         ("b", pytest.approx(0.03)), ("c", pytest.approx(0.06)), ("a", pytest.approx(0.06)),

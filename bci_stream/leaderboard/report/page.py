@@ -41,7 +41,6 @@ TRIALS_SHOWN = 400
 class TeamPart:
     """One run: its row, its confusion matrix as SVG, its trials."""
 
-    name: str
     row: LeaderboardRow
     confusion: Markup | None
     trials: list[dict[str, Any]]
@@ -91,7 +90,7 @@ def render_page(
 def track_part(track: str, runs: Sequence[FoldedRun]) -> TrackPart:
     names = distinct_names([run.view.team for run in runs])
     named = dict(zip(names, runs, strict=True))
-    rows = rank([_named_row(name, run) for name, run in named.items()])
+    rows = rank([replace(run.view.row(), team=name) for name, run in named.items()])
     ordered = {row.team: named[row.team] for row in rows}
     scores = {name: trial_scores(run.run.verdicts()) for name, run in ordered.items()}
     return TrackPart(
@@ -99,7 +98,7 @@ def track_part(track: str, runs: Sequence[FoldedRun]) -> TrackPart:
         unit=TRACKS[track].unit,
         teams=[_team_part(row, ordered[row.team]) for row in rows],
         figures=_figures(track, ordered),
-        comparisons=compare(track, scores),
+        comparisons=compare(scores),
         many_classes=len(TRACKS[track].classes) > TEXT_LIMIT,
     )
 
@@ -114,10 +113,6 @@ def distinct_names(names: Sequence[str]) -> list[str]:
     return distinct
 
 
-def _named_row(name: str, run: FoldedRun) -> LeaderboardRow:
-    return replace(run.view.row(), team=name)
-
-
 def _team_part(row: LeaderboardRow, run: FoldedRun) -> TeamPart:
     detail = run.view.detail()
     table = detail["confusion"]
@@ -125,7 +120,7 @@ def _team_part(row: LeaderboardRow, run: FoldedRun) -> TeamPart:
     if table is not None:
         svg = Markup(draw_confusion(table["labels"], table["columns"], table["counts"]))
     refused = len(run.run.refusals())
-    return TeamPart(row.team, row, svg, detail["trials"][-TRIALS_SHOWN:], refused)
+    return TeamPart(row, svg, detail["trials"][-TRIALS_SHOWN:], refused)
 
 
 def _figures(track: str, runs: Mapping[str, FoldedRun]) -> list[tuple[str, Markup]]:

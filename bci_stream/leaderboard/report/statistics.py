@@ -20,13 +20,12 @@ TrialKey = tuple[str, int, int]
 
 @dataclass(frozen=True, slots=True)
 class TeamComparison:
-    """Team `a` against team `b` on one track.
+    """Team `a` against team `b`.
 
     trials: how many both teams have. difference: mean of a's trial scores minus b's.
     p: of a two-sided paired permutation test. p_holm: corrected for all pairs of the track.
     """
 
-    track: str
     a: str
     b: str
     trials: int
@@ -47,14 +46,14 @@ def _trial_score(verdict: Verdict) -> float:
     return sum(verdict.right) / len(verdict.right) if verdict.right else 0.0
 
 
-def compare(track: str, teams: Mapping[str, Mapping[TrialKey, float]]) -> list[TeamComparison]:
+def compare(teams: Mapping[str, Mapping[TrialKey, float]]) -> list[TeamComparison]:
     """All pairs of teams that share trials, smallest p first."""
-    pairs = [_pair(track, a, b, teams[a], teams[b]) for a, b in combinations(teams, 2)]
+    pairs = [_pair(a, b, teams[a], teams[b]) for a, b in combinations(teams, 2)]
     return holm([pair for pair in pairs if pair is not None])
 
 
 def _pair(
-    track: str, a: str, b: str, of_a: Mapping[TrialKey, float], of_b: Mapping[TrialKey, float]
+    a: str, b: str, of_a: Mapping[TrialKey, float], of_b: Mapping[TrialKey, float]
 ) -> TeamComparison | None:
     shared = sorted(of_a.keys() & of_b.keys())
     if not shared:
@@ -62,7 +61,7 @@ def _pair(
     a_scores, b_scores = [of_a[key] for key in shared], [of_b[key] for key in shared]
     difference = (sum(a_scores) - sum(b_scores)) / len(shared)
     p = sign_flip_p(a_scores, b_scores)
-    return TeamComparison(track, a, b, len(shared), difference, p, p)
+    return TeamComparison(a, b, len(shared), difference, p, p)
 
 
 def sign_flip_p(of_a: Sequence[float], of_b: Sequence[float]) -> float:

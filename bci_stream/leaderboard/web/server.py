@@ -16,7 +16,7 @@ from bci_stream.errors import PageError, StoreError
 from bci_stream.leaderboard.board import Leaderboard
 from bci_stream.leaderboard.ranking import to_csv, to_records
 from bci_stream.leaderboard.store import open_store
-from bci_stream.leaderboard.web.sse import Batch, Broadcast, pending_updates, stream_events
+from bci_stream.leaderboard.web.sse import Broadcast, pending_updates, stream_events
 from tracks.common.words import LANGUAGES
 
 PERIOD_S: Final = 0.2
@@ -126,7 +126,7 @@ class WebBoard:
             self.board.tick()
             updates = pending_updates(self.board, sent)
             # Also without updates: slow pages may have room now for what they missed.
-            broadcast.send(Batch(sent, updates))
+            broadcast.send(sent, updates)
             sent = updates[-1].id if updates else sent
             quiet_s = 0.0 if updates else quiet_s + self.period_s
             if quiet_s >= KEEP_ALIVE_S:

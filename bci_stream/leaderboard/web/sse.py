@@ -7,7 +7,6 @@ full, and continues after its last update when it has read on.
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from aiohttp import web
@@ -23,14 +22,6 @@ RETRY: Final = b"retry: 1000\n\n"
 KEEP_ALIVE: Final = b"event: alive\ndata: {}\n\n"
 MOST_WAITING_BYTES: Final = 1 << 16
 """A page with more unsent bytes than this gets no new updates."""
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """The updates that follow the one with the id `after`."""
-
-    after: str
-    updates: Sequence[LeaderboardUpdate]
 
 
 class PageConnection:
@@ -81,11 +72,11 @@ class Broadcast:
         finally:
             self._pages.discard(page)
 
-    def send(self, batch: Batch) -> None:
-        """Send a batch to all pages, preceded by what a slow page has missed."""
+    def send(self, after: str, updates: Sequence[LeaderboardUpdate]) -> None:
+        """Send the updates that follow the id `after` to all pages, and to slow pages what they missed."""
         for page in self._pages:
-            up_to_date = page.cursor == batch.after
-            page.send(batch.updates if up_to_date else pending_updates(self._board, page.cursor))
+            up_to_date = page.cursor == after
+            page.send(updates if up_to_date else pending_updates(self._board, page.cursor))
 
     def keep_alive(self) -> None:
         """Tell all pages that the judge is alive although nothing changed."""
