@@ -1,7 +1,7 @@
 """The table of devices. A new amplifier is one module and one line in `DEVICES`."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from importlib import import_module
 from typing import Protocol, cast
@@ -46,34 +46,38 @@ def open_device(
     if scheme not in DEVICES:
         raise SourceError(f"unknown kind of device {scheme!r}; choose one of {', '.join(DEVICES)}")
     uri = f"{scheme}:{address}" + (f"?{urlencode(params)}" if params else "")
-    module = cast(DeviceModule, import_module(DEVICES[scheme]))
-    return open_live(module, uri, address, params, transport, options)
+    return open_live(_module(scheme).make_device, uri, params, transport, options)
 
 
 def open_live(
-    module: DeviceModule,
+    make_device: Callable[[DeviceContext], Device],
     uri: str,
-    address: str,
     given: Mapping[str, str],
     transport: Transport | None = None,
     options: SourceOptions | None = None,
 ) -> LiveSource:
-    """Open a device by its module; for a package that brings its own device."""
-    params = DeviceParams(uri.partition("?")[0], dict(given))
+    """The source of a device, by the function that makes it; given: the parameters of the URI."""
+    named = uri.partition("?")[0]
+    params = DeviceParams(named, dict(given))
     # LSL's clock is the system's monotonic clock, which RealClock uses by default.
     clock = RealClock(transport.now) if transport is not None else RealClock()
     status, triggers = StatusKeeper(uri), ManualTriggers(clock.now)
     timeouts, (subject, until) = params.timeouts(), params.session()
-    context = DeviceContext(address, params, timeouts, clock, status, triggers, transport)
-    device = module.make_device(context)
+    address = named.partition(":")[2]
+    device = make_device(
+        DeviceContext(address, params, timeouts, clock, status, triggers, transport)
+    )
     params.done()
     feed = DeviceFeed(device, clock, status, timeouts)
     return LiveSource(feed, status, triggers, subject, until, options)
 
 
+def _module(scheme: str) -> DeviceModule:
+    return cast(DeviceModule, import_module(DEVICES[scheme]))
+
+
 def all_device_rows() -> list[DeviceRow]:
-    modules = [cast(DeviceModule, import_module(name)) for name in DEVICES.values()]
-    return [row for module in modules for row in module.device_rows()]
+    return [row for scheme in DEVICES for row in _module(scheme).device_rows()]
 
 
 def print_devices(as_json: bool) -> None:
