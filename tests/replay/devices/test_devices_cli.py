@@ -57,7 +57,7 @@ def test_the_command_offers_every_protocol():
     assert tuple(PROTOCOLS) == PROTOCOL_NAMES
 
 
-def test_mark_reaches_the_running_device():
+def test_mark_command_reaches_the_running_device():
     box = ManualTriggers()
     server = ManualTriggerServer(box, "neuracle")
     try:
@@ -67,7 +67,7 @@ def test_mark_reaches_the_running_device():
     assert [code for code, _ in box.take(math.inf)] == [51]
 
 
-def test_mark_through_a_trigger_box():
+def test_mark_command_through_a_trigger_box():
     ours, theirs = pty.openpty()
     try:
         tty.setraw(theirs)
@@ -80,7 +80,7 @@ def test_mark_through_a_trigger_box():
 
 
 @pytest.mark.parametrize("code", ["0", "65536", "x"])
-def test_a_wrong_mark_is_a_usage_error(code):
+def test_a_wrong_code_is_a_usage_error(code):
     assert CliRunner().invoke(mark_command, [code]).exit_code == 2
 
 
@@ -94,7 +94,7 @@ def test_a_wrong_mark_is_a_usage_error(code):
         (["--subject", "Nobody"], "has no subject 'Nobody'"),
     ],
 )
-def test_wrong_arguments_of_emulate_are_told(arguments, message):
+def test_wrong_arguments_of_emulate_are_reported(arguments, message):
     source = "synthetic:erp?subjects=1&trials=1"
     result = CliRunner().invoke(emulate_command, ["neuracle", source, "--port", "0", *arguments])
     assert isinstance(result.exception, BciError)

@@ -1,10 +1,11 @@
-"""The emulator on real sockets, read by the real client."""
+"""The emulator on real sockets, read by the real client; its faults."""
 
 import socket
 import sys
 import threading
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 from virtual_amplifier import (
     LEADS,
@@ -26,6 +27,7 @@ from replay.devices.emulator.emulator import Emulator, choose_session, client_ur
 from replay.devices.emulator.encoders import PROTOCOLS, EmulatedSignal
 from replay.devices.manual_triggers import ManualTriggers
 from replay.devices.neuracle.connection import TcpConnection
+from replay.devices.neuracle.raw import encode_rows
 from replay.devices.params import Timeouts
 from replay.devices.registry import open_device
 from replay.devices.status import DeviceStatus, StatusKeeper
@@ -82,7 +84,7 @@ def test_a_broken_connection_is_made_again(fault):
     assert len(positions(packets)) + status.samples_lost == positions(packets)[-1] + 1
 
 
-def test_the_device_runs_on_while_nobody_listens():
+def test_the_device_runs_on_without_a_client():
     source_recording = recording(30)
     with Emulator(amplifier(source_recording, "heeg")) as emulator:
         firsts = []
@@ -115,7 +117,7 @@ def test_closing_ends_the_search_for_an_amplifier():
             next(source.sessions())
 
 
-def test_nobody_there_is_told_with_advice():
+def test_a_missing_amplifier_is_reported_with_advice():
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
@@ -125,14 +127,14 @@ def test_nobody_there_is_told_with_advice():
             next(source.sessions())
 
 
-def test_a_host_that_does_not_exist_is_told():
+def test_a_host_that_does_not_exist_is_reported():
     given = {"channels": "3", "rate": "1000"}
     source = open_device("neuracle", "//no-such-host.invalid:8712", given)
     with pytest.raises(SourceError, match=r"unknown host 'no-such-host.invalid'.*check"):
         next(source.sessions())
 
 
-def test_a_port_in_use_is_told():
+def test_a_port_in_use_is_reported():
     device = amplifier(recording(1), "raw")
     with Emulator(device) as emulator, pytest.raises(SourceError, match=r"can't serve at.*--port"):
         Emulator(device, port=emulator.port)
@@ -157,8 +159,8 @@ def _read(sock: socket.socket, n: int) -> Iterator[bytes]:
 
 
 def test_quiet_inputs_come_before_the_recording():
-    tape = EmulatedSignal(recording(0.1), lead_in=lambda played_s: played_s < 0.2)
-    pieces = list(tape.pieces(40))
+    signal = EmulatedSignal(recording(0.1), lead_in=lambda played_s: played_s < 0.2)
+    pieces = list(signal.pieces(40))
     assert [piece.number for piece in pieces] == list(range(0, 320, 40))
     assert all(abs(piece.samples).max() < 10 for piece in pieces[:5])
     assert pieces[5].samples[0, 0] == 1
@@ -167,8 +169,8 @@ def test_quiet_inputs_come_before_the_recording():
 
 
 def test_faults_are_placed_in_the_recording_not_in_the_quiet_before_it():
-    tape = EmulatedSignal(recording(0.4), lead_in=lambda played_s: played_s < 0.2)
-    acts = list(EmulatedAmplifier(tape, "raw", [parse_fault("eof@0.1")]).actions())
+    signal = EmulatedSignal(recording(0.4), lead_in=lambda played_s: played_s < 0.2)
+    acts = list(EmulatedAmplifier(signal, "raw", [parse_fault("eof@0.1")]).actions())
     assert [act.due_s for act in acts if act.kind == "close"] == [pytest.approx(0.32)]
 
 
@@ -222,3 +224,38 @@ def test_an_ipv6_address_is_an_address():
         rest = f"//[::1]:{emulator.port}"
         (session,) = open_device("neuracle", rest, {"protocol": "jellyfish"}).sessions()
     assert [lead.name for lead in session.leads] == [lead.name for lead in LEADS]
+
+
+@pytest.mark.parametrize("text", ["wrap@3", "wrap@3:2", "data-first@1", "new-meta@0.5"])
+def test_a_fault_from_the_start_takes_no_time(text):
+    kind = text.partition("@")[0]
+    with pytest.raises(SourceError, match=rf"{kind} concerns .* takes no @SECONDS; write {kind}"):
+        parse_fault(text)
+
+
+def test_the_message_shows_where_the_seconds_of_wrap_go():
+    with pytest.raises(SourceError, match=r"write wrap:VALUE \(seconds after the start\)"):
+        parse_fault("wrap@3")
+
+
+def sent(faults: list[str], triggers: tuple[tuple[int, int], ...] = ()) -> np.ndarray:
+    """The words (samples, leads and trigger) that a raw amplifier sends."""
+    acts = amplifier(recording(1, triggers=triggers), "raw", faults).actions()
+    return np.frombuffer(b"".join(act.data for act in acts), "<f4").reshape(-1, 4)
+
+
+def test_a_trigger_is_held_from_the_fault_on():
+    line = sent(["hold@0.5:5"], ((100, 7), (600, 8)))[:, 3]
+    assert np.flatnonzero(line == 7).tolist() == [100]
+    assert np.flatnonzero(line == 8).tolist() == [600, 601, 602, 603, 604]
+
+
+def test_bytes_are_swapped_from_the_fault_on():
+    words, swapped = sent([]).view("<u4"), sent(["big-endian@0.5"]).view("<u4")
+    begin = 13 * 40  # the first sending whose place is at 0.5 s or after it
+    assert (swapped[:begin] == words[:begin]).all()
+    assert (swapped[begin:] == words[begin:].byteswap()).all()
+
+
+def test_the_words_above_are_the_rows_that_the_encoder_writes():
+    assert sent([]).tobytes() == encode_rows(recording(1).blocks[0].data, ())

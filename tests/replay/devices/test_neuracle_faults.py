@@ -71,7 +71,7 @@ def test_what_a_counting_amplifier_lost_is_exact(protocol):
 
 
 @pytest.mark.parametrize("protocol", ["raw", "heeg"])
-def test_what_another_one_lost_is_measured_by_time_and_said_to_be_so(protocol):
+def test_what_another_one_lost_is_measured_by_time_and_approximate(protocol):
     run = Run(recording(6), protocol, ["refuse@1:2"])
     packets = run.packets()
     off = max(abs(int(p.samples[0, 0]) - 1 - p.start) for p in packets)
@@ -89,7 +89,7 @@ def test_half_a_packet_at_the_end_is_dropped(protocol):
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_stall_is_told_and_nothing_is_made_up(protocol):
+def test_a_stall_is_reported_and_nothing_is_made_up(protocol):
     run = Run(recording(6), protocol, ["stall@1:2"])
     packets = run.packets()
     check_nothing_invented(run, packets, 6)
@@ -106,8 +106,8 @@ def test_during_a_stall_no_packet_leaves():
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_stall_without_end_is_a_dead_connection(protocol):
-    waits = Timeouts(dead_s=1.5)
-    run = Run(recording(8), protocol, ["stall@1:4"], waits)
+    timeouts = Timeouts(dead_s=1.5)
+    run = Run(recording(8), protocol, ["stall@1:4"], timeouts)
     packets = run.packets()
     check_nothing_invented(run, packets, 8)
     assert run.states[:3] == ["connected", "stalled", "reconnecting"]
@@ -157,7 +157,7 @@ def test_garbage_soon_after_the_start_is_a_wrong_setting():
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("fault", ["nan@1", "inf@1"])
-def test_samples_that_are_not_finite_are_passed_on_counted_and_told_once(protocol, fault):
+def test_samples_that_are_not_finite_are_passed_on_counted_and_reported_once(protocol, fault):
     run = Run(recording(2.1), protocol, [fault])
     packets = run.packets()
     bad = [
@@ -207,7 +207,7 @@ def test_a_gap_is_recorded_and_a_repeat_dropped(protocol):
 
 @pytest.mark.parametrize("protocol", ["raw", "heeg"])
 @pytest.mark.parametrize("gap_s", [0.4, 1.5])
-def test_a_gap_that_nobody_counts_is_found_by_time(protocol, gap_s):
+def test_an_uncounted_gap_is_found_by_time(protocol, gap_s):
     run = Run(recording(8), protocol, [f"gap@3:{gap_s}"])
     packets = run.packets()
     check_nothing_invented(run, packets, 8)
@@ -262,8 +262,8 @@ def test_a_held_trigger_is_one_trigger(protocol):
 
 
 def test_an_amplifier_that_never_answers_is_given_up_with_advice():
-    waits = Timeouts(first_s=3, reconnect_s=3)
-    run = Run(recording(20), "raw", ["refuse@1:15"], waits)
+    timeouts = Timeouts(first_s=3, reconnect_s=3)
+    run = Run(recording(20), "raw", ["refuse@1:15"], timeouts)
     with pytest.raises(
         SourceError, match=r"virtual:8712 for 3 s: can't connect: .*refused.*firewall"
     ):
@@ -271,7 +271,7 @@ def test_an_amplifier_that_never_answers_is_given_up_with_advice():
     assert run.connection.connects < 12
 
 
-def test_an_amplifier_that_hangs_up_at_once_is_not_dialled_in_a_hurry():
+def test_an_amplifier_that_hangs_up_at_once_is_not_reconnected_in_a_hurry():
     faults = [f"half@{0.04 * i:.2f}" for i in range(500)]
     run = Run(recording(20), "raw", faults, Timeouts(first_s=10, reconnect_s=10))
     with pytest.raises(SourceError, match="for 10 s: the amplifier closed the connection"):
@@ -279,8 +279,8 @@ def test_an_amplifier_that_hangs_up_at_once_is_not_dialled_in_a_hurry():
     assert run.connection.connects <= 14
 
 
-def test_opening_says_what_is_wrong_when_bytes_make_no_frames():
-    run = Run(recording(20), "raw", waits=Timeouts(first_s=6), parser=HeegParser())
+def test_opening_reports_what_is_wrong_when_bytes_make_no_frames():
+    run = Run(recording(20), "raw", timeouts=Timeouts(first_s=6), parser=HeegParser())
     with pytest.raises(SourceError, match=r"no sample can be read.*protocol="):
         run.feed.open()
 
@@ -289,7 +289,7 @@ def test_opening_says_what_is_wrong_when_bytes_make_no_frames():
 def test_what_was_seen_while_looking_is_not_sent_later(protocol):
     run = Run(recording(5), protocol)
     assert run.feed.open().leads
-    run.clock.advance(1.0)  # somebody waits for the teams
+    run.clock.advance(1.0)  # somebody timeouts for the teams
     packets = run.packets()
     assert counters(packets)[0] > 1000
     assert [len(packet.samples) for packet in packets[:-1]] == [40] * (len(packets) - 1)
@@ -304,7 +304,7 @@ def test_other_leads_than_were_found_at_first_are_refused():
         run.packets()
 
 
-def test_a_unit_that_is_not_microvolts_is_told():
+def test_a_unit_that_is_not_microvolts_is_reported():
     source = recording(2)
     source.blocks[0].data[:] *= np.float32(1e-6)  # volts
     run = Run(source, "raw")

@@ -88,7 +88,7 @@ def test_a_new_connection_is_a_gap_and_its_half_frame_is_dropped():
     assert [chunk.lost for chunk in parser.feed(frames(1))] == [0]
 
 
-def test_triggers_of_frames_that_are_read_together_stand_where_they_were_sent():
+def test_triggers_of_frames_that_are_read_together_are_where_they_were_sent():
     values = np.zeros((4, 2), dtype=np.float32)
     texts = ["", "5", "5", "", "", "5", "6", "soon"]
     notes: list[str] = []
@@ -113,7 +113,7 @@ def test_trigger_texts(text, code):
     assert len(notes) == (code is None)
 
 
-def test_a_text_without_a_number_is_told_and_passed_over():
+def test_a_text_without_a_number_is_reported_and_ignored():
     notes: list[str] = []
     parser = HeegParser(note=notes.append)
     (chunk,) = parser.feed(encode_frame(np.ones((1, 2), np.float32), 1000, "start"))

@@ -158,7 +158,7 @@ def test_a_gap_over_a_reconnect_is_exact():
     assert chunk.lost == 59 * 40
 
 
-def test_a_device_that_starts_anew_does_not_know_what_was_lost():
+def test_after_a_restart_the_loss_is_unknown():
     encoder, parser = JellyfishEncoder(1000, LEADS), JellyfishParser()
     encoder.first_ms = 50_000
     parser.feed(encoder.greeting() + stream(encoder, 1, {})[0])
@@ -191,7 +191,7 @@ def test_module_triggers_find_their_samples_whichever_frame_comes_first(rate):
     assert triggers_of(chunks) == [(5 * n - back, 51), (9 * n, 52)]
 
 
-def test_a_trigger_that_is_too_late_stands_on_the_next_sample_and_is_told():
+def test_a_trigger_that_is_too_late_is_placed_on_the_next_sample_and_is_reported():
     notes: list[str] = []
     parser = JellyfishParser(hold_ms=10, note=notes.append)
     encoder = JellyfishEncoder(1000, LEADS, whole=False)
@@ -253,7 +253,7 @@ def test_leads_of_another_rate_stay_out():
     assert parser.info.leads == (Lead("C3"),)
 
 
-def test_a_lead_that_is_not_measured_is_told_once():
+def test_a_lead_that_is_not_measured_is_reported_once():
     channels = (JellyfishChannel("C3", "EEG", 1000, 2),)
     notes: list[str] = []
     parser = JellyfishParser(hold_ms=0, note=notes.append)
@@ -267,7 +267,7 @@ def test_a_lead_that_is_not_measured_is_told_once():
     assert notes == ["the amplifier marks lead C3 as not measured"]
 
 
-def test_a_frame_that_contradicts_its_meta_is_passed_over_and_told():
+def test_a_frame_that_contradicts_its_meta_is_ignored_and_reported():
     notes: list[str] = []
     encoder, parser = JellyfishEncoder(1000, LEADS), JellyfishParser(note=notes.append)
     sent = stream(encoder, 3, {})
@@ -277,7 +277,7 @@ def test_a_frame_that_contradicts_its_meta_is_passed_over_and_told():
     assert "unlike in its meta frame" in notes[0]
 
 
-def test_a_meta_frame_that_promises_absurd_frames_is_passed_over():
+def test_a_meta_frame_that_promises_absurd_frames_is_ignored():
     channels = tuple(JellyfishChannel(f"ch{i}", "EEG", 1000, 2**32 - 1) for i in range(64))
     notes: list[str] = []
     parser = JellyfishParser(note=notes.append)

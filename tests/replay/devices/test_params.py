@@ -1,4 +1,4 @@
-"""A device's parameters: what is wrong is said before anything is contacted."""
+"""A device's parameters: mistakes are reported before anything is contacted."""
 
 import pytest
 
@@ -39,12 +39,12 @@ RAW = {"channels": "64", "rate": "1000"}
         ("//host", {"protocol": "heeg", "channels": "3"}, "has no parameter channels"),
     ],
 )
-def test_wrong_parameters_are_told(rest, params, message):
+def test_wrong_parameters_are_reported(rest, params, message):
     with pytest.raises(SourceError, match=message):
         open_device("neuracle", rest, params)
 
 
-def test_an_unknown_kind_of_device_is_told():
+def test_an_unknown_kind_of_device_is_reported():
     with pytest.raises(SourceError, match="choose one of neuracle, lsl, brainflow"):
         open_device("biosemi", "x", {})
 

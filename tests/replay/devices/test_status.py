@@ -1,4 +1,4 @@
-"""What the operator is told of a device: each thing once, with what it means."""
+"""What the operator is statuses of a device: each thing once, with what it means."""
 
 import json
 from dataclasses import replace
@@ -13,9 +13,9 @@ from replay.devices.timing import FittedClock, SampleTimeline
 
 
 def kept() -> tuple[StatusKeeper, list[DeviceStatus]]:
-    keeper, told = StatusKeeper("neuracle://amp:8712"), []
-    keeper.listen(told.append)
-    return keeper, told
+    keeper, statuses = StatusKeeper("neuracle://amp:8712"), []
+    keeper.listen(statuses.append)
+    return keeper, statuses
 
 
 def took(keeper: StatusKeeper, samples: np.ndarray, start: int = 0, **gap: object) -> None:
@@ -24,13 +24,13 @@ def took(keeper: StatusKeeper, samples: np.ndarray, start: int = 0, **gap: objec
     keeper.check(placed)
 
 
-def test_a_state_is_told_once():
-    keeper, told = kept()
+def test_a_state_is_reported_once():
+    keeper, statuses = kept()
     for _ in range(3):
         keeper.set_state("connected")
     keeper.set_state("stalled", "no samples come")
     keeper.set_state("stalled", "no samples come")
-    assert [status.state for status in told] == ["connected", "stalled"]
+    assert [status.state for status in statuses] == ["connected", "stalled"]
 
 
 def test_only_the_way_into_reconnecting_counts_as_one():
@@ -43,47 +43,47 @@ def test_only_the_way_into_reconnecting_counts_as_one():
 
 
 def test_ordinary_chunks_are_counted_in_silence():
-    keeper, told = kept()
+    keeper, statuses = kept()
     for _ in range(20):
         took(keeper, np.full((40, 2), 15.0))
-    assert (keeper.now.samples, told) == (800, [])
+    assert (keeper.now.samples, statuses) == (800, [])
 
 
 @pytest.mark.parametrize(("exact", "words"), [(True, "30 samples"), (False, "about 30 samples")])
-def test_a_gap_is_told_with_its_size_and_place(exact, words):
-    keeper, told = kept()
+def test_a_gap_is_reported_with_its_size_and_place(exact, words):
+    keeper, statuses = kept()
     took(keeper, np.ones((40, 2)), start=70, lost=30, exact=exact)
-    assert told[0].detail == f"{words} lost before sample 70"
+    assert statuses[0].detail == f"{words} lost before sample 70"
     assert (keeper.now.samples_lost, keeper.now.gaps, keeper.now.lost_exact) == (30, 1, exact)
 
 
-def test_not_finite_samples_are_counted_and_told_once():
-    keeper, told = kept()
+def test_not_finite_samples_are_counted_and_reported_once():
+    keeper, statuses = kept()
     bad = np.ones((40, 2))
     bad[[3, 9], [0, 1]] = (np.nan, np.inf)
     took(keeper, bad)
     took(keeper, bad)
     assert keeper.now.not_finite == 4
-    assert len(told) == 1
+    assert len(statuses) == 1
 
 
 @pytest.mark.parametrize(
     ("size", "doubted"), [(2e-5, True), (20.0, False), (20_000.0, True), (0.0, False)]
 )
 def test_a_unit_is_doubted_once_where_sizes_are_not_microvolts(size, doubted):
-    keeper, told = kept()
+    keeper, statuses = kept()
     for _ in range(60):
         took(keeper, np.full((40, 3), size))
-    assert len(told) == doubted
+    assert len(statuses) == doubted
 
 
 def test_a_unit_is_doubted_even_where_a_lead_is_always_nan():
-    keeper, told = kept()
+    keeper, statuses = kept()
     samples = np.full((40, 3), 20_000.0)
     samples[:, 1] = np.nan
     for _ in range(20):
         took(keeper, samples)
-    assert [status.detail.split(":")[0] for status in told] == [
+    assert [status.detail.split(":")[0] for status in statuses] == [
         "samples that are NaN or infinite, the first at about 0",
         "the median size of the signal is 20000, in microvolts 0.001 to 1000 are usual",
     ]
@@ -95,8 +95,8 @@ class Arriving:
     def __init__(self, rate: float) -> None:
         self.now = 1000.0
         self.keeper = StatusKeeper("neuracle://amp:8712", lambda: self.now)
-        self.told: list[DeviceStatus] = []
-        self.keeper.listen(self.told.append)
+        self.statuses: list[DeviceStatus] = []
+        self.keeper.listen(self.statuses.append)
         self.timeline = SampleTimeline(rate, FittedClock(rate))
 
     def chunk(self, after_s: float, lost: int | None = 0) -> None:
@@ -111,17 +111,19 @@ class Arriving:
             self.chunk(40 / a_second)
 
     def doubts(self) -> list[str]:
-        return [status.detail for status in self.told if "samples a second come" in status.detail]
+        return [
+            status.detail for status in self.statuses if "samples a second come" in status.detail
+        ]
 
 
-@pytest.mark.parametrize(("said", "come"), [(500, 1000), (2000, 1000), (1000, 500), (500, 512)])
-def test_a_rate_that_is_not_the_devices_is_told_once_within_some_ten_seconds(said, come):
-    device = Arriving(said)
+@pytest.mark.parametrize(("rate", "come"), [(500, 1000), (2000, 1000), (1000, 500), (500, 512)])
+def test_a_rate_that_is_not_the_devices_is_reported_once_within_some_ten_seconds(rate, come):
+    device = Arriving(rate)
     device.seconds(4, come)
     assert device.doubts() == []
     device.seconds(7, come)
     (doubt,) = device.doubts()
-    assert doubt.startswith(f"about {come} samples a second come, rate= is {said}: check rate=")
+    assert doubt.startswith(f"about {come} samples a second come, rate= is {rate}: check rate=")
     device.seconds(30, come)
     assert len(device.doubts()) == 1
 
@@ -181,7 +183,7 @@ def test_a_status_can_be_sent_and_read():
     )
 
 
-def test_offset_and_drift_of_the_clock_are_told():
+def test_offset_and_drift_of_the_clock_are_reported():
     run = Run(recording(8), "raw")
     run.packets()
     status = run.keeper.now
@@ -189,30 +191,32 @@ def test_offset_and_drift_of_the_clock_are_told():
     assert status.drift_ppm == pytest.approx(0, abs=1)
 
 
-def test_a_mark_lands_on_the_next_sample_of_a_device_without_markers():
+def test_a_manual_trigger_is_placed_on_the_next_sample_of_a_device_without_markers():
     run = Run(recording(2, triggers=((400, 5),)), "raw")
     packets = []
     for packet in run.iterate():
         packets.append(packet)
         if packet.start == 360:
-            run.marks.put(77)
+            run.manual_triggers.put(77)
     assert placed_triggers(packets) == [(400, 77), (400, 5)]
 
 
 @pytest.mark.parametrize("protocol", ["raw", "heeg", "jellyfish", "jellyfish-modules"])
 @pytest.mark.parametrize("at_s", [0.5004, 0.5199, 0.5399])
-def test_a_mark_lands_on_the_sample_of_its_moment_however_the_samples_were_sent(protocol, at_s):
+def test_a_manual_trigger_is_placed_on_the_sample_of_its_time_however_the_samples_were_sent(
+    protocol, at_s
+):
     """Sample i is sent (i + 1) ms after the start: the next one after at_s is known."""
-    run = Run(recording(2), protocol, marked_at_s=at_s)
-    run.marks.put(77)
+    run = Run(recording(2), protocol, triggered_at_s=at_s)
+    run.manual_triggers.put(77)
     assert placed_triggers(run.packets()) == [(int(at_s * 1000), 77)]
 
 
-def test_a_mark_does_not_wait_for_ever_for_stamps_that_are_wrong():
+def test_a_manual_trigger_does_not_wait_for_stamps_that_are_wrong():
     run = Run(recording(3), "raw")
     late = ((replace(chunk, stamp=arrival - 100), arrival) for chunk, arrival in run.feed.chunks())
     run.feed.chunks = lambda _: late
-    run.marks.put(77)
+    run.manual_triggers.put(77)
     ((place, code),) = placed_triggers(run.packets())
     assert code == 77
     assert 900 < place < 1200
@@ -227,17 +231,17 @@ def test_samples_that_are_not_finite_are_counted_once_each():
 
 
 def test_a_text_is_noted_once():
-    keeper, told = kept()
+    keeper, statuses = kept()
     for text in ("one", "one", "two", "one"):
         keeper.note_once(text)
-    assert [status.detail for status in told] == ["one", "two"]
+    assert [status.detail for status in statuses] == ["one", "two"]
 
 
 def test_many_different_notes_are_counted_and_memory_is_bounded():
-    keeper, told = kept()
+    keeper, statuses = kept()
     for i in range(MOST_TEXTS + 12_345):
         keeper.note_once(f"frame {i} is broken")
-    details = [status.detail for status in told]
+    details = [status.detail for status in statuses]
     assert details[:MOST_TEXTS] == [f"frame {i} is broken" for i in range(MOST_TEXTS)]
     assert [int(text.split()[0]) for text in details[MOST_TEXTS:]] == [1, 10, 100, 1000, 10_000]
     assert "protocol=" in details[-1]

@@ -80,7 +80,7 @@ class VirtualConnection:
     def receive(
         self, timeout_s: float, least_bytes: int = 1, period_s: float = 0.0
     ) -> bytes | None:
-        """Like the system: waits for so many bytes, or returns what has come in that time."""
+        """Like the system: timeouts for so many bytes, or returns what has come in that time."""
         deadline = self.clock.now() + timeout_s
         gathered = b""
         while len(gathered) < least_bytes:
@@ -164,7 +164,7 @@ def neuracle_feed(
 class Run:
     """A session on a virtual amplifier, played to its end.
 
-    marked_at_s: when the marks that are put into `marks` were set, from the amplifier's start.
+    triggered_at_s: when the marks that are put into `marks` were set, from the amplifier's start.
     """
 
     def __init__(
@@ -172,29 +172,29 @@ class Run:
         source: Recording,
         protocol: str,
         faults: Sequence[str] = (),
-        waits: Timeouts = Timeouts(),  # noqa: B008 - a frozen value
+        timeouts: Timeouts = Timeouts(),  # noqa: B008 - a frozen value
         segment: int = 1 << 20,
         parser: Parser | None = None,
-        marked_at_s: float | None = None,
+        triggered_at_s: float | None = None,
     ) -> None:
         self.clock = ManualClock()
         device = amplifier(source, protocol, faults)
         self.connection = VirtualConnection(device, self.clock, segment)
         self.keeper = StatusKeeper("virtual")
-        self.told: list[DeviceStatus] = []
-        self.keeper.listen(self.told.append)
+        self.statuses: list[DeviceStatus] = []
+        self.keeper.listen(self.statuses.append)
 
         def make_parser() -> Parser:
             return parser or parser_for(protocol, source.rate, source.leads)
 
-        feed = neuracle_feed(self.connection, make_parser, self.clock, self.keeper, waits)
+        feed = neuracle_feed(self.connection, make_parser, self.clock, self.keeper, timeouts)
         self.connection.on_end = feed.close
         self.feed = feed
         info = make_parser().info or DeviceInfo(source.rate, source.leads)
         begun = self.clock.now()
-        now = self.clock.now if marked_at_s is None else lambda: begun + marked_at_s
-        self.marks = ManualTriggers(now)
-        self.session = LiveSession("S1", info, feed, self.keeper, self.marks)
+        now = self.clock.now if triggered_at_s is None else lambda: begun + triggered_at_s
+        self.manual_triggers = ManualTriggers(now)
+        self.session = LiveSession("S1", info, feed, self.keeper, self.manual_triggers)
 
     def packets(self, size: int = 40) -> list[RawPacket]:
         return list(self.iterate(size))
@@ -204,12 +204,12 @@ class Run:
 
     @property
     def states(self) -> list[str]:
-        """The states that were told, each once in a row."""
-        states = [status.state for status in self.told]
+        """The reported states, without repetitions."""
+        states = [status.state for status in self.statuses]
         return [s for i, s in enumerate(states) if i == 0 or states[i - 1] != s]
 
     def details(self) -> str:
-        return "\n".join(status.detail for status in self.told)
+        return "\n".join(status.detail for status in self.statuses)
 
 
 def counters(packets: Sequence[RawPacket]) -> list[int]:

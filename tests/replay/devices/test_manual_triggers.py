@@ -1,17 +1,23 @@
-"""Marks reach the running device, and only from the user it belongs to."""
+"""Manual triggers: the queue, the socket, the TriggerBox."""
 
 import json
 import math
 import os
+import pty
 import socket
 import stat
+import tty
 
 import pytest
 
+from bci_stream.errors import SourceError
 from replay.devices.manual_triggers import (
     ManualTriggerError,
     ManualTriggers,
     ManualTriggerServer,
+    TriggerBox,
+    encode_code,
+    open_port,
     send_trigger,
 )
 
@@ -21,7 +27,7 @@ def folder(tmp_path):
     return tmp_path / "marks"
 
 
-def test_a_mark_is_taken_once(folder):
+def test_a_trigger_is_taken_once(folder):
     box = ManualTriggers(lambda: 5.0)
     server = ManualTriggerServer(box, "neuracle", folder)
     try:
@@ -44,7 +50,7 @@ def test_only_its_user_can_open_the_socket(folder):
         server.close()
 
 
-def test_a_folder_of_somebody_else_is_not_used(folder, monkeypatch):
+def test_a_folder_of_another_user_is_not_used(folder, monkeypatch):
     folder.mkdir()
     monkeypatch.setattr(os, "getuid", lambda: os.stat(folder).st_uid + 1)
     with pytest.raises(ManualTriggerError, match="belongs to another user"):
@@ -66,7 +72,7 @@ def test_several_devices_need_a_name(folder):
     assert [[code for code, _ in box.take(math.inf)] for box in boxes] == [[], [7]]
 
 
-def test_without_a_device_there_is_nothing_to_mark(folder):
+def test_without_a_device_a_trigger_is_refused(folder):
     with pytest.raises(ManualTriggerError, match=r"found 0 \(running: none\)"):
         send_trigger(7, folder=folder)
 
@@ -105,8 +111,53 @@ def test_nonsense_is_answered_with_an_error_and_the_server_lives_on(folder, mess
     assert [code for code, _ in box.take(math.inf)] == [5]
 
 
-def test_a_device_that_carries_marks_itself_takes_them_at_once():
+def test_a_device_that_inserts_triggers_itself_takes_them_at_once():
     box, taken = ManualTriggers(), []
     box.sink = taken.append
     box.put(9)
     assert (taken, box.take(math.inf)) == ([9], [])
+
+
+def test_the_frame_of_every_code():
+    for code in range(1, 256):
+        assert encode_code(code) == bytes([0x01, 0xE1, 0x01, 0x00, code])
+
+
+@pytest.mark.parametrize("code", [0, 256, -1, 1000])
+def test_a_code_is_one_byte(code):
+    with pytest.raises(SourceError, match=f"from 1 to 255, got {code}"):
+        encode_code(code)
+
+
+def test_a_code_crosses_a_serial_line():
+    ours, theirs = pty.openpty()
+    try:
+        tty.setraw(theirs)
+        box = TriggerBox(open_port(os.ttyname(theirs)))
+        box.emit(51)
+        box.emit(0x0A)
+        box.close()
+        sent = b""
+        while len(sent) < 10:
+            sent += os.read(ours, 64)
+        assert sent.hex() == "01e101003301e101000a"
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+def test_a_port_that_is_not_there_is_reported():
+    with pytest.raises(SourceError, match="can't open the TriggerBox at /dev/no-such-port"):
+        open_port("/dev/no-such-port")
+
+
+def test_a_line_that_breaks_is_reported():
+    class Broken:
+        def write(self, data: bytes) -> int:
+            raise OSError("unplugged")
+
+        def flush(self) -> None: ...
+        def close(self) -> None: ...
+
+    with pytest.raises(SourceError, match="did not take the code: unplugged"):
+        TriggerBox(Broken()).emit(5)

@@ -95,7 +95,7 @@ def test_a_trigger_that_an_emulator_holds_is_one_at_any_rate(protocol, rate):
 
 
 @pytest.mark.parametrize("value", [-5, 0.5, 70000, 1e20, -1e20, np.nan, np.inf, 12.25])
-def test_a_value_that_is_no_code_is_no_trigger_and_is_told_once(value):
+def test_a_value_that_is_no_code_is_no_trigger_and_is_reported_once(value):
     notes: list[str] = []
     parser = JellyfishParser(note=notes.append)
     frames = [signal(at) + line(at, value, 0, value, 0, 5) for at in range(0, 100, 5)]
@@ -174,7 +174,7 @@ def test_the_last_channel_of_all_is_the_line_whatever_it_is_called():
     assert triggers_of(parser.feed(encode_data(0, 0, 5, {11: [samples(0), on_line]}))) == [(2, 4)]
 
 
-def test_triggers_of_a_device_that_counts_anew_find_its_new_samples():
+def test_triggers_of_a_device_that_counts_again_find_its_new_samples():
     notes: list[str] = []
     parser = JellyfishParser(note=notes.append)
     before = [signal(at) for at in range(5000, 5100, 5)]

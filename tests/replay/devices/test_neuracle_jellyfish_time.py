@@ -79,7 +79,7 @@ def test_a_connection_before_the_first_sample_changes_nothing():
     assert time.place(50, 10, 10) is None
 
 
-def test_a_clock_that_starts_anew_on_an_open_connection_is_believed_after_a_second():
+def test_a_clock_that_starts_again_on_an_open_connection_is_accepted_after_a_second():
     time = DeviceTime()
     for ms in range(0, 5000, 10):
         time.place(ms, 10, 10)
@@ -100,7 +100,7 @@ def test_unwrapped_time_never_runs_backwards(starts):
         ends = place.start_ms + 10
 
 
-def test_a_trigger_may_be_the_first_to_tell_of_a_new_start():
+def test_a_trigger_may_be_the_first_sign_of_a_restart():
     time = DeviceTime()
     time.place(6000, 10, 10)
     time.restart()

@@ -90,10 +90,10 @@ def take(source: LiveSource, lab: Lab, enough: int, *steps: Callable[[], None]) 
 
 
 def details(source: LiveSource) -> list[str]:
-    """What the user is told from now on."""
-    told: list[str] = []
-    source.listen(lambda status: told.append(status.detail))
-    return told
+    """What the user is notes from now on."""
+    notes: list[str] = []
+    source.listen(lambda status: notes.append(status.detail))
+    return notes
 
 
 EEG = (Lead("C3"), Lead("C4"))
@@ -143,15 +143,15 @@ def test_a_channel_that_only_sounds_like_one_can_be_kept():
         next(lab.source(trigger="Status").sessions())
 
 
-def test_what_is_no_code_is_no_trigger_and_is_told_once():
+def test_what_is_no_code_is_no_trigger_and_is_reported_once():
     lab = Lab((*EEG, Lead("TRIGGER", "STIM")))
     wrong = [100_000, -3, math.inf, 0.4, 2.6, 1e12, math.nan, 65_536]
     codes: dict[int, float] = {2 * i: code for i, code in enumerate(wrong)}
     source = lab.source()
-    told = details(source)
+    notes = details(source)
     packets = take(source, lab, 2, lambda: lab.push(20, {**codes, 17: 65_535}))
     assert [p.triggers for p in packets] == [(), ((7, 65_535),)]
-    (note,) = [text for text in told if "trigger value" in text]
+    (note,) = [text for text in notes if "trigger value" in text]
     assert "100000 is not a whole number from 1 to 65535" in note
 
 
@@ -172,14 +172,14 @@ def test_units_become_microvolts_however_they_are_spelled(spellings, microvolts)
     assert {lead.unit for lead in next(lab.source().sessions()).leads} == {"microvolts"}
 
 
-def test_a_unit_that_is_no_voltage_is_kept_and_told():
+def test_a_unit_that_is_no_voltage_is_kept_and_reported():
     lab = Lab((Lead("C3"), Lead("Acc", "MISC", "g")))
     source = lab.source()
-    told = details(source)
+    notes = details(source)
     packets = take(source, lab, 1, lambda: lab.push(10))
     assert packets[0].samples[2].tolist() == [2, 2]
     assert [lead.unit for lead in next(lab.source().sessions()).leads] == ["microvolts", "g"]
-    assert any("the unit 'g' of Acc is not a known voltage" in text for text in told)
+    assert any("the unit 'g' of Acc is not a known voltage" in text for text in notes)
 
 
 def test_markers_find_their_samples_by_time():
@@ -220,13 +220,13 @@ def test_a_marker_stream_of_numbers_is_read(numbers):
         outlet.push(np.array([[0], [51], [-4], [70_000]], dtype=numbers), stamps)
 
     source = lab.source(markers="codes")
-    told = details(source)
+    notes = details(source)
     packets = take(source, lab, 2, mark, lambda: lab.push(50))
     assert [(p.start + i, c) for p in packets for i, c in p.triggers] == [(12, 51)]
-    assert sum("is not a whole number from 1 to 65535" in text for text in told) == 2
+    assert sum("is not a whole number from 1 to 65535" in text for text in notes) == 2
 
 
-def test_markers_that_came_before_the_first_sample_mark_nothing():
+def test_markers_that_came_before_the_first_sample_are_ignored():
     lab = Lab(EEG, marker_name="events")
     source = lab.source(markers="events")
     (session,) = source.sessions()
@@ -243,7 +243,7 @@ def test_a_signal_outlives_its_markers_and_takes_them_back():
     """A stimulus program that is started anew between two blocks."""
     lab = Lab(EEG, marker_name="events")
     source = lab.source(markers="events")
-    told = details(source)
+    notes = details(source)
     (session,) = source.sessions()
     pushed_later(lab, lambda: lab.push(20))
     triggers: list[tuple[int, int]] = []
@@ -254,10 +254,10 @@ def test_a_signal_outlives_its_markers_and_takes_them_back():
         if phase == "first":
             lab.markers.close()
             phase = "gone"
-        elif phase == "gone" and any("'events' is gone" in text for text in told):
+        elif phase == "gone" and any("'events' is gone" in text for text in notes):
             lab.open_markers()
             phase = "back"
-        elif phase == "back" and any("'events' is there, and is used" in text for text in told):
+        elif phase == "back" and any("'events' is there, and is used" in text for text in notes):
             lab.markers.push("52", 500 + (lab.sent + 1) / RATE)
             phase = "used"
         elif triggers:
@@ -267,22 +267,22 @@ def test_a_signal_outlives_its_markers_and_takes_them_back():
     assert (source.status.samples_lost, source.status.reconnects) == (0, 0)
 
 
-@pytest.mark.parametrize(("name", "wish"), [("M_1_EEG", {}), ("amp", {"markers": "Neuracle"})])
-def test_markers_that_start_after_the_signal_are_used(name, wish, monkeypatch):
+@pytest.mark.parametrize(("name", "params"), [("M_1_EEG", {}), ("amp", {"markers": "Neuracle"})])
+def test_markers_that_start_after_the_signal_are_used(name, params, monkeypatch):
     monkeypatch.setattr("replay.devices.lsl.MARKERS_FIRST_S", 0.1)
     lab = Lab(EEG, name)
     lab.marker_name = "Neuracle"
-    source = lab.source(name, **wish)
-    told = details(source)
+    source = lab.source(name, **params)
+    notes = details(source)
     (session,) = source.sessions()
     pushed_later(lab, lambda: lab.push(20))
     triggers: list[int] = []
     for packet in session.packets(5):
         triggers += [code for _, code in packet.triggers]
         if lab.markers is None:
-            assert "no marker stream 'Neuracle' has been seen yet" in told[-1]
+            assert "no marker stream 'Neuracle' has been seen yet" in notes[-1]
             lab.open_markers()
-        elif told[-1].startswith("the marker stream 'Neuracle' is there"):
+        elif notes[-1].startswith("the marker stream 'Neuracle' is there"):
             lab.markers.push("7", 500 + (lab.sent + 1) / RATE)
         if triggers:
             source.close()
@@ -302,8 +302,8 @@ def test_a_jump_of_the_stamps_is_a_gap_of_about_so_many():
 def test_a_stream_that_ends_is_found_again():
     lab = Lab(EEG)
     source = lab.source()
-    told = []
-    source.listen(lambda status: told.append(status.state))
+    notes = []
+    source.listen(lambda status: notes.append(status.state))
 
     def restart() -> None:
         lab.signal.close()
@@ -313,7 +313,7 @@ def test_a_stream_that_ends_is_found_again():
 
     packets = take(source, lab, 4, lambda: lab.push(20), restart)
     assert [p.start for p in packets] == [0, 10, 120, 130]
-    assert [state for i, state in enumerate(told) if state not in told[:i]] == [
+    assert [state for i, state in enumerate(notes) if state not in notes[:i]] == [
         "connected", "reconnecting", "ended",
     ]  # fmt: skip
 
@@ -321,17 +321,17 @@ def test_a_stream_that_ends_is_found_again():
 def test_closing_ends_the_search_for_a_lost_stream():
     lab = Lab(EEG)
     source = lab.source()
-    told = []
+    notes = []
 
     def close_when_lost(status: DeviceStatus) -> None:
-        told.append(status.state)
+        notes.append(status.state)
         if status.state == "reconnecting":
             source.close()
 
     source.listen(close_when_lost)
     packets = take(source, lab, 99, lambda: lab.push(20), lambda: lab.signal.close())
     assert [p.start for p in packets] == [0, 10]
-    assert told[-1] == "ended"
+    assert notes[-1] == "ended"
 
 
 class Unreachable(MemoryTransport):
@@ -350,7 +350,7 @@ def test_closing_ends_a_search_at_once_even_while_a_stream_is_opened():
     lab = Lab(EEG)
     lab.transport = transport = Unreachable()
     lab.signal = lab.open()
-    for name in ("amp", "nobody"):
+    for name in ("amp", "missing"):
         source = lab.source(name, wait_s="60")
         closer = threading.Timer(0.0, source.close)
         if name == "amp":
@@ -378,7 +378,7 @@ def test_a_stream_that_comes_back_changed_is_refused():
         take(source, lab, 99, lambda: lab.push(20), restart)
 
 
-def test_a_stream_that_never_appears_is_told_with_what_was_seen():
+def test_a_stream_that_never_appears_is_reported_with_what_was_seen():
     lab = Lab(EEG)
     with pytest.raises(SourceError, match=r"no LSL stream is named 'other'.*streams seen: amp"):
         next(lab.source("other", wait_s="0.1").sessions())

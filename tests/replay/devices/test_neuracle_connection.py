@@ -1,4 +1,4 @@
-"""A link to a device: one wait for many small sendings, which always ends."""
+"""A connection to a device: one wait for many small sendings, which always ends."""
 
 import math
 import socket
@@ -15,63 +15,65 @@ from replay.devices.neuracle.connection import TcpConnection
 @pytest.fixture
 def ends():
     with socket.create_server(("127.0.0.1", 0)) as server:
-        link = TcpConnection("127.0.0.1", server.getsockname()[1])
-        link.connect(5.0)
+        connection = TcpConnection("127.0.0.1", server.getsockname()[1])
+        connection.connect(5.0)
         device, _ = server.accept()
     with device:
-        yield link, device
-    link.disconnect()
+        yield connection, device
+    connection.disconnect()
 
 
 def test_it_sleeps_until_all_the_bytes_that_are_wanted_have_come(ends):
-    link, device = ends
+    connection, device = ends
     device.sendall(b"x" * 99)
-    assert link.receive(0.05, least_bytes=1000) == b"x" * 99  # the time was up, so that had to do
+    assert (
+        connection.receive(0.05, least_bytes=1000) == b"x" * 99
+    )  # the time was up, so that had to do
     device.sendall(b"y" * 999)
     device.sendall(b"z" * 5)
-    got = link.receive(10.0, least_bytes=1000)
+    got = connection.receive(10.0, least_bytes=1000)
     assert got == b"y" * 999 + b"z" * 5
 
 
 def test_fewer_bytes_are_given_when_the_time_is_up_and_none_where_none_came(ends):
-    link, device = ends
-    assert link.receive(0.01, least_bytes=10) is None
+    connection, device = ends
+    assert connection.receive(0.01, least_bytes=10) is None
     device.sendall(b"abc")
-    assert link.receive(0.1, least_bytes=10) == b"abc"
-    assert link.receive(0.0) is None
+    assert connection.receive(0.1, least_bytes=10) == b"abc"
+    assert connection.receive(0.0) is None
 
 
-def test_an_end_is_told_at_once_however_many_bytes_are_wanted(ends):
-    link, device = ends
+def test_an_end_is_reported_at_once_however_many_bytes_are_wanted(ends):
+    connection, device = ends
     device.sendall(b"abc")
     device.shutdown(socket.SHUT_WR)
-    assert link.receive(10.0, least_bytes=1000) == b"abc"
-    assert link.receive(10.0, least_bytes=1000) == b""
+    assert connection.receive(10.0, least_bytes=1000) == b"abc"
+    assert connection.receive(10.0, least_bytes=1000) == b""
 
 
-def test_a_reset_is_told_at_once_however_many_bytes_are_wanted(ends):
-    link, device = ends
+def test_a_reset_is_reported_at_once_however_many_bytes_are_wanted(ends):
+    connection, device = ends
     device.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     device.close()
     with pytest.raises(ConnectionResetError):
-        link.receive(10.0, least_bytes=1000)
+        connection.receive(10.0, least_bytes=1000)
 
 
 def test_an_interrupt_ends_a_wait_for_many_bytes(ends):
-    link, device = ends
+    connection, device = ends
     device.sendall(b"abc")
-    link.interrupt()
-    assert link.receive(10.0, least_bytes=1000) is None
+    connection.interrupt()
+    assert connection.receive(10.0, least_bytes=1000) is None
 
 
 def test_a_system_without_the_option_gives_what_has_come():
     ours, theirs = socket.socketpair()
     with ours, theirs:
         ours.setblocking(False)
-        link = TcpConnection("127.0.0.1", 1)
-        link._socket = _Plain(ours)
+        connection = TcpConnection("127.0.0.1", 1)
+        connection._socket = _Plain(ours)
         theirs.sendall(b"abc")
-        assert link.receive(10.0, least_bytes=1000) == b"abc"
+        assert connection.receive(10.0, least_bytes=1000) == b"abc"
 
 
 class _Plain:
@@ -140,11 +142,11 @@ def seen(monkeypatch, arrivals):
     system = Simulated(arrivals)
     monkeypatch.setattr("replay.devices.neuracle.connection.select.select", system.select)
     monkeypatch.setattr("replay.devices.neuracle.connection.time.monotonic", lambda: system.now)
-    link = TcpConnection("127.0.0.1", 1)
-    link._socket = Silent()
+    connection = TcpConnection("127.0.0.1", 1)
+    connection._socket = Silent()
     begun = system.now
     while system.arrivals:
-        link.receive(0.13, 1, PERIOD_S)
+        connection.receive(0.13, 1, PERIOD_S)
     return np.array(system.seen_late_s), system.awake_s / (system.now - begun)
 
 

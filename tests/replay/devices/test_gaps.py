@@ -1,4 +1,4 @@
-"""Gaps are found by the stamps, however small; jitter, chunks and hiccups are none."""
+"""Gaps found by stamps and by arrival times."""
 
 from itertools import pairwise
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from replay.devices.boards import CounterRule, PackageCounter
 from replay.devices.chunk import Chunk
-from replay.devices.gaps import GapFinder, SampleRun
+from replay.devices.gaps import LONGEST_S, SILENCE_S, GapFinder, SampleRun, find_silent_gaps
 from replay.devices.timing import SampleTimeline
 
 RATE = 250.0
@@ -154,7 +154,7 @@ def test_nothing_is_kept_back_any_more_when_the_burst_is_through():
     assert came == 1251
 
 
-def test_what_is_lost_in_a_hiccup_is_told_and_the_rest_is_not():
+def test_only_what_is_lost_in_a_hiccup_is_a_gap():
     """4 s of silence; the first 400 samples of them never come, the others do, in a burst."""
     stamps = hiccup(1000, 1000, 1e6)
     kept = np.delete(np.arange(len(stamps)), range(1000, 1400))
@@ -163,7 +163,7 @@ def test_what_is_lost_in_a_hiccup_is_told_and_the_rest_is_not():
     assert found(stamps[kept]) == [(1000, None)]
 
 
-def test_a_counter_that_stands_still_loses_nothing():
+def test_a_counter_that_does_not_advance_loses_nothing():
     stamps = jittered(3000, RATE, 1)
     assert found(stamps, counts=np.zeros(3000), rule=CounterRule(256)) == []
 
@@ -196,7 +196,7 @@ def test_gaps_do_not_depend_on_how_the_stream_is_cut(cuts):
 
 
 @pytest.mark.parametrize("stamps", [np.arange(4000) / RATE, jittered(4000, RATE, 5, 5e-4)])
-def test_the_timeline_counts_what_time_tells(stamps):
+def test_the_timeline_counts_by_time(stamps):
     finder, timeline = GapFinder(RATE), SampleTimeline(RATE)
     lost = 0
     for a in range(0, 3960, 5):
@@ -205,3 +205,92 @@ def test_the_timeline_counts_what_time_tells(stamps):
             chunk = Chunk(piece.samples, (), missing, float(piece.stamps[-1]))
             lost += timeline.place(chunk, 0.0).lost
     assert lost == pytest.approx(40, abs=1)
+
+
+ARRIVAL_RATE = 1000.0
+N = 40
+
+
+def chunks(arrivals, lost=None):
+    """Chunks of 40 samples that count, received at these times; lost: what the device itself says of some."""
+    return [
+        (
+            Chunk(
+                np.arange(k * N, (k + 1) * N, dtype=np.float32)[:, None],
+                lost=(lost or {}).get(k, 0),
+            ),
+            at,
+        )
+        for k, at in enumerate(arrivals)
+    ]
+
+
+def found_by_arrival(given_chunks):
+    """Numbers of the chunks before which something was found to be lost."""
+    out = list(find_silent_gaps(given_chunks, ARRIVAL_RATE))
+    assert [(c.samples.tobytes(), at) for c, at in out] == [
+        (c.samples.tobytes(), at) for c, at in given_chunks
+    ]
+    return [k for k, (chunk, _) in enumerate(out) if chunk.lost is None]
+
+
+def due(n):
+    return 100 + 0.04 * np.arange(1, n + 1)
+
+
+@pytest.mark.parametrize("gap_s", [0.12, 0.4, 1.5, 60.0])
+def test_a_device_that_goes_on_as_if_nothing_had_been_has_lost_samples(gap_s):
+    arrivals = due(100) + gap_s * (np.arange(100) >= 30)
+    assert found_by_arrival(chunks(arrivals)) == [30]
+
+
+@pytest.mark.parametrize("stall_s", [0.12, 0.4, 1.5, 60.0])
+@pytest.mark.parametrize("hurry", [1e-4, 0.01, 0.03])
+def test_what_comes_late_but_all_of_it_is_not_lost(stall_s, hurry):
+    """hurry: between two chunks of the backlog."""
+    n = int(30 + 40 * stall_s / 0.04)
+    back = due(n)[29] + stall_s + hurry * np.arange(-29, n - 29)
+    arrivals = np.where(np.arange(n) >= 30, np.maximum(due(n), back), due(n))
+    assert found_by_arrival(chunks(arrivals)) == []
+
+
+@given(st.lists(st.floats(0.0, 0.09), min_size=2, max_size=80))
+def test_irregular_arrivals_are_no_gaps(late):
+    arrivals = np.maximum.accumulate(due(len(late)) + late)
+    assert found_by_arrival(chunks(arrivals)) == []
+
+
+@given(
+    st.lists(st.floats(0.0, 3.0), min_size=1, max_size=60),
+    st.dictionaries(st.integers(1, 59), st.sampled_from([None, 120]), max_size=3),
+)
+def test_nothing_is_lost_doubled_or_held_for_long_whatever_comes(steps, lost):
+    arrived = chunks(100 + np.cumsum(steps), lost)
+    seen = []
+
+    def watched():
+        for chunk, at in arrived:
+            seen.append(at)
+            yield chunk, at
+
+    for _, at in find_silent_gaps(watched(), ARRIVAL_RATE):
+        between = [later for later in seen if later > at]
+        assert not between or between[0] - at <= LONGEST_S + 3.0
+    assert set(found_by_arrival(arrived)) >= {
+        k for k, value in lost.items() if value is None and k < len(steps)
+    }
+
+
+def test_a_gap_that_the_device_counts_is_unchanged():
+    arrivals = due(100) + 1.5 * (np.arange(100) >= 30)
+    assert found_by_arrival(chunks(arrivals, {30: 1500})) == []
+
+
+def test_the_timeline_jumps_by_what_was_lost():
+    arrivals = due(100) + 1.5 * (np.arange(100) >= 30)
+    timeline = SampleTimeline(ARRIVAL_RATE)
+    placed = [timeline.place(*one) for one in find_silent_gaps(chunks(arrivals), ARRIVAL_RATE)]
+    assert [p.lost for p in placed if p.lost] == [pytest.approx(1500, abs=2)]
+    assert placed[30].start == pytest.approx(30 * N + 1500, abs=2)
+    assert timeline.stamp(placed[-1].stop - 1) == pytest.approx(arrivals[-1], abs=1e-3)
+    assert SILENCE_S < 1.5

@@ -4,15 +4,27 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bci_stream.clock import ManualClock, RealClock
 from bci_stream.errors import SourceError
 from replay.devices.base import DeviceFeed, LiveSession, LiveSource
-from replay.devices.boards import NEEDS, BoardFacts, board_numbers, find_board
+from replay.devices.boards import (
+    COUNTERS,
+    NEEDS,
+    BoardFacts,
+    CounterRule,
+    PackageCounter,
+    board_numbers,
+    find_board,
+)
 from replay.devices.brainflow import BoardDevice, BoardError, BrainflowSession
+from replay.devices.gaps import FoundGap, GapFinder, SampleRun
 from replay.devices.manual_triggers import ManualTriggers, send_trigger
 from replay.devices.params import Timeouts
 from replay.devices.registry import open_device
@@ -23,10 +35,10 @@ from replay.model.source import RawPacket, Session
 BOARD = find_board("SYNTHETIC")
 GANGLION = find_board("GANGLION")
 RATE = BOARD.rate
-WAITS = Timeouts()
+TIMEOUTS = Timeouts()
 
 
-class FakeShim:
+class FakeBoard:
     """A board in virtual time: each poll brings what was measured since the last one."""
 
     def __init__(self, clock: ManualClock, lives: int = 1, board: BoardFacts = BOARD) -> None:
@@ -84,80 +96,88 @@ class FakeShim:
         self.running = False
 
 
-class Bench:
+class BoardRun:
     def __init__(
-        self, shim: FakeShim, clock: ManualClock, seconds: float, waits: Timeouts = WAITS
+        self, session: FakeBoard, clock: ManualClock, seconds: float, timeouts: Timeouts = TIMEOUTS
     ) -> None:
         self.keeper = StatusKeeper("fake")
-        self.told: list[str] = []
+        self.states: list[str] = []
         self.details: list[str] = []
-        self.keeper.listen(lambda status: self.told.append(status.state))
+        self.keeper.listen(lambda status: self.states.append(status.state))
         self.keeper.listen(lambda status: self.details.append(status.detail))
-        self.marks = ManualTriggers()
+        self.manual_triggers = ManualTriggers()
         end = clock.now() + seconds
 
         def close_at_end() -> None:
             if clock.now() >= end:
                 self.feed.close()
 
-        shim.on_poll = close_at_end
-        wall = WallClock(clock.now, lambda: shim.wall(clock.now()))
+        session.on_poll = close_at_end
+        wall = WallClock(clock.now, lambda: session.wall(clock.now()))
         device = BoardDevice(
-            shim.board, lambda: shim, clock, self.keeper, self.marks, wall, sleep=clock.advance
+            session.board,
+            lambda: session,
+            clock,
+            self.keeper,
+            self.manual_triggers,
+            wall,
+            sleep=clock.advance,
         )
-        self.feed = DeviceFeed(device, clock, self.keeper, waits, pause=clock.advance)
-        self.session = LiveSession("S1", self.feed.open(), self.feed, self.keeper, self.marks)
+        self.feed = DeviceFeed(device, clock, self.keeper, timeouts, pause=clock.advance)
+        self.session = LiveSession(
+            "S1", self.feed.open(), self.feed, self.keeper, self.manual_triggers
+        )
 
     def packets(self) -> list[RawPacket]:
         return list(self.session.packets(10))
 
 
-def bench(
-    seconds: float, lives: int = 1, waits: Timeouts = WAITS, board: BoardFacts = BOARD
-) -> tuple[Bench, FakeShim]:
+def board_run(
+    seconds: float, lives: int = 1, timeouts: Timeouts = TIMEOUTS, board: BoardFacts = BOARD
+) -> tuple[BoardRun, FakeBoard]:
     clock = ManualClock()
-    shim = FakeShim(clock, lives, board)
-    return Bench(shim, clock, seconds, waits), shim
+    session = FakeBoard(clock, lives, board)
+    return BoardRun(session, clock, seconds, timeouts), session
 
 
 def test_polled_samples_follow_each_other_with_their_time():
-    it, shim = bench(4)
-    packets = it.packets()
+    run, session = board_run(4)
+    packets = run.packets()
     values = np.concatenate([packet.samples[:, 0] for packet in packets])
     assert values.tolist() == list(range(len(values)))
     assert len(values) > 900
     assert packets[50].stamp == pytest.approx(1000 + 509 / RATE, abs=1e-4)
-    assert not shim.running
+    assert not session.running
 
 
 def test_gaps_are_found_by_the_package_counter():
-    it, shim = bench(8)
-    shim.drop = {*range(100, 130), *range(700, 1300)}
-    packets = it.packets()
+    run, session = board_run(8)
+    session.drop = {*range(100, 130), *range(700, 1300)}
+    packets = run.packets()
     assert all(packet.samples[0, 0] == packet.start for packet in packets)
-    status = it.keeper.now
+    status = run.keeper.now
     assert (status.samples_lost, status.gaps, status.lost_exact) == (630, 2, True)
 
 
 @pytest.mark.parametrize("board", [BOARD, GANGLION])
 def test_a_hiccup_without_loss_is_no_gap(board):
     """A USB or Bluetooth link that holds a second's samples up, and then brings all of them."""
-    it, shim = bench(8, board=board)
-    shim.hiccup = (3.0, 4.1)
-    packets = it.packets()
+    run, session = board_run(8, board=board)
+    session.hiccup = (3.0, 4.1)
+    packets = run.packets()
     assert all(packet.samples[0, 0] == packet.start for packet in packets)
-    assert (it.keeper.now.samples_lost, it.keeper.now.gaps) == (0, 0)
+    assert (run.keeper.now.samples_lost, run.keeper.now.gaps) == (0, 0)
     last = packets[-2]
     taken = 1000 + (last.start + 9) / board.rate
     assert last.stamp == pytest.approx(taken, abs=0.01)
 
 
 def test_a_board_that_does_not_count_shows_its_gaps_by_its_stamps():
-    it, shim = bench(8, board=GANGLION)
-    shim.drop = {*range(500, 540), *range(900, 1300)}
-    packets = it.packets()
+    run, session = board_run(8, board=GANGLION)
+    session.drop = {*range(500, 540), *range(900, 1300)}
+    packets = run.packets()
     assert all(packet.samples[0, 0] == packet.start for packet in packets)
-    status = it.keeper.now
+    status = run.keeper.now
     assert (status.samples_lost, status.gaps, status.lost_exact) == (440, 2, False)
 
 
@@ -165,22 +185,22 @@ def test_a_board_that_does_not_count_shows_its_gaps_by_its_stamps():
 @pytest.mark.parametrize("step_s", [5.0, -5.0])
 def test_a_clock_that_is_set_makes_no_gap(board, step_s):
     """Of one poll, some samples were stamped before it and some after."""
-    it, shim = bench(8, board=board)
-    shim.clock_set = (1004.01, step_s)
-    assert all(packet.samples[0, 0] == packet.start for packet in it.packets())
-    assert (it.keeper.now.samples_lost, it.keeper.now.gaps) == (0, 0)
-    assert any("the computer's clock was set" in text for text in it.details)
+    run, session = board_run(8, board=board)
+    session.clock_set = (1004.01, step_s)
+    assert all(packet.samples[0, 0] == packet.start for packet in run.packets())
+    assert (run.keeper.now.samples_lost, run.keeper.now.gaps) == (0, 0)
+    assert any("the computer's clock was set" in text for text in run.details)
 
 
-def test_a_mark_that_is_no_code_is_passed_over_and_told():
-    it, shim = bench(2)
-    shim.triggers += [70_000, 9]
-    seen = [code for packet in it.packets() for _, code in packet.triggers]
+def test_a_trigger_that_is_no_code_is_ignored_and_reported():
+    run, session = board_run(2)
+    session.triggers += [70_000, 9]
+    seen = [code for packet in run.packets() for _, code in packet.triggers]
     assert seen == [9]
-    assert any("70000 is not a whole number from 1 to 65535" in text for text in it.details)
+    assert any("70000 is not a whole number from 1 to 65535" in text for text in run.details)
 
 
-class Unfindable(FakeShim):
+class Unfindable(FakeBoard):
     """BrainFlow looks for it, for as long as it likes."""
 
     def __init__(self) -> None:
@@ -195,64 +215,64 @@ class Unfindable(FakeShim):
         self.released.set()
 
 
-def search(shim: Unfindable, waits: Timeouts) -> DeviceFeed:
+def search(session: Unfindable, timeouts: Timeouts) -> DeviceFeed:
     keeper = StatusKeeper("fake")
-    device = BoardDevice(BOARD, lambda: shim, RealClock(), keeper, ManualTriggers())
-    return DeviceFeed(device, RealClock(), keeper, waits)
+    device = BoardDevice(BOARD, lambda: session, RealClock(), keeper, ManualTriggers())
+    return DeviceFeed(device, RealClock(), keeper, timeouts)
 
 
 def test_closing_ends_the_search_for_a_board_at_once_and_releases_it_when_it_is_found():
-    shim = Unfindable()
-    feed = search(shim, Timeouts(first_s=60))
+    session = Unfindable()
+    feed = search(session, Timeouts(first_s=60))
     began = time.monotonic()
-    threading.Timer(0.0, lambda: (shim.looking.wait(60), feed.close())).start()
+    threading.Timer(0.0, lambda: (session.looking.wait(60), feed.close())).start()
     with pytest.raises(SourceError, match="the search for the board SYNTHETIC_BOARD was stopped"):
         feed.open()
     assert time.monotonic() - began < 10  # of the 60 s that it may take
-    assert not shim.released.is_set()
-    shim.found.set()
-    assert shim.released.wait(20)
+    assert not session.released.is_set()
+    session.found.set()
+    assert session.released.wait(20)
 
 
 def test_the_search_for_a_board_ends_in_its_time():
-    shim = Unfindable()
+    session = Unfindable()
     with pytest.raises(SourceError, match=r"did not answer within 0.2 s.*wait_s="):
-        search(shim, Timeouts(first_s=0.2)).open()
-    shim.found.set()
+        search(session, Timeouts(first_s=0.2)).open()
+    session.found.set()
 
 
 def test_a_board_that_falls_silent_is_released_and_prepared_again():
-    it, shim = bench(9, lives=3)
-    shim.dead_from_s = 2.0
-    packets = it.packets()
-    assert it.told[:4] == ["connected", "stalled", "reconnecting", "connected"]
-    assert it.keeper.now.reconnects == 1
+    run, session = board_run(9, lives=3)
+    session.dead_from_s = 2.0
+    packets = run.packets()
+    assert run.states[:4] == ["connected", "stalled", "reconnecting", "connected"]
+    assert run.keeper.now.reconnects == 1
     starts = [packet.start for packet in packets]
     assert starts == sorted(starts)
-    assert it.keeper.now.samples_lost == pytest.approx(5 * RATE, abs=50)
-    assert not it.keeper.now.lost_exact
+    assert run.keeper.now.samples_lost == pytest.approx(5 * RATE, abs=50)
+    assert not run.keeper.now.lost_exact
 
 
 def test_a_board_that_does_not_come_back_is_given_up():
-    it, shim = bench(60, lives=1, waits=Timeouts(reconnect_s=8))
-    shim.dead_from_s = 2.0
+    run, session = board_run(60, lives=1, timeouts=Timeouts(reconnect_s=8))
+    session.dead_from_s = 2.0
     with pytest.raises(SourceError, match="the board SYNTHETIC_BOARD for 8 s: BOARD_NOT_READY"):
-        it.packets()
-    assert not shim.running
+        run.packets()
+    assert not session.running
 
 
-def test_a_board_that_is_not_there_is_told_at_once():
+def test_a_board_that_is_not_there_is_reported_at_once():
     clock = ManualClock()
     with pytest.raises(SourceError, match="BOARD_NOT_READY"):
-        Bench(FakeShim(clock, lives=0), clock, 1)
+        BoardRun(FakeBoard(clock, lives=0), clock, 1)
 
 
-def test_marks_go_to_the_board_and_come_back_on_a_sample():
-    it, _ = bench(2)
+def test_manual_triggers_go_to_the_board_and_come_back_on_a_sample():
+    run, _ = board_run(2)
     seen = []
-    for packet in it.session.packets(10):
+    for packet in run.session.packets(10):
         if packet.start == 100:
-            it.marks.put(77)
+            run.manual_triggers.put(77)
         seen += [(packet.start + offset, code) for offset, code in packet.triggers]
     assert [code for _, code in seen] == [77]
     assert 110 <= seen[0][0] <= 125
@@ -289,7 +309,7 @@ def read(
     return packets
 
 
-def test_the_synthetic_board_end_to_end_with_a_mark_from_outside():
+def test_the_synthetic_board_end_to_end_with_a_manual_trigger():
     source = opened("SYNTHETIC_BOARD", subject="S7")
     (session,) = source.sessions()
     assert session.subject == "S7"
@@ -332,7 +352,7 @@ def record(path: str, seconds: float) -> np.ndarray:
     return rows
 
 
-def test_a_playback_file_keeps_its_marks_and_ends_with_its_file(tmp_path):
+def test_a_playback_file_keeps_its_triggers_and_ends_with_its_file(tmp_path):
     path = str(tmp_path / "recorded.csv")
     rows = record(path, 1.2)
     source = opened("PLAYBACK_FILE_BOARD", file=path, master_board="SYNTHETIC_BOARD")
@@ -417,13 +437,13 @@ def test_a_streaming_board_receives_another_ones_samples():
         ("EMOTIBIT_BOARD", {}, "EMOTIBIT_BOARD has no EEG, ECG or EMG leads"),
     ],
 )
-def test_wrong_parameters_are_told(rest, params, message):
+def test_wrong_parameters_are_reported(rest, params, message):
     with pytest.raises(SourceError, match=message):
         open_device("brainflow", rest, params)
 
 
 @pytest.mark.parametrize("name", [name for name, needs in NEEDS.items() if "serial_port" in needs])
-def test_a_board_that_is_said_to_need_its_port_does(name):
+def test_a_board_listed_with_a_port_needs_it(name):
     """BrainFlow itself says so, at once."""
     from brainflow.board_shim import BrainFlowInputParams
 
@@ -435,21 +455,72 @@ def test_the_wait_is_passed_on_to_brainflow(monkeypatch):
     given = []
     monkeypatch.setattr(
         "replay.devices.brainflow.BrainflowSession",
-        lambda name, number, settings: given.append(settings.timeout) or FakeShim(ManualClock()),
+        lambda name, number, settings: given.append(settings.timeout) or FakeBoard(ManualClock()),
     )
     for params in ({"wait_s": "2.5"}, {"wait_s": "9", "timeout": "4"}, {}):
         next(opened("MUSE_2", **params).sessions())
     assert given == [3, 4, 0]
 
 
-def test_a_serial_port_that_is_not_there_is_told():
+def test_a_serial_port_that_is_not_there_is_reported():
     source = opened("CYTON_BOARD", serial_port="/dev/no-such-port")
     with pytest.raises(SourceError, match=r"the board CYTON_BOARD can't be used.*no other program"):
         next(source.sessions())
 
 
-def test_a_playback_file_of_another_board_is_told(tmp_path):
+def test_a_playback_file_of_another_board_is_reported(tmp_path):
     path = tmp_path / "other.csv"
     path.write_text("1\t2\t3\n4\t5\t6\n")
     with pytest.raises(SourceError, match="is master_board= the board that recorded it"):
         opened("PLAYBACK_FILE_BOARD", file=str(path), master_board="SYNTHETIC")
+
+
+COUNTER_RATE = 250.0
+RULES = [CounterRule(256), CounterRule(256, step=2), CounterRule(65536, samples=12)]
+
+
+def board(rule: CounterRule, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Counter and stamp of n samples in a row."""
+    index = np.arange(n)
+    return (index // rule.samples * rule.step % rule.modulus).astype(float), index / COUNTER_RATE
+
+
+def gaps(rule: CounterRule, kept: np.ndarray, n: int, cuts: list[int]) -> list[tuple[int, int]]:
+    counts, stamps = board(rule, n)
+    counts, stamps = counts[kept], stamps[kept]
+    counter, finder = PackageCounter(rule), GapFinder(COUNTER_RATE, rule.cycle_samples)
+    bounds = sorted({0, len(kept), *(cut % (len(kept) + 1) for cut in cuts)})
+    pieces: list[FoundGap] = []
+    for a, b in pairwise(bounds):
+        none = np.zeros(b - a, dtype=np.int64)
+        index = np.arange(a, b, dtype=np.float32)[:, None]
+        pieces += finder.step(SampleRun(index, none, stamps[a:b], counter.step(counts[a:b])))
+    pieces += finder.flush()
+    return [(int(piece.samples[0, 0]), lost) for piece, lost in pieces if lost]
+
+
+@pytest.mark.parametrize("rule", RULES)
+@given(st.integers(0, 80), st.integers(0, 2000), st.lists(st.integers(0, 4000)))
+def test_any_gap_of_whole_packages_is_found_for_any_poll(rule, at, length, cuts):
+    at, length = at * rule.samples, length // rule.samples * rule.samples
+    n = at + length + 100 * rule.samples
+    kept = np.concatenate([np.arange(at), np.arange(at + length, n)])
+    expected = [(at, length)] if length and at else []
+    assert gaps(rule, kept, n, cuts) == expected
+
+
+def test_a_new_life_of_the_board_is_no_gap():
+    counter = PackageCounter(CounterRule(256))
+    counter.step(np.array([5.0, 6.0]))
+    counter.restart()
+    assert counter.step(np.array([100.0, 101.0])).tolist() == [0, 0]
+
+
+def test_a_number_that_comes_twice_is_one_less_than_none():
+    assert PackageCounter(CounterRule(256)).step(np.array([5.0, 5.0, 6.0])).tolist() == [0, -1, 0]
+
+
+def test_the_boards_of_the_facts_have_their_rules():
+    assert COUNTERS["SYNTHETIC_BOARD"] == COUNTERS["CYTON_BOARD"] == CounterRule(256)
+    assert COUNTERS["CYTON_DAISY_BOARD"] == CounterRule(256, step=2)
+    assert COUNTERS["MUSE_2_BOARD"].modulus == 65536
