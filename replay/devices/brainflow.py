@@ -245,17 +245,9 @@ def _chunks(found: Iterable[FoundGap]) -> list[Chunk]:
 
 
 TEXT_PARAMS = (
-    "serial_port",
-    "mac_address",
-    "ip_address",
-    "other_info",
-    "serial_number",
-    "file",
-    "ip_address_aux",
-    "ip_address_anc",
-    "file_aux",
-    "file_anc",
-)
+    "serial_port", "mac_address", "ip_address", "other_info", "serial_number", "file",
+    "ip_address_aux", "ip_address_anc", "file_aux", "file_anc",
+)  # fmt: skip
 NUMBER_PARAMS = ("ip_port", "ip_port_aux", "ip_port_anc", "ip_protocol", "timeout")
 PLAYBACK, STREAMING = MASTERED
 Result = TypeVar("Result")

@@ -191,29 +191,18 @@ _FRAME = struct.Struct("<BBHB")
 """Device, function, payload length, payload."""
 
 
-class Port(Protocol):
+class SerialPort(Protocol):
     def write(self, data: bytes, /) -> int | None: ...
     def flush(self) -> None: ...
     def close(self) -> None: ...
 
 
-def encode_code(code: int) -> bytes:
-    """The command that puts a code on the trigger line: 01 E1 01 00 XX."""
-    if not 1 <= code <= 255:
-        raise SourceError(f"a TriggerBox code is one byte, from 1 to 255, got {code}")
-    return _FRAME.pack(DEVICE, EMIT, 1, code)
+def open_port(path: str) -> SerialPort:
+    """Open the serial port of a TriggerBox at 115200 8N1. Raises SourceError."""
+    import serial
 
-
-def open_port(path: str) -> Port:
-    """Open a serial port at 115200 8N1. Raises SourceError."""
     try:
-        import serial
-    except ImportError:
-        raise SourceError("sending to a TriggerBox needs pyserial: pip install pyserial") from None
-    try:
-        port: Port = serial.Serial(
-            path, BAUD, bytesize=8, parity="N", stopbits=1, write_timeout=2.0
-        )
+        port: SerialPort = serial.Serial(path, BAUD, write_timeout=2.0)
     except (serial.SerialException, ValueError, OSError) as error:
         raise SourceError(
             f"can't open the TriggerBox at {path}: {error}; check the cable, the port's name "
@@ -222,17 +211,12 @@ def open_port(path: str) -> Port:
     return port
 
 
-class TriggerBox:
-    def __init__(self, port: Port) -> None:
-        self._port = port
-
-    def emit(self, code: int) -> None:
-        frame = encode_code(code)
-        try:
-            self._port.write(frame)
-            self._port.flush()
-        except OSError as error:  # pyserial's errors are OSErrors
-            raise SourceError(f"the TriggerBox did not take the code: {error}") from None
-
-    def close(self) -> None:
-        self._port.close()
+def send_to_trigger_box(port: SerialPort, code: int) -> None:
+    """Put a code on the trigger line: 01 E1 01 00 XX."""
+    if not 1 <= code <= 255:
+        raise SourceError(f"a TriggerBox code is one byte, from 1 to 255, got {code}")
+    try:
+        port.write(_FRAME.pack(DEVICE, EMIT, 1, code))
+        port.flush()
+    except OSError as error:  # pyserial's errors are OSErrors
+        raise SourceError(f"the TriggerBox did not take the code: {error}") from None

@@ -238,13 +238,10 @@ def emulate_command(
 def mark_command(code: int, to: str | None, trigger_box: str | None) -> None:
     """Set a trigger on a running device, on its next sample."""
     if trigger_box is not None:
-        from replay.devices.manual_triggers import TriggerBox, open_port
+        from replay.devices.manual_triggers import open_port, send_to_trigger_box
 
-        box = TriggerBox(open_port(trigger_box))
-        try:
-            box.emit(code)
-        finally:
-            box.close()
+        with closing(open_port(trigger_box)) as port:
+            send_to_trigger_box(port, code)
         click.echo(f"{code} sent to the TriggerBox at {trigger_box}")
         return
     from replay.devices.manual_triggers import send_trigger

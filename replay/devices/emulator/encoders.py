@@ -1,9 +1,9 @@
 """The emulated signal, and encoders that write it in Neuracle's formats."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from math import gcd
-from typing import Protocol
 
 import numpy as np
 
@@ -120,51 +120,40 @@ class EmulatedSignal:
 SERIAL = 20001
 
 
-class Encoder(Protocol):
-    @property
-    def piece_samples(self) -> int:
-        """Number of samples that are sent together."""
+class Encoder(ABC):
+    """piece_samples: sent together. acknowledged: the client must answer the greeting first."""
 
-    @property
-    def acknowledged(self) -> bool:
-        """Whether the client must answer the greeting before data are sent."""
+    piece_samples: int
+    acknowledged = False
 
     def greeting(self) -> bytes:
         """The first bytes of a connection."""
+        return b""
 
+    @abstractmethod
     def encode(self, piece: SignalPiece) -> bytes: ...
 
 
-class RawEncoder:
-    acknowledged = False
-
+class RawEncoder(Encoder):
     def __init__(self, rate: float, kind: WordKind = "float") -> None:
         self.piece_samples = max(1, round(rate * 0.04))
         self._kind = kind
-
-    def greeting(self) -> bytes:
-        return b""
 
     def encode(self, piece: SignalPiece) -> bytes:
         return encode_rows(piece.samples, piece.triggers, self._kind)
 
 
-class HeegEncoder:
-    acknowledged = False
-
+class HeegEncoder(Encoder):
     def __init__(self, rate: float) -> None:
         self._rate = _whole(rate, "hEEG")
         self.piece_samples = max(1, self._rate // 1000)
-
-    def greeting(self) -> bytes:
-        return b""
 
     def encode(self, piece: SignalPiece) -> bytes:
         text = str(piece.triggers[0][1]) if piece.triggers else ""
         return encode_frame(piece.samples, self._rate, text)
 
 
-class JellyfishEncoder:
+class JellyfishEncoder(Encoder):
     """whole: leads and trigger in one frame of 40 ms; else frames of 5 ms, and others for triggers."""
 
     acknowledged = True

@@ -15,9 +15,8 @@ from replay.devices.manual_triggers import (
     ManualTriggerError,
     ManualTriggers,
     ManualTriggerServer,
-    TriggerBox,
-    encode_code,
     open_port,
+    send_to_trigger_box,
     send_trigger,
 )
 
@@ -118,25 +117,38 @@ def test_a_device_that_inserts_triggers_itself_takes_them_at_once():
     assert (taken, box.take(math.inf)) == ([9], [])
 
 
+class RecordingPort:
+    def __init__(self) -> None:
+        self.sent = b""
+
+    def write(self, data: bytes) -> None:
+        self.sent += data
+
+    def flush(self) -> None: ...
+    def close(self) -> None: ...
+
+
 def test_the_frame_of_every_code():
     for code in range(1, 256):
-        assert encode_code(code) == bytes([0x01, 0xE1, 0x01, 0x00, code])
+        port = RecordingPort()
+        send_to_trigger_box(port, code)
+        assert port.sent == bytes([0x01, 0xE1, 0x01, 0x00, code])
 
 
 @pytest.mark.parametrize("code", [0, 256, -1, 1000])
 def test_a_code_is_one_byte(code):
     with pytest.raises(SourceError, match=f"from 1 to 255, got {code}"):
-        encode_code(code)
+        send_to_trigger_box(RecordingPort(), code)
 
 
 def test_a_code_crosses_a_serial_line():
     ours, theirs = pty.openpty()
     try:
         tty.setraw(theirs)
-        box = TriggerBox(open_port(os.ttyname(theirs)))
-        box.emit(51)
-        box.emit(0x0A)
-        box.close()
+        port = open_port(os.ttyname(theirs))
+        send_to_trigger_box(port, 51)
+        send_to_trigger_box(port, 0x0A)
+        port.close()
         sent = b""
         while len(sent) < 10:
             sent += os.read(ours, 64)
@@ -152,12 +164,9 @@ def test_a_port_that_is_not_there_is_reported():
 
 
 def test_a_line_that_breaks_is_reported():
-    class Broken:
-        def write(self, data: bytes) -> int:
+    class Broken(RecordingPort):
+        def write(self, data: bytes) -> None:
             raise OSError("unplugged")
 
-        def flush(self) -> None: ...
-        def close(self) -> None: ...
-
     with pytest.raises(SourceError, match="did not take the code: unplugged"):
-        TriggerBox(Broken()).emit(5)
+        send_to_trigger_box(Broken(), 5)
