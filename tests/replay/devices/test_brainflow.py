@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bci_stream.clock import ManualClock, RealClock
@@ -500,6 +500,7 @@ def gaps(rule: CounterRule, kept: np.ndarray, n: int, cuts: list[int]) -> list[t
 
 
 @pytest.mark.parametrize("rule", RULES)
+@settings(max_examples=50)
 @given(st.integers(0, 80), st.integers(0, 2000), st.lists(st.integers(0, 4000)))
 def test_any_gap_of_whole_packages_is_found_for_any_poll(rule, at, length, cuts):
     at, length = at * rule.samples, length // rule.samples * rule.samples
