@@ -1,4 +1,4 @@
-"""What the three command lines share: logging, one-line errors, LSL options, a clean stop."""
+"""Shared by the three command lines: logging, one-line errors, LSL options, a clean stop."""
 
 import contextlib
 import errno
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""Ctrl-C, a request, and a terminal that was closed."""
+"""Ctrl-C, `kill`, and a terminal that was closed."""
 
 
 class TrackName(click.Choice[str]):
@@ -40,10 +40,9 @@ class TrackName(click.Choice[str]):
 
 
 class Commands(click.Group):
-    """A group whose commands show what a user can put right as one line and exit with 1, never a traceback.
+    """A group whose commands show errors that a user can fix as one line, and exit with 1.
 
-    That is our own errors, and the system's refusals (a folder that is not there, a full disk) that
-    nobody else has put into words.
+    These are our own errors, and OSErrors (a missing folder, a full disk) that were not handled.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -65,11 +64,11 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except BrokenPipeError:  # `| head` has seen enough: click ends quietly
+        except BrokenPipeError:  # as with `| head`: click ends quietly
             raise
         except OSError as error:
             command = " ".join(filter(None, (ctx.command_path, ctx.invoked_subcommand)))
-            raise click.ClickException(in_words(error, command)) from error
+            raise click.ClickException(describe_os_error(error, command)) from error
         except Exception as error:
             from tracks.errors import (
                 BciError,  # here, since it brings numpy, which --help can do without
@@ -152,8 +151,8 @@ REMEDIES = {
 }
 
 
-def in_words(error: OSError, command: str) -> str:
-    """What the system refused, about which file (or to which command), and what to do."""
+def describe_os_error(error: OSError, command: str) -> str:
+    """The file (or the command) that an error is about, the error, and what to do."""
     file = error.filename2 or error.filename
     about = os.fsdecode(file) if isinstance(file, str | bytes) else command
     remedy = REMEDIES.get(error.errno or 0, "check that you may use it" if file else "")
@@ -161,7 +160,7 @@ def in_words(error: OSError, command: str) -> str:
 
 
 class SecondsType(click.FloatRange):
-    """A length of time: a number, so neither `nan`, which never passes, nor `inf`."""
+    """A duration in seconds; neither `nan` nor `inf`."""
 
     name = "seconds"
 
@@ -170,12 +169,12 @@ class SecondsType(click.FloatRange):
     ) -> float:
         seconds = float(super().convert(value, param, ctx))
         if not math.isfinite(seconds):
-            self.fail(f"{value} is no length of time; give a number of seconds", param, ctx)
+            self.fail(f"{value} is not a duration; give a number of seconds", param, ctx)
         return seconds
 
 
 def wait_option(seconds: float, for_whom: str) -> Callable[[F], F]:
-    """How long others are waited for."""
+    """--wait: how long to wait for other processes."""
     return click.option(
         "--wait",
         "wait_s",
@@ -187,7 +186,7 @@ def wait_option(seconds: float, for_whom: str) -> Callable[[F], F]:
 
 
 def wire_options(command: F) -> F:
-    """Which contest, and how far its streams are seen."""
+    """--contest, --room, --scope and --lsl-session."""
     options = [
         click.option("--contest", "contest_path", type=click.Path(path_type=Path), default=None,
                      help="contest.toml or its folder (default: an open contest of your own)."),
@@ -218,8 +217,8 @@ def open_wire(scope: str, session: str) -> "Transport":
     return LslTransport(scope, session)  # type: ignore[arg-type]
 
 
-def stopping() -> list[signal.Signals]:
-    """The signals that end a command; under `nohup` a closed terminal is none."""
+def stop_signals() -> list[signal.Signals]:
+    """The signals that end a command; under `nohup` a closed terminal does not."""
     is_ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     return [number for number in STOPPING if not (is_ignored and number == signal.SIGHUP)]
 
@@ -227,27 +226,28 @@ def stopping() -> list[signal.Signals]:
 def stop_on_signals() -> threading.Event:
     """An event that Ctrl-C, SIGTERM and SIGHUP set; a second one ends the process at once.
 
-    A thread sets it, not the signal's handler: a handler runs on the main thread, and where that waits
-    for the very same event it holds the event's lock, so that `set` would wait for ever.
+    A thread sets it, not the signal handler: a handler runs on the main thread, and would deadlock if
+    that thread holds the event's lock because it waits for the event.
     """
     stop = threading.Event()
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    for number in stopping():
+    for number in stop_signals():
         signal.signal(number, lambda *_: None)
     threading.Thread(
-        target=_stop_when_told, args=(reader, stop), name="signals", daemon=True
+        target=_set_on_signal, args=(reader, stop), name="signals", daemon=True
     ).start()
     return stop
 
 
-def _stop_when_told(reader: int, stop: threading.Event) -> None:
-    while told := os.read(reader, 1):
-        if told[0] not in STOPPING:
+def _set_on_signal(reader: int, stop: threading.Event) -> None:
+    while received := os.read(reader, 1):
+        number = received[0]
+        if number not in STOPPING:
             continue
-        if stop.is_set() and told[0] != signal.SIGHUP:  # which both kernel and shell may send
-            os._exit(128 + told[0])
+        if stop.is_set() and number != signal.SIGHUP:  # kernel and shell may both send SIGHUP
+            os._exit(128 + number)
         stop.set()
 
 

@@ -1,4 +1,4 @@
-"""A clock tells the time and waits for a moment; a manual one lets tests do both without waiting."""
+"""Clocks: the time, and waiting for an absolute deadline. The manual clock is for tests."""
 
 import threading
 import time
@@ -6,20 +6,19 @@ from collections.abc import Callable
 from typing import Protocol
 
 LEAST_SPIN_S, FIRST_SPIN_S, MOST_SPIN_S = 0.00002, 0.0003, 0.0005
-"""The last stretch before a deadline is spun, not slept, since after a sleep one comes to the next line 0.1
-to 0.25 ms late (measured: the core slept, too), and a warm-up takes 0.05 ms. How late is learned, so that no
-more is spun than this machine needs."""
+"""Seconds of busy waiting before a deadline, in place of sleep, because a sleep ends 0.1 to 0.25 ms late
+(measured) and a warm-up takes 0.05 ms. The length adapts to the lateness of this machine's sleeps."""
 
 SPIN_COVERS = 0.97
 SPIN_STEP_S = 0.00002
-"""The spin follows that quantile of the lateness, by steps of this size."""
+"""The spin follows this quantile of the lateness, in steps of this size."""
 
 NAP_S = 0.1
-"""How long a wait sleeps at most before it looks whether it was stopped."""
+"""Longest sleep before a wait checks whether it was stopped."""
 
 
 def _nothing() -> None:
-    """There is nothing to warm up."""
+    """The default warm-up: none."""
 
 
 class Clock(Protocol):
@@ -32,15 +31,15 @@ class Clock(Protocol):
         stop: threading.Event | None = None,
         warm_up: Callable[[], None] = _nothing,
     ) -> bool:
-        """Wait for an absolute moment; False where `stop` was set before it came.
+        """Block until the deadline; returns False if `stop` was set before it.
 
-        warm_up: done once after a sleep, shortly before the moment. A core that just slept takes several
-        times as long for a line that it comes to first, so let it come to those that count before.
+        warm_up: called once after a sleep, just before the deadline. After a sleep code runs several times
+        slower at first, so code that must be fast at the deadline is run once before it.
         """
 
 
 class RealClock:
-    """A clock that runs by itself; `now` is the transport's, so that deadlines and stamps agree."""
+    """A real clock; now: the transport's clock, so that deadlines and time stamps agree."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self.now = now
@@ -63,7 +62,7 @@ class RealClock:
             slept = True
         if slept and self.now() < deadline:
             warm_up()
-        # Noted here, and learned from at the next wait: between a sleep and a deadline each line costs.
+        # Used at the next wait: between a sleep and a deadline every line costs time.
         self._late_s = self.now() - (deadline - self._spin_s) if slept else None
         while self.now() < deadline:
             pass
@@ -71,10 +70,10 @@ class RealClock:
 
 
 def learned_spin(spin_s: float, late_s: float) -> float:
-    """A spin that is to cover a sleep's lateness, after one more sleep was so late.
+    """The next spin, after a sleep that was late_s late.
 
-    Far up where it was too short, a little down where it was not: it comes to rest where it covers
-    SPIN_COVERS of all that can be covered. A machine that halts now and then teaches nothing.
+    A long step up if the spin was too short, a short step down if not, so that it converges to the
+    SPIN_COVERS quantile of the lateness. Stalls of more than MOST_SPIN_S are ignored.
     """
     if late_s > MOST_SPIN_S:
         return spin_s
@@ -83,7 +82,7 @@ def learned_spin(spin_s: float, late_s: float) -> float:
 
 
 class ManualClock:
-    """A clock that moves when it is told to, or when somebody waits for a moment on it."""
+    """A clock that moves by `advance`, and to the deadline of a wait."""
 
     def __init__(self, now: float = 1000.0) -> None:
         self._now = now

@@ -1,4 +1,4 @@
-"""The service's errors; their whole tree is drawn in `tracks.errors`."""
+"""Errors of the service; `tracks.errors` has the whole tree."""
 
 from collections.abc import Sequence
 
@@ -31,11 +31,11 @@ class NotFoundError(WireError):
 
 
 class LostError(WireError):
-    """A stream that went away, or samples that did."""
+    """A stream or samples that were lost."""
 
 
 class RefusedError(WireError):
-    """The other side said no, and why."""
+    """The replay refused the team; the message has its reason."""
 
 
 class ContestError(BciError):
@@ -58,5 +58,6 @@ MOST = 8
 
 
 def shorten_list(names: Sequence[str]) -> str:
+    """The first MOST names, and how many more there are."""
     more = len(names) - MOST
     return ", ".join(names[:MOST]) + (f" and {more} more" if more > 0 else "")

@@ -1,4 +1,4 @@
-"""A packet is the piece of signal that a decoder is fed in one step."""
+"""Packets: the pieces of signal that a decoder receives, with their leads and triggers."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -12,7 +12,7 @@ Triggers: TypeAlias = tuple[tuple[int, int], ...]
 
 
 def with_trigger(samples: FloatArray, triggers: Triggers) -> FloatArray:
-    """(n, leads) -> (n, leads + 1): TRIGGER last; of several codes on one sample the last shows."""
+    """(n, leads) -> (n, leads + 1): TRIGGER last; of several codes on one sample the last is kept."""
     whole = np.empty((len(samples), samples.shape[1] + 1), dtype=np.float32)
     whole[:, :-1] = samples
     whole[:, -1] = 0.0
@@ -22,14 +22,14 @@ def with_trigger(samples: FloatArray, triggers: Triggers) -> FloatArray:
 
 
 def column_triggers(samples: FloatArray) -> Triggers:
-    """The triggers that the TRIGGER channel of these samples says: one a sample, none of code 0."""
+    """The triggers in the TRIGGER channel of these samples: one a sample, none of code 0."""
     column = samples[:, -1]
     return tuple((offset, int(column[offset])) for offset in column.nonzero()[0].tolist())
 
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """Samples that arrive together, and where they belong.
+    """Samples that arrive together, and their position in the recording.
 
     samples: (n, leads + 1) float32, C-contiguous, microvolts; the last column is TRIGGER. This is
         the layout that LSL sends, so a packet crosses the wire without a copy.
@@ -47,7 +47,7 @@ class Packet:
 
     @property
     def data(self) -> FloatArray:
-        """The same samples as the rule documents show them: (leads + 1, n), a view."""
+        """The samples as in the rule documents: (leads + 1, n), a view."""
         return self.samples.T
 
     @property
@@ -65,7 +65,7 @@ class Lead:
     """One channel of a recording.
 
     kind is an MNE channel type in capitals (EEG, ECOG, EOG, ECG, EMG, MISC, STIM).
-    position: x, y, z in metres in MNE's head frame, where it is known.
+    position: x, y, z in metres in MNE's head frame, if known.
     """
 
     name: str
@@ -76,7 +76,7 @@ class Lead:
 
 @dataclass(frozen=True, slots=True)
 class SignalInfo:
-    """What a decoder is told when a subject begins; nothing in it depends on a label."""
+    """What a decoder receives when a subject begins; nothing in it depends on a label."""
 
     track: str
     subject: str

@@ -1,7 +1,7 @@
-"""A run log: JSON lines, one event a line, in the order in which the judge saw them.
+"""Run logs: JSON lines, one event a line, in the order in which the judge settled them.
 
-The score is a pure function of this file (see docs/tracks.md), so a log that can't be read is never
-scored: the error names its line.
+The score is a pure function of this file (see docs/tracks.md). A log that can't be read is not scored:
+the error names the line.
 """
 
 import gzip
@@ -24,7 +24,7 @@ _LONGEST_INT = 4300  # digits; Python refuses to read a longer one, and no resul
 
 
 def score_run(path: Path) -> Run:
-    """The whole log, folded; it must hold a run line and the truth."""
+    """Score a log. Raises LogError if it can't be read, or has no run line or no truth."""
     run, number = Run(), 0
     for number, event in read_log(path):
         try:
@@ -36,13 +36,13 @@ def score_run(path: Path) -> Run:
     if not run.has_truth:
         raise LogError(
             f"{path}, line {number + 1}: the log ends without a truth line, so it can't be scored "
-            "(a log that is shown before its contest ends has none)"
+            "(a log that is published before its contest ends has none)"
         )
     return run
 
 
 def read_log(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(number of the line from 1, event) of each line that is not blank. Reads `.gz` too."""
+    """Yield (line number from 1, event) of each line that is not blank. Reads `.gz`, too."""
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             for number, line in enumerate(file, start=1):
@@ -64,7 +64,7 @@ def _parse(path: Path, number: int, line: bytes) -> dict[str, Any]:
 
 
 def _decode(line: bytes) -> Any:
-    """msgspec is fast and strict; Python's reader also takes NaN, 1e999 and the like."""
+    """msgspec is fast and strict; Python's reader also accepts NaN, 1e999 and the like."""
     try:
         return msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -76,17 +76,17 @@ def _read_int(digits: str) -> int | float:
 
 
 class RunLog:
-    """A new log, written line by line; what was written is never changed.
+    """A log that is written line by line; written lines are never changed.
 
     Each line goes to the operating system at once, so that a crash of the judge loses none; `sync`
-    brings them to the disk.
+    writes them to disk. Methods raise LogError if the log can't be written.
     """
 
-    def __init__(self, path: Path, *, go_on: bool = False) -> None:
-        """go_on: add to a log that a judge left unfinished."""
+    def __init__(self, path: Path, *, append: bool = False) -> None:
+        """append: continue a log that a judge left unfinished."""
         self.path = path
         try:
-            self._file = path.open("ab" if go_on else "xb", buffering=0)
+            self._file = path.open("ab" if append else "xb", buffering=0)
         except FileExistsError:
             raise LogError(f"the log {path} exists already: a log is never overwritten") from None
         except OSError as error:
@@ -95,21 +95,21 @@ class RunLog:
     def write(self, event: Mapping[str, Any]) -> None:
         left = memoryview(encode(event))
         try:
-            while left:  # the system may take a part of it, as on a disk that is nearly full
+            while left:  # a write may be partial, as on a disk that is nearly full
                 left = left[self._file.write(left) :]
         except OSError as error:
-            raise self._cannot(error) from error
+            raise self._error(error) from error
 
     def sync(self) -> None:
         try:
             os.fsync(self._file.fileno())
         except OSError as error:
-            raise self._cannot(error) from error
+            raise self._error(error) from error
 
-    def _cannot(self, error: OSError) -> LogError:
+    def _error(self, error: OSError) -> LogError:
         return LogError(
-            f"can't write the run log {self.path}: {error.strerror or error}. Nothing of it is lost: make "
-            "room and start the judge again while the replay waits, and it goes on where it was"
+            f"can't write the run log {self.path}: {error.strerror or error}. Nothing is lost: make "
+            "room and start the judge again while the replay waits; it continues the log"
         )
 
     def close(self) -> None:
@@ -119,7 +119,7 @@ class RunLog:
 
 
 def encode(event: Mapping[str, Any]) -> bytes:
-    """One line. NaN and infinity, which JSON can't say, become null: no track reads either."""
+    """An event as one line. NaN and infinity, which JSON does not have, become null."""
     try:
         text = json.dumps(event, separators=(",", ":"), allow_nan=False, default=_plain)
     except ValueError:
@@ -128,7 +128,7 @@ def encode(event: Mapping[str, Any]) -> bytes:
 
 
 def _plain(value: object) -> object:
-    """numpy's numbers and arrays as Python's own."""
+    """NumPy numbers and arrays as Python numbers and lists."""
     if isinstance(value, np.generic | np.ndarray):
         return _finite(value.tolist())
     raise TypeError(f"{type(value).__name__} can't be written to a run log")
@@ -146,19 +146,19 @@ def _finite(value: Any) -> Any:
 
 
 def earlier_logs(runs: Path, run_id: str) -> Iterator[tuple[str, Path, list[dict[str, Any]]]]:
-    """(team, log, events) of each log of this run; one that has ended has an end line."""
+    """Yield (team, log, events) of each log of this run; a run that has ended has an end line."""
     for path in sorted(runs.glob(f"*-{run_id}.jsonl")):
         drop_cut_line(path)
         try:
             events = [event for _, event in read_log(path)]
         except LogError:
-            continue  # not ours to mend; `bci-judge score` says what is wrong with it
+            continue  # left alone; `bci-judge score` shows what is wrong with it
         if events:
             yield str(events[0]["team"]), path, events
 
 
 def drop_cut_line(path: Path) -> None:
-    """A line without its end was being written when the judge died: nothing was shown of it."""
+    """Remove an incomplete last line, which was being written when the judge died and was not published."""
     with path.open("r+b") as file:
         content = file.read()
         whole = content.rfind(b"\n") + 1

@@ -11,7 +11,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from bci_stream.cli import Commands, SecondsType, say, stopping
+from bci_stream.cli import Commands, SecondsType, say, stop_signals
 
 ROOT = Path(__file__).parents[1]
 WAITING = """
@@ -55,9 +55,9 @@ def test_a_signal_never_waits_for_the_lock_of_the_event_that_it_sets(number, att
 
 
 def test_under_nohup_a_closed_terminal_stops_nothing() -> None:
-    assert signal.SIGHUP in stopping()
+    assert signal.SIGHUP in stop_signals()
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    assert stopping() == [signal.SIGINT, signal.SIGTERM]
+    assert stop_signals() == [signal.SIGINT, signal.SIGTERM]
 
 
 def test_who_has_nobody_to_say_it_to_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:

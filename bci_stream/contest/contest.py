@@ -1,4 +1,4 @@
-"""The contest file, contest.toml: everything in it has a default, so a demo needs none."""
+"""The contest file, contest.toml. Every setting has a default, so a demo needs no file."""
 
 import tomllib
 from dataclasses import dataclass, field
@@ -18,17 +18,17 @@ Count = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a run may cost.
+    """Limits of a run.
 
-    compute_factor: a run's whole compute time, as a multiple of the data's duration.
+    compute_factor: compute time of a run, as a multiple of the duration of its data.
     compute_extra_s: added to that, for start-up.
-    silence_s: lockstep: how long a decoder may take over one packet.
-    join_s: how long to wait for whoever is expected.
-    grace_packets: real time: how many packets a report may be under way and still count as made before them.
+    silence_s: lockstep: compute time for one packet.
+    join_s: how long to wait for the expected teams.
+    grace_packets: real time: how many packets late a report may arrive and still count as made before them.
     The others hold for each submission that runs here: cpu_s of processor time and memory_mb of all its
     processes together, processes and threads at one moment, open_files of each process, disk_mb that it may
-    write, output_mb to stdout and stderr. strength: how it must be contained at least; `auto`: as strongly
-    as this machine can.
+    write, output_mb to stdout and stderr. strength: the least sandbox; `auto`: the strongest that this
+    machine has.
     """
 
     compute_factor: float = 1.0
@@ -47,21 +47,21 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Qualify(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The line that a team has to reach."""
+    """What a team must reach to qualify."""
 
     top: int | None = None
     least_score: float | None = None
 
 
 class TrackPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a contest plays on one track, and which of the decided rules it changes."""
+    """The recordings of a contest on one track, and the rules that it changes."""
 
     recordings: list[str] = []
     rules: dict[str, Any] = {}
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """contest.toml as it stands; one track may be written at the top level."""
+    """The contents of contest.toml; one track may be written at the top level."""
 
     name: str
     track: str | None = None
@@ -76,7 +76,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Contest:
-    """A contest; `folder` is where its file lies, and its keys and run logs below it."""
+    """A contest; folder: holds its file, keys and run logs."""
 
     name: str
     folder: Path
@@ -105,7 +105,10 @@ class Contest:
 
 
 def load_contest(path: Path | None, name: str = "default") -> Contest:
-    """The contest of a file; without one, an open contest of that name in the user's state folder."""
+    """Load a contest file or the one in a folder; None: an open contest in the user's state folder.
+
+    Raises ContestError for a file that is absent or invalid.
+    """
     if path is None:
         return Contest(checked_name(name, "contest"), state_dir() / "contests" / name)
     path = path / "contest.toml" if path.is_dir() else path

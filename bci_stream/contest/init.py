@@ -1,4 +1,4 @@
-"""`bci-judge init`: a contest file with every default spelled out, and the keys beside it."""
+"""`bci-judge init`: writes a contest file with all defaults, and the keys."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -9,7 +9,7 @@ from bci_stream.wire.names import checked_name
 from tracks.registry import TRACKS
 
 TEMPLATE = """\
-# A contest: who takes part, what is played, under which rules. Everything but the name has a default.
+# A contest: its teams, recordings, rules and limits. Everything but the name has a default.
 name = "{name}"
 pace = "lockstep"        # or "realtime", or a factor
 teams = [{teams}]        # empty: anyone who has a token
@@ -30,7 +30,7 @@ recordings = ["synthetic:{track}?set=test"]
 
 
 def write_contest(folder: Path, name: str, track: str, teams: Sequence[str]) -> Iterator[str]:
-    """Write the file and the keys; says what was written."""
+    """Write the file and the keys; yields a line on each file. Raises ContestError if there is one."""
     path = folder / "contest.toml"
     if path.exists():
         raise ContestError(f"{path} exists already: edit it, or choose another folder")

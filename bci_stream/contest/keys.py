@@ -1,7 +1,7 @@
 """Keys of a contest, in files that only their owner may read.
 
-The contest's key is the organiser's: truth is sealed and the judge signs under it. A team's token is
-made from it, so the organiser stores one secret, and a team that knows its token learns no other.
+Truth is sealed and the judge signs under the contest's key, which only the organiser has. Teams' tokens
+are derived from it, so there is one secret to store, and a token reveals no other token.
 """
 
 import hmac
@@ -23,7 +23,7 @@ class Keys:
         self._contest_key: bytes | None = None
 
     def contest_key(self) -> bytes:
-        """The contest's key; made at the first use, read once."""
+        """The contest's key; created on first use."""
         if self._contest_key is None:
             self._contest_key = self._read_or_make()
         return self._contest_key
@@ -39,7 +39,7 @@ class Keys:
         return hmac.digest(self.contest_key(), f"team {team}".encode(), sha256)
 
     def token_file(self, team: str) -> Path:
-        """The file to hand to a team, and to nobody else."""
+        """The token file of a team, for that team only; created if absent."""
         path = self._folder / f"{team}.token"
         if not path.exists():
             _write_key(path, self.token(team))
@@ -47,6 +47,7 @@ class Keys:
 
 
 def read_key(path: Path) -> bytes:
+    """Raises ContestError for a file that is absent or holds no key."""
     try:
         text = path.read_text()
         key = bytes.fromhex(text.strip())
@@ -56,7 +57,7 @@ def read_key(path: Path) -> bytes:
         ) from error
     except (OSError, ValueError) as error:
         raise ContestError(
-            f"{path} is no key file ({error}): 64 hexadecimal digits expected"
+            f"{path} is not a key file ({error}): 64 hexadecimal digits expected"
         ) from error
     if len(key) != KEY_BYTES:
         raise ContestError(f"{path} holds {len(key)} bytes; a key has {KEY_BYTES}")

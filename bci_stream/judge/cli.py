@@ -1,4 +1,4 @@
-"""bci-judge: the rules, the truth, and the clock that counts."""
+"""bci-judge: judges runs, scores logs, and shows leaderboards and reports."""
 
 from pathlib import Path
 from typing import Any
@@ -51,12 +51,12 @@ def init(folder: Path, name: str | None, track: str, teams: tuple[str, ...]) -> 
     "team_count",
     default=1,
     show_default=True,
-    help="How many teams must be ready before the go (where the contest file lists none).",
+    help="How many teams must be ready before the start (if the contest file lists none).",
 )
 @wait_option(600.0, "a replay")
 @click.option("--port", default=8000, show_default=True, help="Of the web page; 0: any free one.")
 @click.option("--host", default="127.0.0.1", show_default=True)
-@click.option("--no-web", is_flag=True, help="No page.")
+@click.option("--no-web", is_flag=True, help="No web page.")
 @click.option("--stay", is_flag=True, help="Stay after the last run, for the next one.")
 @wire_options
 def live(**options: Any) -> None:
@@ -124,7 +124,9 @@ def leaderboard(
     print_leaderboard(
         store or str(contest.folder / "contest.sqlite"),
         logs=logs or (None if store else contest.runs),
-        contest=contest.name if contest_path or not store else None,  # a store says whose it is
+        contest=contest.name
+        if contest_path or not store
+        else None,  # a store has its contest's name
         track=track,
         form=form,
         qualifying=Qualifying(contest.qualify.top, contest.qualify.least_score),

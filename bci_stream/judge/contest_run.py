@@ -1,4 +1,4 @@
-"""A whole contest in lockstep: every entry on every track, each with its own replay, in parallel."""
+"""A whole contest in lockstep: each entry has its own replay and decoder process; entries run in parallel."""
 
 import json
 import os
@@ -26,7 +26,7 @@ from tracks.common.words import describe
 
 @dataclass(frozen=True)
 class ContestEntry:
-    """One team on one track: how its decoder is started, and what is played to it."""
+    """One team on one track: the arguments of its decoder, and the recordings."""
 
     team: str
     track: str
@@ -50,7 +50,7 @@ TERM_S = 5.0
 
 
 class ChildProcess:
-    """One process; what it says goes to a file."""
+    """A process in a group of its own; its output goes to a log file."""
 
     def __init__(self, module: str, arguments: Sequence[str], log: Path) -> None:
         self.log = log
@@ -73,10 +73,10 @@ class ChildProcess:
 
     def last_line(self) -> str:
         lines = self.log.read_text(errors="replace").strip().splitlines()
-        return lines[-1].removeprefix("Error: ") if lines else "it said nothing"
+        return lines[-1].removeprefix("Error: ") if lines else "it printed nothing"
 
     def end(self) -> None:
-        """Ask it to end, then make it, and whatever it started."""
+        """Terminate the process; after TERM_S kill it, and all processes that it started."""
         if self._process.poll() is None:
             self._signal(signal.SIGTERM)
             with suppress(subprocess.TimeoutExpired):
@@ -90,12 +90,13 @@ class ChildProcess:
 
 
 class Journal:
-    """One JSON line for each run that came to its end by itself; what was stopped is run again."""
+    """Records finished runs, one JSON line each, so that an interrupted contest can be resumed."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def add(self, outcome: Outcome) -> None:
+        """Record an outcome, unless the run was stopped: then it is run again."""
         if outcome.reason == "stopped":
             return
         line = {
@@ -107,11 +108,11 @@ class Journal:
             "sessions": outcome.sessions,
         }
         with self.path.open("a") as file:
-            # First ends the line that was being written when an earlier judge was killed.
+            # The newline ends a line that an earlier judge was writing when it was killed.
             file.write("\n" + json.dumps(line) + "\n")
 
     def done(self) -> dict[ContestEntry, Outcome]:
-        """What has run, as far as its log is still there."""
+        """The recorded outcomes whose run logs still exist."""
         outcomes = (_outcome(line) for line in self._lines())
         return {
             outcome.entry: outcome
@@ -123,7 +124,7 @@ class Journal:
         if not self.path.exists():
             return
         for line in self.path.read_text(errors="replace").splitlines():
-            with suppress(json.JSONDecodeError):  # it was cut off: that run is run again
+            with suppress(json.JSONDecodeError):  # incomplete: that run is run again
                 yield json.loads(line)
 
 
@@ -137,12 +138,12 @@ def _outcome(line: dict[str, Any]) -> Outcome:
 
 
 START_S = 120.0
-"""How long a replay and a decoder may take to come up: imports, models, a submission's environment."""
+"""How long a replay and a decoder may take to start: imports, models, a submission's environment."""
 
 
 @dataclass(frozen=True)
 class Wire:
-    """How the processes of a contest meet; the same words for all of them."""
+    """LSL options, the same for all processes of a contest."""
 
     transport: Transport
     scope: str
@@ -161,7 +162,10 @@ def run_entries(
     contest_path: Path | None = None,
     resume: bool = False,
 ) -> list[Outcome]:
-    """Run all of them; one that fails touches no other. resume: those that have run are not run again."""
+    """Run all entries, `jobs` at a time; a failure affects its own entry only.
+
+    done: called after each run. resume: entries that have a recorded outcome are not run again.
+    """
     contest.runs.mkdir(parents=True, exist_ok=True)
     journal = Journal(contest.runs / "contest.journal")
     earlier = journal.done() if resume else {}
@@ -169,8 +173,8 @@ def run_entries(
     def one(entry: ContestEntry) -> Outcome:
         outcome = earlier.get(entry)
         if outcome is None:
-            outcome = _guarded(wire, contest, entry, sink, stop, contest_path)
-            outcome = _noted(journal, outcome)
+            outcome = _run_entry(wire, contest, entry, sink, stop, contest_path)
+            outcome = _record(journal, outcome)
         done(outcome)
         return outcome
 
@@ -178,7 +182,7 @@ def run_entries(
         return list(pool.map(one, entries))
 
 
-def _guarded(
+def _run_entry(
     wire: Wire,
     contest: Contest,
     entry: ContestEntry,
@@ -192,7 +196,10 @@ def _guarded(
         return Outcome(entry, "stopped", describe(why))
     try:
         return _OneRun(wire, contest, entry, sink, stop, contest_path).run()
-    except (LogError, OSError) as error:  # a full disk: not the team's fault, so it is run again
+    except (
+        LogError,
+        OSError,
+    ) as error:  # such as a full disk: not the team's fault, so it is run again
         sink.team(entry.team, entry.track, "stopped", str(error))
         return Outcome(entry, "stopped", str(error))
     except BciError as error:
@@ -200,8 +207,8 @@ def _guarded(
         return Outcome(entry, "crashed", str(error))
 
 
-def _noted(journal: Journal, outcome: Outcome) -> Outcome:
-    """The outcome, as the journal knows it: what it can't write down has to be run again."""
+def _record(journal: Journal, outcome: Outcome) -> Outcome:
+    """Record an outcome; if it can't be recorded, the run counts as stopped and is run again."""
     try:
         journal.add(outcome)
     except OSError as error:
@@ -210,7 +217,7 @@ def _noted(journal: Journal, outcome: Outcome) -> Outcome:
 
 
 class _OneRun:
-    """One replay, one decoder, one judge, in a room of their own."""
+    """One replay, one decoder and one judge, in a contest name of their own (--room)."""
 
     def __init__(
         self,
@@ -307,5 +314,5 @@ class _OneRun:
 
 
 def team_name(text: str) -> str:
-    """A decoder's or submission's name as a team's name."""
+    """A team name made from a decoder's or submission's name."""
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", text).strip("-.")[:64] or "team"

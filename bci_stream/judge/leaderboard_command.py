@@ -46,7 +46,7 @@ def print_leaderboard(
 def _rebuild(store: Store, folder: Path, contest: str) -> None:
     if not folder.is_dir():
         raise LogError(
-            f"there is no folder {folder}: nothing has run yet, or the run logs (*.jsonl) are elsewhere "
+            f"there is no folder {folder}: no run has been logged yet, or the logs (*.jsonl) are elsewhere "
             "(--logs FOLDER)"
         )
     for problem in store.rebuild(find_logs(folder), contest).problems:

@@ -1,4 +1,4 @@
-"""`bci-judge live`: judge what is on the wire, and show it in the terminal and on a page."""
+"""`bci-judge live`: judges the replays on the network, with a leaderboard in the terminal and on a page."""
 
 import logging
 import os

@@ -390,7 +390,7 @@ class ReplaySession:
     def _resume_earlier(self) -> None:
         """Continue the logs that an earlier judge of this run has left."""
         for team, path, events in earlier_logs(self._contest.runs, self.run):
-            self.teams[team] = self._team_run(team, RunLog(path, go_on=True), events)
+            self.teams[team] = self._team_run(team, RunLog(path, append=True), events)
         self._started = bool(self.teams)
         self._catching_up = any(team_run.ended is None for team_run in self.teams.values())
         if self._started and not self._catching_up:

@@ -1,4 +1,4 @@
-"""`bci-judge run`: entries from the command line, progress bars, a table at the end."""
+"""`bci-judge run`: a contest in lockstep from the command line, with progress bars and a table."""
 
 import json
 import sys
@@ -50,8 +50,8 @@ def run_contest(
     missing = [outcome for outcome in outcomes if outcome.reason == "stopped"]
     if missing:
         raise ContestError(
-            f"{len(missing)} of {len(outcomes)} runs did not come to their end ({missing[0].detail}); "
-            "the same command with --resume goes on with them"
+            f"{len(missing)} of {len(outcomes)} runs did not end ({missing[0].detail}); the same command "
+            "with --resume continues them"
         )
 
 
@@ -63,7 +63,7 @@ def make_entries(
         arguments = ("--submission", str(path.resolve()))
         entries.append(ContestEntry(team_name(path.stem), track, recordings, arguments))
     if not entries:
-        raise ContestError("nobody takes part: give --decoder or --submission at least once")
+        raise ContestError("a contest needs at least one team: give --decoder or --submission")
     return _with_own_names(entries)
 
 
@@ -74,7 +74,7 @@ def _decoder_entry(track: str, text: str, recordings: tuple[str, ...]) -> Contes
 
 
 def _with_own_names(entries: list[ContestEntry]) -> list[ContestEntry]:
-    """The same decoder twice is two teams."""
+    """Give a decoder that is named twice two team names."""
     seen: dict[str, int] = {}
     named = []
     for entry in entries:
@@ -85,14 +85,14 @@ def _with_own_names(entries: list[ContestEntry]) -> list[ContestEntry]:
 
 
 def _check_listed(contest: Contest, entries: Sequence[ContestEntry]) -> None:
-    """Whoever is not on a contest's list is never let in, and would be waited for in vain."""
-    strangers = [
+    """Refuse teams that are not on the contest's list: replays would not accept them."""
+    unlisted = [
         entry.team for entry in entries if contest.teams and entry.team not in contest.teams
     ]
-    if strangers:
+    if unlisted:
         raise ContestError(
-            f"not among the teams of contest {contest.name!r}: {', '.join(strangers)}. It has "
-            f"{', '.join(contest.teams)}: add who is missing to `teams` in its contest.toml"
+            f"not among the teams of contest {contest.name!r}: {', '.join(unlisted)}. It has "
+            f"{', '.join(contest.teams)}: add the missing ones to `teams` in its contest.toml"
         )
 
 
@@ -106,7 +106,7 @@ def play(
     stop: threading.Event,
     resume: bool = False,
 ) -> list[Outcome]:
-    """Run all entries with a bar each, then show the leaderboard and where the logs are."""
+    """Run all entries with a progress bar each, then print the leaderboard and the folder of the logs."""
     _check_listed(contest, entries)
     board = Leaderboard(contest.name, Qualifying(contest.qualify.top, contest.qualify.least_score))
     console = Console(stderr=True)
@@ -125,13 +125,13 @@ def play(
     Console(width=None if sys.stdout.isatty() else 120).print(render_leaderboard(board.rows()))
     console.print(f"run logs: {contest.runs}")
     try:
-        _keep(contest, outcomes)
+        _store_runs(contest, outcomes)
     except StoreError as error:
-        console.print(f"the store does not know these runs yet: {error}", markup=False)
+        console.print(f"these runs are not in the store yet: {error}", markup=False)
     return outcomes
 
 
-def _keep(contest: Contest, outcomes: Sequence[Outcome]) -> None:
+def _store_runs(contest: Contest, outcomes: Sequence[Outcome]) -> None:
     store = open_store(str(contest.folder / "contest.sqlite"))
     try:
         for outcome in outcomes:
@@ -142,14 +142,14 @@ def _keep(contest: Contest, outcomes: Sequence[Outcome]) -> None:
 
 
 class TimeLeft(TimeRemainingColumn):
-    """The time left; none for a run that is over, however far it came."""
+    """The time left; empty for a run that has ended."""
 
     def render(self, task: Task) -> Text:
         return Text("") if task.stop_time is not None else super().render(task)
 
 
 class Bars:
-    """A sink that hands everything on to the board, and draws a progress bar for each run."""
+    """A sink that forwards to the leaderboard and draws a progress bar for each run."""
 
     def __init__(
         self, board: Leaderboard, entries: Sequence[ContestEntry], console: Console
@@ -200,7 +200,7 @@ class Bars:
             self._progress.advance(self._tasks[team, track], event["n"])
 
     def done(self, outcome: Outcome) -> None:
-        """One that ran before the interruption is shown again from its log."""
+        """Finish the bar; a run from before an interruption is added to the leaderboard from its log."""
         if outcome.log is not None and not self._board_has(outcome.entry):
             run = Run()
             for _, event in read_log(outcome.log):

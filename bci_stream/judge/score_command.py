@@ -1,4 +1,4 @@
-"""A scored run, for a human to read: each trial, what was reported when, what counted, why not."""
+"""`bci-judge score`: prints a scored run: each trial, its reports, what counted, and why not."""
 
 import json
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from tracks.common.words import describe
 from tracks.run import Run, SessionState
 
 _SHOWN_ANSWERS = 6
-"""A clip of the emotion track has a decision each second: the first few, and how many more."""
+"""Answers shown of a trial; an emotion clip has one each second."""
 
 
 def render(run: Run) -> RenderableType:
@@ -39,10 +39,10 @@ def _score(session: dict[str, Any], unit: str) -> Text:
 
 
 def _how(run: Run, session: SessionState) -> list[Text]:
-    """How the session's score comes about; of a run that scores nothing there is no more to say."""
+    """How the session's score is computed; empty for a run that scores 0."""
     assert run.track is not None
-    told = [] if run.void else run.track.explain(session.referee.verdicts())
-    return [Text(f"  {line}", "dim") for line in told]
+    lines = [] if run.void else run.track.explain(session.referee.verdicts())
+    return [Text(f"  {line}", "dim") for line in lines]
 
 
 def _session(run: Run, subject: str, verdicts: Iterable[Verdict]) -> Table:
@@ -101,7 +101,7 @@ def _counts(verdict: Verdict) -> Text:
 
 
 def _why_not(verdict: Verdict) -> str:
-    """Why the trial counts as it does, and why the reports beyond those asked for do not."""
+    """Why the trial counts as it does, and why surplus reports do not count."""
     asked = len(verdict.right)
     beyond = verdict.answers[asked:] if verdict.scored and asked else ()
     if not beyond:
@@ -138,13 +138,13 @@ def _accuracy(session: dict[str, object]) -> str:
 
 
 def _safe(name: object) -> str:
-    """A name as it stands, or spelled out where a terminal would obey it."""
+    """A name, with control characters escaped."""
     text = str(name)
     return text if text.isprintable() else repr(text)
 
 
 def score_log(path: Path, as_json: bool) -> None:
-    """Prints the score of a log; raises LogError for one that can't be read."""
+    """Print the score of a log; raises LogError for one that can't be read."""
     run = score_run(path)
     if as_json:
         print(json.dumps(run.result(), allow_nan=False))

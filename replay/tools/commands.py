@@ -15,7 +15,7 @@ from bci_stream.cli import (
     open_contest,
     say,
     stop_on_signals,
-    stopping,
+    stop_signals,
     wire_options,
 )
 from tracks.common.codes import MAX_CODE
@@ -123,7 +123,7 @@ class _StoppedError(SystemExit):
 @contextmanager
 def _clearing_away_on_signals() -> Iterator[None]:
     """Ctrl-C and SIGTERM end what runs inside as an error would, so that its draft is removed."""
-    before = {number: signal.signal(number, _leave) for number in stopping()}
+    before = {number: signal.signal(number, _leave) for number in stop_signals()}
     try:
         yield
     except _StoppedError as stopped:
@@ -137,7 +137,7 @@ def _clearing_away_on_signals() -> Iterator[None]:
 def _leave(number: int, _: FrameType | None) -> None:
     for (
         each
-    ) in stopping():  # a second one must not stop the clearing away: labels would stay behind
+    ) in stop_signals():  # a second one must not stop the clearing away: labels would stay behind
         signal.signal(each, signal.SIG_IGN)
     raise _StoppedError(number)
 

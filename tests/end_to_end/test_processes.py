@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from processes import ROOT, Processes
 
+from bci_stream.contest.contest import Contest
 from replay.daemon import start_time
 
 SOURCE = "synthetic:erp?subjects=1&trials=2"
@@ -67,10 +68,8 @@ def test_the_three_commands_meet_in_any_order(processes: Processes, order, pace)
 def test_a_client_that_imports_nothing_of_ours_takes_part(processes: Processes, pace: str) -> None:
     judge = processes.start(*JUDGE)
     processes.start(*REPLAY, "--pace", pace)
-    made = processes.run(
-        "bci_stream.contest.token", "outsider"
-    )  # what the organiser hands to a team
-    token = Path(made.strip())
+    contest = Contest("default", Path(processes.env["BCI_HOME"]) / "contests" / "default")
+    token = contest.keys.token_file("outsider")  # the organiser gives it to the team
     client = subprocess.run(
         [sys.executable, str(ROOT / "scripts" / "example_client.py"), "--track", "erp",
          "--team", "outsider", "--token", str(token), "--result", '"A"',

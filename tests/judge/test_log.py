@@ -164,8 +164,8 @@ def test_a_log_is_never_overwritten(tmp_path):
 
 def test_a_log_that_a_judge_left_unfinished_can_be_gone_on_with(tmp_path):
     path = tmp_path / "run.jsonl"
-    for event, go_on in [(RUN, False), (SESSION, True)]:
-        log = RunLog(path, go_on=go_on)
+    for event, append in [(RUN, False), (SESSION, True)]:
+        log = RunLog(path, append=append)
         log.write(event)
         log.close()
     assert [event for _, event in read_log(path)] == [RUN, SESSION]

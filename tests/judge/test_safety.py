@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bci_stream.errors import ContestError, LogError
-from bci_stream.judge.contest_run import ContestEntry, Journal, Outcome, _noted
+from bci_stream.judge.contest_run import ContestEntry, Journal, Outcome, _record
 from bci_stream.judge.live_command import only_judge
 from bci_stream.runlog import RunLog
 
@@ -21,7 +21,7 @@ def test_a_second_judge_of_a_contest_is_refused_and_the_first_goes_on(contest) -
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
 def test_a_full_disk_is_told_with_what_to_do() -> None:
-    log = RunLog(Path("/dev/full"), go_on=True)
+    log = RunLog(Path("/dev/full"), append=True)
     with pytest.raises(
         LogError, match=r"No space left on device.*make room and start the judge again"
     ):
@@ -56,6 +56,6 @@ class TestJournal:
 
     @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
     def test_what_a_full_disk_kept_out_of_it_is_run_again(self) -> None:
-        outcome = _noted(Journal(Path("/dev/full")), Outcome(self.ENTRY, "finished"))
+        outcome = _record(Journal(Path("/dev/full")), Outcome(self.ENTRY, "finished"))
         assert (outcome.reason, outcome.log) == ("stopped", None)
         assert outcome.detail == "can't write /dev/full: No space left on device"

@@ -36,7 +36,7 @@ def realtime_run(track: str, path: Path, plan: SessionPlan) -> TeamRun:
 def lockstep_run(path: Path, limits: Limits, begun: float) -> TeamRun:
     """A new run, or a resumed one if its log exists."""
     past = [event for _, event in read_log(path)] if path.exists() else []
-    log = RunLog(path, go_on=bool(past))
+    log = RunLog(path, append=bool(past))
     return TeamRun("t", "erp", {}, limits, session_plan("erp"), log, begun, past=past)
 
 
@@ -171,7 +171,7 @@ def test_what_came_while_the_judge_was_away_has_no_latency(tmp_path: Path) -> No
             run.order.add_note(PacketNote(i, 0, 0, i * 50, 50, triggers), at)
 
     def judge(at: float, past: list[dict[str, object]]) -> TeamRun:
-        log = RunLog(path, go_on=bool(past))
+        log = RunLog(path, append=bool(past))
         order = RealtimeOrder(0.0)
         return TeamRun("t", "emotion", rules, Limits(), plan, log, at, order=order, past=past)
 
