@@ -75,7 +75,7 @@ def transport(request: pytest.FixtureRequest) -> Transport:
 
 @pytest.fixture
 def contest(tmp_path: Path, request: pytest.FixtureRequest) -> Contest:
-    """A name of its own: tests that share one LSL session do not hear each other."""
+    """A name of its own: tests that share one LSL session do not see each other."""
     name = f"t{abs(hash(request.node.nodeid)) % 10**10}"
     return Contest(name, tmp_path / "contest")
 

@@ -1,1 +1,1 @@
-"""The judge: takes the events of a run, writes its log, and says what it is worth."""
+"""The judge: folds the events of each run into its log and verdicts; one module for each command."""

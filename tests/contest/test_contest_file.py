@@ -1,4 +1,4 @@
-"""contest.toml: what it may say, what is refused and how, and that its rules reach replay and judge."""
+"""contest.toml: what is accepted and refused, and that its rules reach replay and judge."""
 
 import threading
 from pathlib import Path
@@ -43,7 +43,7 @@ def written(folder: Path, text: str) -> Path:
         ('name = "c"\n[tracks.ecog.rules]\nblock_codes = 1', "block_codes must be true or false"),
     ],
 )
-def test_what_can_not_be_is_said_with_the_file_and_the_rule(tmp_path, text, words) -> None:
+def test_an_invalid_setting_is_an_error_with_the_file_and_the_rule(tmp_path, text, words) -> None:
     path = written(tmp_path, text)
     with pytest.raises(ContestError, match=r"contest file .*contest\.toml") as caught:
         load_contest(path)

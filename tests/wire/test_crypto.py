@@ -57,7 +57,7 @@ def test_the_holder_of_the_key_reads_what_was_sealed(text: str) -> None:
 
 
 @pytest.mark.parametrize(("key", "run"), [(b"x" * 32, "run"), (KEY, "another run")])
-def test_nobody_else_reads_it_nor_does_it_fit_another_run(key: bytes, run: str) -> None:
+def test_another_key_or_another_run_opens_nothing(key: bytes, run: str) -> None:
     with pytest.raises(WireError, match="another contest's key, for another run"):
         unseal(seal("label 3", KEY, "run"), key, run)
 
@@ -70,7 +70,7 @@ def test_a_changed_text_is_refused() -> None:
             unseal(base64.b64encode(changed).decode(), KEY, "run")
 
 
-def test_the_same_truth_never_looks_the_same_twice() -> None:
+def test_sealing_a_text_twice_gives_different_texts() -> None:
     assert seal("label 3", KEY, "run") != seal("label 3", KEY, "run")
 
 
@@ -78,7 +78,7 @@ def test_the_same_truth_never_looks_the_same_twice() -> None:
     ("one", "another"),
     [("label 3", "label 31"), ("", "x" * 500), ("1.5 " * 20_000, "-0.123 " * 11_600)],
 )
-def test_texts_of_the_like_are_equally_long(one: str, another: str) -> None:
+def test_texts_of_similar_length_are_sealed_to_equal_length(one: str, another: str) -> None:
     assert len(seal(one, KEY, "run")) == len(seal(another, KEY, "run"))
 
 

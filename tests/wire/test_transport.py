@@ -71,7 +71,7 @@ class TestTexts:
         outlet.push("x" * 1_000_000 + "end")
         assert pull_texts(inlet, 1)[0].endswith("xend")
 
-    def test_a_stream_whose_owner_is_gone_is_told_as_lost(self, transport, contest) -> None:
+    def test_a_stream_whose_owner_is_gone_raises_lost_error(self, transport, contest) -> None:
         spec = names.text_stream(contest.name, "results", "alice")
         outlet = transport.text_outlet(spec)
         inlet = transport.text_inlet(find(transport, spec.source_id), WAIT_S)
@@ -94,7 +94,7 @@ class TestSamples:
         received = np.concatenate([pull_all(inlet, n) for n in (7, 93, 1, 399)])
         np.testing.assert_array_equal(received, sent)
 
-    def test_no_samples_are_nothing_to_whoever_listens(self, transport, contest) -> None:
+    def test_pushing_no_samples_sends_nothing(self, transport, contest) -> None:
         spec = names.signal_stream(contest.name, "r", 250.0, LEADS)
         outlet = transport.sample_outlet(spec)
         inlet = transport.sample_inlet(find(transport, spec.source_id), WAIT_S)
@@ -133,7 +133,7 @@ class TestSamples:
         assert inlet.spec == spec
         outlet.close()
 
-    def test_consumers_are_seen(self, transport, contest) -> None:
+    def test_has_consumers(self, transport, contest) -> None:
         spec = names.signal_stream(contest.name, "r", 250.0, LEADS)
         outlet = transport.sample_outlet(spec)
         assert not outlet.has_consumers()
@@ -165,7 +165,7 @@ class TestFinding:
         for outlet in outlets:
             outlet.close()
 
-    def test_a_search_ends_and_says_what_it_saw(self, transport, contest) -> None:
+    def test_a_search_that_fails_lists_the_streams_that_exist(self, transport, contest) -> None:
         outlet = transport.text_outlet(names.text_stream(contest.name, "control", "other"))
         find(transport, names.source_id(contest.name, "control", "other"))
         with pytest.raises(NotFoundError, match=r"waited 0.05 s for the moon.*streams found"):

@@ -80,7 +80,7 @@ class Sleeper:
         return self.at
 
 
-def test_a_core_that_wakes_slowly_after_a_sleep_is_no_cause_to_be_late(monkeypatch) -> None:
+def test_a_core_that_wakes_slowly_after_a_sleep_does_not_make_a_deadline_late(monkeypatch) -> None:
     time = Sleeper(monkeypatch, 250e-6)
     clock = RealClock(time.now)
     late = []
@@ -91,7 +91,7 @@ def test_a_core_that_wakes_slowly_after_a_sleep_is_no_cause_to_be_late(monkeypat
     assert np.mean(np.array(late[100:]) < 5e-6) > SPIN_COVERS - 0.02
 
 
-def test_deadlines_that_had_passed_before_they_were_waited_for_teach_nothing(monkeypatch) -> None:
+def test_deadlines_that_have_passed_do_not_change_the_spin(monkeypatch) -> None:
     time = Sleeper(monkeypatch, 0.0)
     clock = RealClock(time.now)
     time.at = 10.0
@@ -101,7 +101,7 @@ def test_deadlines_that_had_passed_before_they_were_waited_for_teach_nothing(mon
     assert time.last_s == pytest.approx(0.04 - FIRST_SPIN_S, abs=1e-5)
 
 
-def test_after_a_sleep_the_warm_up_comes_before_the_moment_and_counts_as_lateness(
+def test_after_a_sleep_the_warm_up_runs_before_the_deadline_and_counts_as_lateness(
     monkeypatch,
 ) -> None:
     time = Sleeper(monkeypatch, 50e-6)
@@ -120,7 +120,7 @@ def test_after_a_sleep_the_warm_up_comes_before_the_moment_and_counts_as_latenes
     assert np.mean(np.array(late[100:]) < 5e-6) > SPIN_COVERS - 0.02
 
 
-def test_who_comes_late_is_not_kept_up_by_a_warm_up(monkeypatch) -> None:
+def test_a_late_wait_does_no_warm_up(monkeypatch) -> None:
     def fails() -> None:
         pytest.fail("there was no time to warm up")
 

@@ -1,4 +1,4 @@
-"""One judge a contest, a disk that is full, an interrupted contest: clear words, and nothing is lost."""
+"""One judge a contest, a full disk, an interrupted contest: clear errors, and nothing is lost."""
 
 import os
 from pathlib import Path
@@ -20,7 +20,7 @@ def test_a_second_judge_of_a_contest_is_refused_and_the_first_goes_on(contest) -
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
-def test_a_full_disk_is_told_with_what_to_do() -> None:
+def test_a_full_disk_is_an_error_with_a_remedy() -> None:
     log = RunLog(Path("/dev/full"), append=True)
     with pytest.raises(
         LogError, match=r"No space left on device.*make room and start the judge again"
@@ -32,20 +32,20 @@ def test_a_full_disk_is_told_with_what_to_do() -> None:
 class TestJournal:
     ENTRY = ContestEntry("alice", "erp", ("synthetic:erp",), ("--decoder", "erp-chance"))
 
-    def test_what_has_run_is_known_after_an_interruption(self, tmp_path: Path) -> None:
+    def test_finished_runs_are_known_after_an_interruption(self, tmp_path: Path) -> None:
         log = tmp_path / "run.jsonl"
         log.touch()
         outcome = Outcome(self.ENTRY, "finished", "", 1.5, log, [{"subject": "S01"}])
         Journal(tmp_path / "j").add(outcome)
         assert Journal(tmp_path / "j").done() == {self.ENTRY: outcome}
 
-    def test_what_was_stopped_or_has_lost_its_log_is_run_again(self, tmp_path: Path) -> None:
+    def test_a_run_that_was_stopped_or_lost_its_log_is_run_again(self, tmp_path: Path) -> None:
         journal = Journal(tmp_path / "j")
         journal.add(Outcome(self.ENTRY, "stopped"))
         journal.add(Outcome(self.ENTRY, "finished", log=tmp_path / "gone.jsonl"))
         assert journal.done() == {}
 
-    def test_a_line_that_was_being_written_is_passed_over(self, tmp_path: Path) -> None:
+    def test_an_incomplete_line_is_skipped(self, tmp_path: Path) -> None:
         path = tmp_path / "j"
         Journal(path).add(Outcome(self.ENTRY, "crashed", "boom"))
         with path.open("a") as file:
@@ -55,7 +55,7 @@ class TestJournal:
         assert [outcome.reason for outcome in Journal(path).done().values()] == ["timeout"]
 
     @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
-    def test_what_a_full_disk_kept_out_of_it_is_run_again(self) -> None:
+    def test_a_run_that_could_not_be_recorded_is_run_again(self) -> None:
         outcome = _record(Journal(Path("/dev/full")), Outcome(self.ENTRY, "finished"))
         assert (outcome.reason, outcome.log) == ("stopped", None)
         assert outcome.detail == "can't write /dev/full: No space left on device"

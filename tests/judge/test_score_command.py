@@ -29,12 +29,12 @@ def test_json_is_one_object_with_the_score(capsys):
     assert (result["sessions"][0]["trials"], result["sessions"][0]["answers"]) == (12, 36)
 
 
-def test_a_human_reads_a_table(capsys):
+def test_the_default_output_is_a_table(capsys):
     score_log(GOLDEN / "mi-2.jsonl.gz", as_json=False)
     assert "Motor imagery, subject S01" in capsys.readouterr().out
 
 
-def test_a_broken_log_is_an_error_of_ours(tmp_path):
+def test_a_broken_log_is_a_log_error(tmp_path):
     with pytest.raises(LogError):
         score_log(tmp_path / "none", as_json=True)
 
@@ -105,13 +105,13 @@ def test_a_broken_log_is_an_error_of_ours(tmp_path):
         ("mi-1", ["ended as timeout: every session and the run score 0", "S02: 0.0000"]),
     ],
 )
-def test_the_table_says_what_counted_and_why_not(name, texts):
+def test_the_table_shows_what_counted_and_why_not(name, texts):
     text = shown(name)
     for expected in texts:
         assert expected in text
 
 
-def test_a_name_that_a_terminal_would_obey_is_spelled_out(tmp_path):
+def test_control_characters_in_a_name_are_escaped(tmp_path):
     path = tmp_path / "run.jsonl"
     lines = [
         {"kind": "run", "v": 1, "track": "erp", "team": "\x1b[2J", "rules": {}},
@@ -128,7 +128,7 @@ def test_a_name_that_a_terminal_would_obey_is_spelled_out(tmp_path):
     assert r"subject '\ud800'" in capture.get()
 
 
-def test_a_log_without_an_end_is_said_to_have_none(tmp_path):
+def test_a_log_without_an_end_is_marked(tmp_path):
     path = tmp_path / "run.jsonl"
     lines = [
         {"kind": "run", "v": 1, "track": "erp", "team": "[red]t[/]", "rules": {}},
@@ -149,7 +149,7 @@ def test_a_log_without_an_end_is_said_to_have_none(tmp_path):
     assert "'[link=x][link=x]" in text
 
 
-def test_many_reports_too_many_are_said_once(tmp_path):
+def test_surplus_reports_are_listed_once(tmp_path):
     path = tmp_path / "run.jsonl"
     lines = [
         {"kind": "run", "v": 1, "track": "mi", "team": "t", "rules": {}},

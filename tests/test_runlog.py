@@ -50,7 +50,7 @@ def test_a_compressed_log_is_scored(tmp_path):
     assert score_run(path).result()["score"] == pytest.approx(200)
 
 
-def test_blank_lines_a_missing_last_newline_and_a_byte_order_mark_are_no_harm(write):
+def test_blank_lines_a_missing_last_newline_and_a_byte_order_mark_are_accepted(write):
     path = write(RUN, "", SESSION, "  ", TRUTH, *TRIAL, END, newline=False)
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n"))
     assert score_run(path).result()["score"] == pytest.approx(200)
@@ -62,21 +62,21 @@ def test_a_broken_line_is_named_by_its_number(write, line):
 
 
 @pytest.mark.parametrize("line", ["3", "[1, 2]", '"run"', "null"])
-def test_a_line_that_is_no_object_is_named(write, line):
+def test_a_line_that_is_not_an_object_is_named(write, line):
     assert "line 2: must be an object" in error(write(RUN, line))
 
 
-def test_a_last_line_that_was_cut_off_is_said_to_be(write):
+def test_a_last_line_that_was_cut_off_is_reported_as_such(write):
     message = error(write(*WHOLE, '{"kind":"pac', newline=False))
     assert "line 8" in message
     assert "cut off" in message
 
 
-def test_a_broken_line_in_the_middle_is_not_said_to_be_cut_off(write):
+def test_a_broken_line_in_the_middle_is_not_reported_as_cut_off(write):
     assert "cut off" not in error(write(RUN, "{", SESSION))
 
 
-def test_bytes_that_are_no_text_are_named(tmp_path):
+def test_bytes_that_are_not_text_are_named(tmp_path):
     path = tmp_path / "run.jsonl"
     path.write_bytes(json.dumps(RUN).encode() + b'\n{"kind": "\xff"}\n')
     assert "line 2: not a line of JSON" in error(path)
@@ -103,11 +103,11 @@ def test_a_log_without_truth_is_refused(write):
     assert "line 7: the log ends without a truth line" in error(write(RUN, SESSION, *TRIAL, END))
 
 
-def test_a_truth_line_that_says_nothing_is_no_truth(write):
+def test_an_empty_truth_line_is_not_truth(write):
     assert "without a truth line" in error(write(RUN, SESSION, {"kind": "truth"}, *TRIAL))
 
 
-def test_a_log_that_is_not_there_is_refused(tmp_path):
+def test_a_missing_log_is_refused(tmp_path):
     assert "can't read the log" in error(tmp_path / "none.jsonl")
     assert "can't read the log" in error(tmp_path)
 
@@ -133,7 +133,7 @@ def test_numbers_that_json_cannot_hold_are_read_and_name_no_class(write, result)
     assert run.verdicts()[0].charged_s == 1.0
 
 
-def test_nesting_without_end_is_refused(write):
+def test_endless_nesting_is_refused(write):
     assert "line 2: not a line of JSON" in error(write(RUN, "[" * 100_000))
 
 
@@ -162,7 +162,7 @@ def test_a_log_is_never_overwritten(tmp_path):
         RunLog(tmp_path / "run.jsonl")
 
 
-def test_a_log_that_a_judge_left_unfinished_can_be_gone_on_with(tmp_path):
+def test_an_unfinished_log_can_be_continued(tmp_path):
     path = tmp_path / "run.jsonl"
     for event, append in [(RUN, False), (SESSION, True)]:
         log = RunLog(path, append=append)
@@ -171,12 +171,12 @@ def test_a_log_that_a_judge_left_unfinished_can_be_gone_on_with(tmp_path):
     assert [event for _, event in read_log(path)] == [RUN, SESSION]
 
 
-def test_a_log_that_cannot_be_written_is_said_to_be(tmp_path):
+def test_a_log_that_cannot_be_written_is_an_error(tmp_path):
     with pytest.raises(LogError, match="can't write the log"):
         RunLog(tmp_path / "none" / "run.jsonl")
 
 
-def test_numpy_and_what_json_cannot_say_are_written_so_that_anything_reads_them():
+def test_numpy_values_and_non_finite_numbers_are_written_as_valid_json():
     event = {
         "kind": "report",
         "result": [np.float32(0.5), math.nan, np.array([1.0, np.inf]), (1, "é")],
@@ -198,12 +198,12 @@ def test_a_line_never_holds_a_newline_of_its_own():
     assert encode({"result": "a\nb\u2028c"}).count(b"\n") == 1
 
 
-def test_what_is_no_data_is_a_mistake_of_ours():
+def test_an_object_that_is_not_data_is_a_type_error():
     with pytest.raises(TypeError, match="can't be written to a run log"):
         encode({"result": object()})
 
 
-def test_sync_brings_the_lines_to_the_disk(tmp_path, monkeypatch):
+def test_sync_writes_the_lines_to_disk(tmp_path, monkeypatch):
     synced = []
     monkeypatch.setattr(os, "fsync", synced.append)
     log = RunLog(tmp_path / "run.jsonl")
