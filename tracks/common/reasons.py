@@ -42,7 +42,7 @@ class Reason:
         return Reason(self.code, **kept)
 
     def to_json(self) -> dict[str, Any]:
-        """``{"code": ..., "parameters": {...}}``, nested where a parameter is a reason."""
+        """``{"code": ..., "parameters": {...}}``, nested if a parameter is a reason."""
         return {
             "code": self.code,
             "parameters": {name: _plain(value) for name, value in self.items},

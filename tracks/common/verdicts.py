@@ -6,14 +6,9 @@ A verdict is given once its trial is over and its label is known, so everything 
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
+from tracks.common.angles import Rows
 from tracks.common.reasons import Reason
-
-TraceRows: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +17,8 @@ class Answer:
 
     result: as it was reported. class_name: the class that it names, None if it names none.
     when: the data used, in the unit of its track ("s", "sequences", "second"); None for a report
-        that never came. right: True or False; None where it did not enter the score.
-    reason: why it did not count; None where it is right.
+        that never came. right: True or False; None if it did not enter the score.
+    reason: why it did not count; None if it is right.
     """
 
     result: object
@@ -38,7 +33,7 @@ class Answer:
 class Verdict:
     """How one trial ended. Blocks and trials are counted from 0.
 
-    label: the class that was asked for; None where there is none (then it is not scored).
+    label: the class that was asked for; None if it is unknown (then the trial is not scored).
     right: how the trial counts, one entry for each answer that its rules ask for.
     charged_s: the time that it is charged with (turing, erp).
     share: how much of it was right (emotion: 0 to 1) or its score (ecog: at most 100).
@@ -105,8 +100,8 @@ class OpenTrial:
 class Traces:
     """Measured and reported rows of a judged trial, as `Track.traces` describes them."""
 
-    measured: TraceRows
-    reported: TraceRows
+    measured: Rows
+    reported: Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,5 +144,5 @@ def by_block(verdicts: Sequence[Verdict]) -> list[list[Verdict]]:
 
 
 def mean(values: Sequence[float]) -> float:
-    """The mean; 0 where there is nothing to average."""
+    """The mean; 0 for no values."""
     return sum(values) / len(values) if values else 0.0

@@ -58,9 +58,11 @@ def test_the_page_words_reasons_as_the_judge_does(served: WebBoard, tab: Tab) ->
 def test_free_text_and_unknown_codes_are_shown_as_they_are(served: WebBoard, tab: Tab) -> None:
     page = tab.open(served.url)
     script = 'async (r) => (await import("/static/words.js")).reasonIn("zh", r)'
-    unknown = [{"code": "of_tomorrow", "parameters": {}}]
-    for reasons in ([], unknown):
+    unknown = [[{"code": code, "parameters": {}}] for code in ("of_tomorrow", "toString")]
+    for reasons in ([], *unknown):
         assert page.evaluate(script, {"reason": "exit code 3", "reasons": reasons}) == "exit code 3"
+    incomplete = {"reason": "", "reasons": [{"code": "over_limit"}]}
+    assert page.evaluate(script, incomplete) == "– 秒时报告：限 – 秒"
 
 
 ENDINGS = (

@@ -29,14 +29,15 @@ function formatParameter(language, table, value, spec) {
 }
 
 function words(language, table, { code, parameters }) {
+  if (!Object.hasOwn(table.templates, code)) return String(code);
   return table.templates[code].replace(/\{(\w+)(?::([^}]+))?\}/g, (_, name, spec) =>
-    formatParameter(language, table, parameters[name], spec));
+    formatParameter(language, table, parameters?.[name], spec));
 }
 
 // item: a row, trial or verdict; its `reasons` are codes and its `reason` is the same in English.
 export function reasonIn(language, item) {
   const table = tables[language];
-  const known = item.reasons?.length && table && item.reasons.every(({ code }) => code in table.templates);
+  const known = item.reasons?.length && table && item.reasons.every(({ code }) => Object.hasOwn(table.templates, code));
   return known ? item.reasons.map((reason) => words(language, table, reason)).join(table.between_reasons) : item.reason;
 }
 
