@@ -7,7 +7,6 @@ BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 JOBS ?= 3
 PYTEST = $(BIN)/pytest
-PARALLEL = $(PYTEST) -n $(JOBS) --dist loadgroup --no-loadscope-reorder
 export OPENBLAS_NUM_THREADS = 1
 export OMP_NUM_THREADS = 1
 
@@ -37,15 +36,15 @@ demo: $(STAMP)
 
 # Quick tests come first; those that measure time have the machine to themselves, after the others.
 test: check
-	$(PARALLEL) -m "not serial"
+	$(PYTEST) -n $(JOBS) -m "not serial"
 	$(PYTEST) -m serial
 
 test-fast: $(STAMP)
-	$(PARALLEL) -m "not lsl and not browser and not slow and not serial"
+	$(PYTEST) -n $(JOBS) -m "not lsl and not browser and not slow and not serial"
 
 coverage: $(STAMP)
 	rm -f .coverage .coverage.*
-	$(PARALLEL) -m "not serial" --cov --cov-report=
+	$(PYTEST) -n $(JOBS) -m "not serial" --cov --cov-report=
 	$(PYTEST) -m serial --cov --cov-append --cov-report=
 	$(BIN)/coverage report --skip-covered --sort=cover --fail-under=92
 

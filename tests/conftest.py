@@ -9,6 +9,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -39,22 +40,31 @@ def pytest_configure() -> None:
             signal.signal(number, lambda *_: None)
 
 
-@pytest.hookimpl(tryfirst=True)  # before -m selects, and before xdist reads the groups
+@pytest.hookimpl(tryfirst=True)  # before -m selects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Quick tests first. Tests of one file stay on one worker, so that they share its fixtures.
-
-    Tests of whole processes share nothing and take long: these are distributed one by one.
-    """
+    """Mark what needs a browser, and put quick tests first."""
     for item in items:
         if "browser" in getattr(item, "fixturenames", ()):
             item.add_marker("browser")
-        if not item.get_closest_marker("xdist_group") and "processes" not in item.fixturenames:
-            item.add_marker(pytest.mark.xdist_group(item.path.name))
     items.sort(key=_rank)
 
 
 def _rank(item: pytest.Item) -> int:
     return max((LAST.index(m.name) + 1 for m in item.iter_markers() if m.name in LAST), default=0)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Distribute files, so that the tests of one share its fixtures, and end-to-end tests one by one."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            path = nodeid.partition("::")[0]
+            return nodeid if "end_to_end" in path else path
+
+    config.option.loadscopereorder = False  # as they were collected: quick ones first
+    return ByFile(config, log)
 
 
 @pytest.fixture(scope="session")
