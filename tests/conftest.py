@@ -25,6 +25,7 @@ settings.load_profile("any machine")
 
 LSL_SESSION = f"test-{os.getpid()}"
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+END_TO_END = "end_to_end/"
 LAST = ("slow", "lsl", "browser", "serial")  # the order in which marked tests follow the others
 
 
@@ -42,10 +43,12 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before -m selects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs a browser, and put quick tests first."""
+    """Mark what needs a browser and what is slow because it runs a whole contest; quick tests first."""
     for item in items:
         if "browser" in getattr(item, "fixturenames", ()):
             item.add_marker("browser")
+        if END_TO_END in item.nodeid:
+            item.add_marker("slow")
     items.sort(key=_rank)
 
 
@@ -61,7 +64,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             path = nodeid.partition("::")[0]
-            return nodeid if "end_to_end" in path else path
+            return nodeid if END_TO_END in path else path
 
     config.option.loadscopereorder = False  # as they were collected: quick ones first
     return ByFile(config, log)

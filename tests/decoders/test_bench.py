@@ -10,6 +10,8 @@ from scripts.bench.recordings import erp as bench_erp
 from scripts.bench.recordings import files as bench_files
 from scripts.bench.recordings import spellers as bench_spellers
 
+pytestmark = pytest.mark.slow
+
 ROWS_AND_COLUMNS = (
     *("ABCDEF", "GHIJKL", "MNOPQR", "STUVWX", "YZ1234", "56789_"),
     *("AGMSY5", "BHNTZ6", "CIOU17", "DJPV28", "EKQW39", "FLRX4_"),

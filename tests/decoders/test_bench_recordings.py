@@ -14,6 +14,8 @@ from scripts.bench.recordings import files as bench_files
 from scripts.bench.recordings import mi as bench_mi
 from scripts.bench.recordings import turing as bench_turing
 
+pytestmark = pytest.mark.slow
+
 NotThisLayout = bench_files.NotThisLayoutError
 
 

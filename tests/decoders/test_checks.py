@@ -13,6 +13,8 @@ from decoders.mi.training import fit
 from decoders.registry import DECODERS, load
 from tracks.registry import TRACKS
 
+pytestmark = pytest.mark.slow
+
 UNTRAINED = sorted(set(DECODERS) - {"erp-xdawn", "mi-csp", "mi-mdm", "mi-ts"})
 
 

@@ -13,6 +13,8 @@ from decoders.registry import GROUP, names
 from decoders.train import train
 from replay.synthetic.registry import open_synthetic
 
+pytestmark = pytest.mark.slow
+
 DOCS = Path(__file__).parents[2] / "docs"
 
 

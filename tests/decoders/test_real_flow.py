@@ -12,6 +12,8 @@ from decoders.train import train
 from replay.model.options import SourceOptions
 from replay.sources import open_source
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 DATA = Path(os.environ.get("BCI_DATA", ROOT.parent / "shared" / "data")) / "mi"
 RUNS = {"train": ("04", "06"), "test": ("12", "14")}

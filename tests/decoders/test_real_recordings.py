@@ -8,6 +8,8 @@ import pytest
 from scripts.bench.recordings.erp import flash_auc
 from scripts.bench.recordings.spellers import read_speller
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 DATA = Path(os.environ.get("BCI_DATA", ROOT.parent / "shared" / "data"))
 

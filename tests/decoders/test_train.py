@@ -18,6 +18,8 @@ from replay.model.options import SourceOptions
 from replay.model.recording import ArrayBlock, Recording
 from tracks.common.itr import itr_bits_per_min as itr
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch):

@@ -14,6 +14,8 @@ from tracks.common.verdicts import Verdict
 from tracks.registry import TRACKS
 from tracks.run import Run
 
+pytestmark = pytest.mark.slow
+
 Event = dict[str, Any]
 Story = list[tuple[str, Event]]
 """(team, line of its log) in the order in which the judge writes them."""

@@ -24,6 +24,8 @@ from bci_stream.leaderboard.report.recording import (
 from scripts.simulated_runs import SimulatedRun
 from tracks.registry import TRACKS
 
+pytestmark = pytest.mark.slow
+
 HOSTILE = "<script>alert(1)</script> $x^2$ 静息态"
 NAMES = ("C3", "C4", "Cz", "Fz", "Pz", "O1", "O2", "Fp1", "Fp2", "T7")
 RATE = 250

@@ -15,6 +15,8 @@ from bci_stream.leaderboard.fold import fold_log
 from bci_stream.leaderboard.store import Store, open_store
 from scripts.simulated_runs import SimulatedRun
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("psycopg", reason="psycopg is not installed (extra `postgres`)")
 
 

@@ -24,6 +24,8 @@ from decoders.model import Model, ModelError
 from decoders.offline import run_offline
 from replay.model.recording import ArrayBlock, Recording
 
+pytestmark = pytest.mark.slow
+
 RATE = 1000
 NAMES = tuple(f"ch{k}" for k in range(1, 7))
 

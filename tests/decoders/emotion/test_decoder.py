@@ -20,6 +20,8 @@ from decoders.offline import run_offline
 from replay.model.recording import ArrayBlock, Recording
 from tracks.emotion import CLASSES, CLIPS
 
+pytestmark = pytest.mark.slow
+
 RATE = 250
 PAUSE = 100
 NAMES = ("Fp1", "F3", "T7", "P7", "O1", "O2")

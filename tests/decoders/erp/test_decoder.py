@@ -15,6 +15,8 @@ from decoders.model import Model, ModelError, load_model, save_model
 from decoders.offline import run_offline
 from tracks.common.leads import NEUSEN_64, NEUSEN_64_KINDS
 
+pytestmark = pytest.mark.slow
+
 ROWS_AND_COLUMNS = (
     *("ABCDEF", "GHIJKL", "MNOPQR", "STUVWX", "YZ1234", "56789_"),
     *("AGMSY5", "BHNTZ6", "CIOU17", "DJPV28", "EKQW39", "FLRX4_"),

@@ -11,7 +11,7 @@ import pytest
 from tests.decoders.host import twins
 from tests.decoders.host.conftest import Write
 
-pytestmark = [pytest.mark.usefixtures("hostable"), pytest.mark.lsl]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("hostable"), pytest.mark.lsl]
 
 CODE = """
     from Algorithm.AlgorithmInterface import AlgorithmInterface

@@ -31,6 +31,8 @@ from decoders.host.prepared import Prepared
 from decoders.host.sandbox import CLONE, MACHINES, REFUSED, Bubblewrap, LimitsOnly, choose_sandbox
 from tests.decoders.host.conftest import SMALL, Open, Write, needs_bubblewrap, packets, run
 
+pytestmark = pytest.mark.slow
+
 REPOSITORY = Path(__file__).parents[3]
 HEAD = """
 from Algorithm.AlgorithmInterface import AlgorithmInterface

@@ -16,7 +16,7 @@ from replay.synthetic.registry import open_synthetic
 from tests.decoders.host import twins
 from tests.decoders.host.conftest import SMALL
 
-pytestmark = pytest.mark.usefixtures("hostable")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("hostable")]
 
 TRACKS = {
     "g1": "erp",

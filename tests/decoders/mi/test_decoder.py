@@ -17,6 +17,8 @@ from decoders.model import Model, ModelError
 from decoders.offline import run_offline
 from replay.model.recording import ArrayBlock, Recording
 
+pytestmark = pytest.mark.slow
+
 
 def quiet(_text: str) -> None:
     pass

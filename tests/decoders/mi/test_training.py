@@ -7,6 +7,8 @@ from scipy.special import log_softmax
 
 from decoders.mi.training import USUAL_TRIALS, Learner, Trials, _loss, _weights, prior_trials, stack
 
+pytestmark = pytest.mark.slow
+
 LEARNERS = (Learner(0, 1.0, 0.5), Learner(1, 1.0, 0.5))
 
 

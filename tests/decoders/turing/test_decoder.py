@@ -18,6 +18,8 @@ from decoders.turing.imagery_training import Examples, _fit, classifier_of, exam
 from replay.model.recording import ArrayBlock, Recording
 from tracks.turing import TASKS_OF_BEHAVIOUR
 
+pytestmark = pytest.mark.slow
+
 RATE = 250
 LEADS = tuple(Lead(name) for name in ("C3", "Cz", "C4", "POz", "O1", "Oz", "O2"))
 INFO = SignalInfo("turing", "S01", float(RATE), LEADS, 10)

@@ -19,6 +19,8 @@ from tracks.common.leads import NEUSEN_64
 from tracks.erp import CHARACTERS, GROUPS, TARGETS
 from tracks.turing import SSVEP_HZ
 
+pytestmark = pytest.mark.slow
+
 Array = NDArray[np.float64]
 
 

@@ -17,6 +17,8 @@ from replay.synthetic.registry import open_synthetic
 from tracks.erp import CHARACTERS, GROUPS, TARGETS
 from tracks.turing import SSVEP_HZ
 
+pytestmark = pytest.mark.slow
+
 BACK = ("O1", "Oz", "O2", "PO3", "POz", "PO4", "PO7", "PO8")
 SPELLER = ("Fz", "Cz", "P3", "Pz", "P4", "PO7", "Oz", "PO8")
 BESIDE_HZ = (-2.0, -1.6, -1.2, 1.2, 1.6, 2.0)

@@ -16,6 +16,8 @@ from tracks.erp import CHARACTERS, GROUPS
 from tracks.registry import BUILT_IN, TRACKS
 from tracks.turing import TASKS_OF_BEHAVIOUR
 
+pytestmark = pytest.mark.slow
+
 
 @cache
 def session(track: str, **params: str) -> Recording:

@@ -13,6 +13,8 @@ from replay.sources import open_source
 from replay.synthetic.head import position_of
 from replay.tools.inspect.plot import RADIUS_M, STYLE, draw_session, on_round_head, plot_uri
 
+pytestmark = pytest.mark.slow
+
 CAP = ("Fpz", "Fp1", "F7", "T7", "C3", "Cz", "Pz", "PO7", "O1", "Oz", "O2", "T8", "F8")
 
 

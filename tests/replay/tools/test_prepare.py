@@ -19,6 +19,8 @@ from tracks.common.leads import EMOTION_FIRST_BATCH, EMOTION_SECOND_BATCH
 from tracks.common.truth import read_truth
 from tracks.registry import TRACKS
 
+pytestmark = pytest.mark.slow
+
 KEY = b"0123456789abcdef"
 SHORT = {
     "mi": "synthetic:mi?subjects=1&blocks=2&trials=3",
