@@ -19,9 +19,8 @@ from tracks.common.angles import (
     compare,
     row_at,
 )
-from tracks.common.clips import range_in
 from tracks.common.codes import TRIAL_END, TRIAL_START, BlockCounter
-from tracks.common.events import Event, count, items, triggers
+from tracks.common.events import Event, count, items, range_in, triggers
 from tracks.common.leads import ECOG_32
 from tracks.common.masks import CodeMask, Triggers
 from tracks.common.numbers import exact

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from tracks.common.clips import Clip, clips_in
 from tracks.common.codes import BLOCK_END, BLOCK_START, TRIAL_END, TRIAL_START
-from tracks.common.events import Event, count, triggers
+from tracks.common.events import Event, count, items, range_in, triggers
+from tracks.common.events import field as event_field
 from tracks.common.leads import EMOTION_FIRST_BATCH, EMOTION_SECOND_BATCH
 from tracks.common.masks import CodeMask
 from tracks.common.numbers import exact, read_int
@@ -80,6 +80,23 @@ def read(result: object) -> int | None:
     """Section 3.2.3: an int of 0-8, nothing else."""
     number = read_int(result)
     return number if number in CLASSES else None
+
+
+@dataclass(frozen=True, slots=True)
+class Clip:
+    """start, end: samples, in the numbering of the packets' `start`; end is exclusive."""
+
+    block: int
+    number: int
+    start: int
+    end: int
+    label: object
+
+
+def clips_in(event: Event) -> Iterator[tuple[int, int, int, object]]:
+    """(block, start, end, label) of the clips of a truth line."""
+    for clip in items(event, "clips") if "clips" in event else []:
+        yield (*range_in(clip, "clips"), event_field(clip, "label"))
 
 
 @dataclass(frozen=True, slots=True)

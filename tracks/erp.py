@@ -9,12 +9,11 @@ from fractions import Fraction
 from math import log2
 
 from tracks.common.codes import TRIAL_END
-from tracks.common.itr import itr_bits_per_min
 from tracks.common.leads import NEUSEN_64, NEUSEN_64_KINDS
 from tracks.common.masks import CodeMask
 from tracks.common.numbers import exact, read_number, strip
 from tracks.common.reasons import Reason
-from tracks.common.trials import Label, Trial, TrialReferee, TrialReport
+from tracks.common.trials import Label, Trial, TrialReferee, TrialReport, itr_bits_per_min
 from tracks.common.truth import Angles, LabelledBlock, TruthEvent, TruthReader
 from tracks.common.verdicts import Answer, Verdict, mean, scored
 from tracks.rules import VOID_REASONS, Rules

@@ -7,12 +7,11 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 from tracks.common.codes import BLOCK_END, BLOCK_START, SESSION_END, SESSION_START, TRIAL_END
-from tracks.common.itr import itr_bits_per_min
 from tracks.common.leads import NEUSEN_64, NEUSEN_64_KINDS
 from tracks.common.masks import Samples, Triggers, recode, zeroed_outside
 from tracks.common.numbers import exact, read_number, strip
 from tracks.common.reasons import Reason
-from tracks.common.trials import Label, Trial, TrialReferee, TrialReport
+from tracks.common.trials import Label, Trial, TrialReferee, TrialReport, itr_bits_per_min
 from tracks.common.truth import (
     JITTER_S,
     Angles,

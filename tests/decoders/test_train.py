@@ -16,7 +16,7 @@ from decoders.registry import DECODERS, find_trainer, load
 from decoders.train import train
 from replay.model.options import SourceOptions
 from replay.model.recording import ArrayBlock, Recording
-from tracks.common.itr import itr_bits_per_min as itr
+from tracks.common.trials import itr_bits_per_min as itr
 
 pytestmark = pytest.mark.slow
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tracks import ecog, emotion, erp, mi, turing
-from tracks.common.itr import itr_bits_per_min
 from tracks.common.seconds import SecondGrid
+from tracks.common.trials import itr_bits_per_min
 from tracks.common.verdicts import Verdict
 from tracks.registry import TRACKS
 

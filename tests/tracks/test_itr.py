@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tracks.common.itr import itr_bits_per_min
+from tracks.common.trials import itr_bits_per_min
 
 classes = st.integers(2, 40)
 trials = st.integers(1, 200)

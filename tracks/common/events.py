@@ -42,6 +42,13 @@ def items(event: Event, name: str) -> list[Any]:
     return list(value)
 
 
+def range_in(entry: Any, name: str) -> tuple[int, int, int]:
+    """(block, start, end) of an entry of `clips` or `trials`."""
+    if not isinstance(entry, dict):
+        raise RuleError(f"`{name}` must be a list of objects; got {entry!r}")
+    return count(entry, "block"), whole(entry, "start"), whole(entry, "end")
+
+
 def triggers(event: Event) -> TriggerList:
     """(offset, code) of a packet, in the order in which they act: that of their offset."""
     listed = field(event, "triggers")
