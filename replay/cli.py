@@ -130,8 +130,8 @@ def _serve(
         )
     stop = stop_on_signals()
     service = Service(
-        open_wire(scope, lsl_session),
-        open_contest(contest_path, room),
+        transport=open_wire(scope, lsl_session),
+        contest=open_contest(contest_path, room),
         name=name,
         uris=sources,
         options=_source_options(track, reading),

@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 from bci_stream.clock import RealClock
 from bci_stream.contest.contest import Contest
@@ -31,6 +31,7 @@ SWITCH_S = 0.0002
 """Python's thread switch interval, 5 ms by default: a packet that is due must not wait so long."""
 
 
+@dataclass(kw_only=True)
 class Service:
     """One replay, from opening its sources to its last state.
 
@@ -38,34 +39,20 @@ class Service:
     "close-on-stop" closes a live device after a stop. Both only read what the playing thread writes.
     """
 
-    def __init__(
-        self,
-        transport: Transport,
-        contest: Contest,
-        *,
-        name: str,
-        uris: tuple[str, ...],
-        options: SourceOptions,
-        track: str | None,
-        pace: Pace,
-        start_on: StartOn,
-        team: str,
-        wait_s: float,
-        loop: bool,
-        stop: threading.Event,
-    ) -> None:
-        self._transport = transport
-        self._contest = contest
-        self._name = name
-        self._uris = uris
-        self._options = options
-        self._track = track
-        self._pace = pace
-        self._start_on: StartOn = start_on
-        self._team = team
-        self._wait_s = wait_s
-        self._loop = loop
-        self._stop = stop
+    transport: Transport
+    contest: Contest
+    name: str
+    uris: tuple[str, ...]
+    options: SourceOptions
+    track: str | None
+    pace: Pace
+    start_on: StartOn
+    team: str
+    wait_s: float
+    loop: bool
+    stop: threading.Event
+
+    def __post_init__(self) -> None:
         self._rate = 0.0
         self._born = start_time(os.getpid())
         self._device: LiveDevice | None = None
@@ -77,51 +64,51 @@ class Service:
         self._write_state("starting")
         try:
             source = concatenate_sources(
-                [open_source(uri, self._options, self._transport) for uri in self._uris]
+                [open_source(uri, self.options, self.transport) for uri in self.uris]
             )
             with contextlib.closing(source), self._state_thread():
                 self._play(source)
         except Exception as error:
             self._write_state("failed", str(error) or type(error).__name__)
             raise
-        self._write_state("stopped" if self._stop.is_set() else "finished")
+        self._write_state("stopped" if self.stop.is_set() else "finished")
 
     # --- playing ------------------------------------------------------------------------------
 
     def _play(self, source: Source) -> None:
         if source.device is not None:
             self._watch(source.device)
-        track = self._track or source.track
+        track = self.track or source.track
         try:
-            plan = make_plan(source, track, self._contest.rules(track or ""))
+            plan = make_plan(source, track, self.contest.rules(track or ""))
         except SourceError:
-            if self._device is not None and self._stop.is_set():
+            if self._device is not None and self.stop.is_set():
                 return  # the search for the device was stopped: no error
             raise
         for session in plan.sessions:
             for note in session.notes:
                 logger.info("%s: %s", session.subject, note)
-        self._track, self._rate = plan.track_name, plan.rate
-        while not self._stop.is_set():
+        self.track, self._rate = plan.track_name, plan.rate
+        while not self.stop.is_set():
             self._play_once(plan)
-            if not self._loop:
+            if not self.loop:
                 break
 
     def _play_once(self, plan: PlaybackPlan) -> None:
         player = Player(
-            self._transport,
-            RealClock(self._transport.now),
-            self._contest,
+            self.transport,
+            RealClock(self.transport.now),
+            self.contest,
             plan,
-            name=self._name,
-            pace=self._pace,
-            start_on=self._start_on,
-            stop=self._stop,
-            team=self._team,
+            name=self.name,
+            pace=self.pace,
+            start_on=self.start_on,
+            stop=self.stop,
+            team=self.team,
             # Without teams, --loop is one run without end, because streams that close and open again lose
             # samples. With teams each round is a run of its own, with its own log.
-            endless=self._loop and self._start_on in ("consumer", "now") and not plan.live,
-            wait_s=self._wait_s,
+            endless=self.loop and self.start_on in ("consumer", "now") and not plan.live,
+            wait_s=self.wait_s,
         )
         self.player = player
         if self._device is not None:
@@ -136,7 +123,7 @@ class Service:
 
     def _watch(self, device: LiveDevice) -> None:
         """Subscribe to its status and to a stop before it is connected, because that can take minutes."""
-        check_live_pace(device.uri, self._pace)
+        check_live_pace(device.uri, self.pace)
         self._device = device
         logger.info("%s", device.status)
         device.listen(self._take_status)
@@ -154,7 +141,7 @@ class Service:
             self.player.announce(status.state, status.public)
 
     def _close_on_stop(self, device: LiveDevice) -> None:
-        self._stop.wait()
+        self.stop.wait()
         device.close()
 
     # --- the state file -----------------------------------------------------------------------
@@ -179,13 +166,13 @@ class Service:
     def _write_state(self, state: str, detail: str = "") -> None:
         write_state(
             DaemonState(
-                name=self._name,
+                name=self.name,
                 pid=os.getpid(),
                 born=self._born,
-                sources=list(self._uris),
-                track=self._track or "",
-                pace=str(self._pace),
-                contest=self._contest.name,
+                sources=list(self.uris),
+                track=self.track or "",
+                pace=str(self.pace),
+                contest=self.contest.name,
                 state=state,
                 detail=detail,
                 rate=self._rate,

@@ -9,7 +9,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from bci_stream.errors import SourceError
 from bci_stream.packet import FloatArray, Lead, Triggers
+from replay.model.events import Events
 from replay.model.signal import Signal
 from replay.model.source import RawPacket
 from tracks.common.codes import BLOCK_START
@@ -78,13 +80,65 @@ def _cut(block: Block, number: int, packet_samples: int) -> Iterator[RawPacket]:
         )
 
 
-class ReadableSpan(Protocol):
-    """Samples and triggers, both readable piece by piece: `replay.transform.readahead.ReadAhead` is one."""
+PIECE_S = 4.0
+"""Seconds of a file that are read together: reading it packet by packet takes much longer."""
+
+ReadPiece = tuple[int, FloatArray, Triggers]
+"""(number of its first sample, samples, triggers)"""
+
+
+class PieceReader:
+    """Reads a signal and its events in pieces, and gives out spans of them.
+
+    The samples of a span inside one piece are a view of it, which must not be changed.
+    """
+
+    def __init__(self, signal: Signal, events: Events, piece_samples: int) -> None:
+        self._signal, self._events = signal, events
+        self._piece_samples = piece_samples
+        self._pieces: dict[int, ReadPiece | None] = {}
 
     @property
-    def n_samples(self) -> int: ...
-    def read(self, start: int, stop: int) -> FloatArray: ...
-    def between(self, start: int, stop: int) -> Triggers: ...
+    def n_samples(self) -> int:
+        return self._signal.n_samples
+
+    def read(self, start: int, stop: int) -> FloatArray:
+        pieces = self._pieces_of(start, stop)
+        if pieces is None:
+            return self._signal.read(start, stop)
+        views = [samples[max(start - at, 0) : stop - at] for at, samples, _ in pieces]
+        return views[0] if len(views) == 1 else np.concatenate(views)
+
+    def between(self, start: int, stop: int) -> Triggers:
+        """Triggers from sample start up to stop."""
+        stop = min(stop, self.n_samples)
+        pieces = self._pieces_of(start, stop)
+        if pieces is None:
+            return self._events.between(start, stop)
+        return tuple(t for _, _, triggers in pieces for t in triggers if start <= t[0] < stop)
+
+    def _pieces_of(self, start: int, stop: int) -> list[ReadPiece] | None:
+        """The pieces with these samples; None where one can't be read.
+
+        Its packets are then read one by one, so that a bad sample spoils its own packet only.
+        """
+        size = self._piece_samples
+        pieces = [self._piece(k) for k in range(start // size, (stop - 1) // size + 1)]
+        good = [piece for piece in pieces if piece is not None]
+        return good if len(good) == len(pieces) else None
+
+    def _piece(self, number: int) -> ReadPiece | None:
+        if number not in self._pieces:
+            self._pieces = {k: piece for k, piece in self._pieces.items() if k == number - 1}
+            start = number * self._piece_samples
+            stop = min(start + self._piece_samples, self.n_samples)
+            try:
+                piece = start, self._signal.read(start, stop), self._events.between(start, stop)
+            except SourceError:
+                self._pieces[number] = None
+            else:
+                self._pieces[number] = piece
+        return self._pieces[number]
 
 
 def block_starts(triggers: Triggers) -> tuple[int, ...]:
@@ -118,25 +172,25 @@ class SpanBlock:
 
 
 def cut(
-    stretch: ReadableSpan, packet_samples: int, starts: Sequence[int] | None, first_block: int = 0
+    reader: PieceReader, packet_samples: int, starts: Sequence[int] | None, first_block: int = 0
 ) -> Iterator[RawPacket]:
-    """The packets of a stretch; blocks are found on the way, so the first packet waits for nothing.
+    """The packets of a signal; blocks are found on the way, so that the first packet needs no scan.
 
     starts: where the blocks begin, if that is known; None to begin one at each further 242.
     """
     position, origin, block, begun = 0, 0, first_block, False
-    while position < stretch.n_samples:
-        stop = min(position + packet_samples, stretch.n_samples)
-        # One sample further, since a 242 right behind this packet makes it the block's last.
-        triggers = stretch.between(position, stop + 1)
+    while position < reader.n_samples:
+        stop = min(position + packet_samples, reader.n_samples)
+        # One sample more, because a 242 right behind this packet makes it the block's last.
+        triggers = reader.between(position, stop + 1)
         if starts is None:
             next_start, begun = _next_242(triggers, position, stop, begun)
         else:
             next_start = _next_declared(starts, position, stop)
         stop = min(stop, next_start) if next_start is not None else stop
-        ends = next_start is not None or stop == stretch.n_samples
+        ends = next_start is not None or stop == reader.n_samples
         yield RawPacket(
-            samples=stretch.read(position, stop),
+            samples=reader.read(position, stop),
             triggers=tuple((s - position, code) for s, code in triggers if s < stop),
             start=position - origin,
             block=block,

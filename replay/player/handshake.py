@@ -4,6 +4,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Literal
 
 from bci_stream.errors import NotFoundError
@@ -24,7 +25,7 @@ from bci_stream.wire.messages import (
     Status,
     Welcome,
 )
-from replay.player.inlets import FromJudge, FromTeam, JudgeLost, ReplayEvent, ReplayInlets
+from replay.player.inlets import FromTeam, JudgeLost, ReplayEvent, ReplayInlets
 from replay.player.journal import RunJournal
 from replay.player.outlets import ReplayOutlets
 from replay.player.teams import TeamRegistry
@@ -41,6 +42,7 @@ REORDER_S = 1.0
 """A packet request may overtake earlier messages on another stream by so much."""
 
 
+@dataclass
 class HandshakeServer:
     """State of the handshake. It belongs to the playing thread; other threads may call `post` only.
 
@@ -48,39 +50,32 @@ class HandshakeServer:
     `polling_thread` posts them, and the playing thread calls `handle_posted` between packets.
     """
 
-    def __init__(
-        self,
-        offer: Offer,
-        inlets: ReplayInlets,
-        outlets: ReplayOutlets,
-        teams: TeamRegistry,
-        journal: RunJournal,
-        now: Callable[[], float],
-    ) -> None:
-        self._offer = offer
-        self._inlets = inlets
-        self._outlets = outlets
-        self._journal = journal
-        self._now = now
+    offer: Offer
+    inlets: ReplayInlets
+    outlets: ReplayOutlets
+    teams: TeamRegistry
+    journal: RunJournal
+    now: Callable[[], float]
+
+    def __post_init__(self) -> None:
         self._posted: queue.SimpleQueue[ReplayEvent] = queue.SimpleQueue()
         self._status: Status | None = None
         self._begun = False
         self._go = False
         self._judge_gone_at = 0.0
         self._closed: set[str] = set()
-        self.teams = teams
 
     def wait(self, start_on: StartOn, timeout_s: float, stop: threading.Event) -> bool:
         """Answer until the run may begin. Returns False where it was stopped before that.
 
         Raises NotFoundError where what it waits for does not come within timeout_s.
         """
-        begun = self._now()
+        begun = self.now()
         offered = begun - OFFER_EVERY_S
         while not stop.is_set():
-            now = self._now()
+            now = self.now()
             if now - offered >= OFFER_EVERY_S:
-                self._outlets.send(self._offer)
+                self.outlets.send(self.offer)
                 offered = now
             self.poll()
             if self._may_begin(start_on):
@@ -95,7 +90,7 @@ class HandshakeServer:
 
     def poll(self, timeout_s: float = 0.0) -> None:
         """Receive and handle all messages; waits up to timeout_s for one of a team."""
-        for event in self._inlets.receive(timeout_s):
+        for event in self.inlets.receive(timeout_s):
             self._handle(event)
         self.handle_posted()
 
@@ -116,7 +111,7 @@ class HandshakeServer:
         def receive() -> None:
             try:
                 while not over.wait(NETWORK_POLL_S):
-                    for event in self._inlets.receive():
+                    for event in self.inlets.receive():
                         self.post(event)
             except Exception as error:  # noqa: BLE001 - raised by the playing thread
                 self.post(error)
@@ -136,7 +131,7 @@ class HandshakeServer:
         messages; else at the results stream.
         """
         if by_request:
-            requests = self._inlets.receive_requests(timeout_s)
+            requests = self.inlets.receive_requests(timeout_s)
             if requests is not None:
                 if any(wanted == packet and self._is_next(n) for wanted, n in requests):
                     return True
@@ -149,14 +144,14 @@ class HandshakeServer:
     def _is_next(self, n: int) -> bool:
         """Whether everything that the team sent before this request has arrived; waits a moment for it."""
         (team,) = self.teams.joined.values()
-        begun = self._now()
-        while team.numbers < n and self._now() - begun < REORDER_S:
+        begun = self.now()
+        while team.numbers < n and self.now() - begun < REORDER_S:
             self._receive_teams(POLL_S)
         return team.take_number(n)
 
     def _receive_teams(self, timeout_s: float) -> list[ResultsMessage]:
         """Handle messages of the teams alone; returns those that were accepted."""
-        events = self._inlets.receive_results(timeout_s)
+        events = self.inlets.receive_results(timeout_s)
         return [event.message for event in events if self._handle_team(event)]
 
     # --- handling -----------------------------------------------------------------------------
@@ -164,51 +159,51 @@ class HandshakeServer:
     def _handle(self, event: ReplayEvent) -> None:
         if isinstance(event, FromTeam):
             self._handle_team(event)
-        elif isinstance(event, FromJudge):
-            self._handle_judge(event.message)
         elif isinstance(event, JudgeLost):
             if self._go:
                 self._go, self._judge_gone_at = False, event.at
         elif isinstance(event, Status):
             if event != self._status:  # a device repeats its status
                 self._status = event
-                self._outlets.send(event)
-        else:
+                self.outlets.send(event)
+        elif isinstance(event, Exception):
             raise event
+        else:
+            self._handle_judge(event)
 
     def _handle_team(self, event: FromTeam) -> bool:
         """Answer a message of a team; whether it was accepted."""
         message = event.message
         accepted, answers = self.teams.handle(message)
         for answer in answers:
-            self._outlets.send(answer)
+            self.outlets.send(answer)
         if not accepted:
             return False
-        if isinstance(message, Join) and self._offer.lockstep:
+        if isinstance(message, Join) and self.offer.lockstep:
             self._expect_requests(message.team)
         if isinstance(message, Hello | Join) and not self._begun:
-            self._outlets.probe_signals()
-        if isinstance(message, Ready) and self._journal.session_start is not None:
-            self._outlets.send(self._journal.session_start)  # for a team that joins late
-        if isinstance(message, ReportMessage | Done) and self._offer.lockstep:
-            self._journal.record_message(event.text, self._now())
+            self.outlets.probe_signals()
+        if isinstance(message, Ready) and self.journal.session_start is not None:
+            self.outlets.send(self.journal.session_start)  # for a team that joins late
+        if isinstance(message, ReportMessage | Done) and self.offer.lockstep:
+            self.journal.record_message(event.text, self.now())
         return True
 
     def _expect_requests(self, name: str) -> None:
         team = self.teams.joined.get(name)
         if team is not None and team.asks:
-            self._inlets.expect_requests(name, self.teams.token(name))
+            self.inlets.expect_requests(name, self.teams.token(name))
 
     def _handle_judge(self, message: JudgeMessage) -> None:
         if isinstance(message, JudgeReady):
-            welcome = Welcome(self._offer.run, "", "", "")
-            for answer in (self._offer, welcome, *self.teams.welcomes()):
-                self._outlets.send(answer)
-            self._outlets.probe_truth()
+            welcome = Welcome(self.offer.run, "", "", "")
+            for answer in (self.offer, welcome, *self.teams.welcomes()):
+                self.outlets.send(answer)
+            self.outlets.probe_truth()
         elif isinstance(message, Go):
             self._go = True
         elif isinstance(message, ReplayHistory):
-            self._journal.resend(self._judge_gone_at or self._now())
+            self.journal.resend(self._judge_gone_at or self.now())
         elif isinstance(message, Closed):
             self._closed.add(message.team)
 
@@ -221,7 +216,7 @@ class HandshakeServer:
 
     def check_judge_timeout(self, wait_s: float) -> None:
         """Raise NotFoundError where the judge has been away for longer than wait_s."""
-        if self._now() - self._judge_gone_at > wait_s:
+        if self.now() - self._judge_gone_at > wait_s:
             raise NotFoundError(
                 f"the judge went away and none came back for {wait_s:g} s; start `bci-judge live` "
                 "again while the replay waits, and it goes on where it was"
@@ -239,19 +234,19 @@ class HandshakeServer:
 
     def _left(self) -> set[str]:
         """Teams whose streams have ended, or whose runs the judge has closed."""
-        return self._inlets.teams_gone() | self._closed
+        return self.inlets.teams_gone() | self._closed
 
     def _may_begin(self, start_on: StartOn) -> bool:
         if start_on == "now":
             return True
         if start_on == "consumer":
-            return self._outlets.has_consumers()
+            return self.outlets.has_consumers()
         ready = self.teams.all_ready() and self._requests_are_open()
         return ready and (start_on == "team" or self._go)
 
     def _requests_are_open(self) -> bool:
-        expected = any(team.asks for team in self.teams.joined.values()) and self._offer.lockstep
-        return self._inlets.has_requests or not expected
+        expected = any(team.asks for team in self.teams.joined.values()) and self.offer.lockstep
+        return self.inlets.has_requests or not expected
 
     def _missing(self, start_on: StartOn, timeout_s: float) -> str:
         teams = ", ".join(
@@ -266,6 +261,6 @@ class HandshakeServer:
         }[start_on]
         return (
             f"waited {timeout_s:g} s for {waited}, which never came; judges seen: "
-            f"{self._inlets.judges}; teams seen: {teams or 'none'}; messages dropped: "
-            f"{self._inlets.dropped}. Start what is missing, or choose another --start"
+            f"{self.inlets.judges}; teams seen: {teams or 'none'}; messages dropped: "
+            f"{self.inlets.dropped}. Start what is missing, or choose another --start"
         )

@@ -34,47 +34,33 @@ class FromTeam:
 
 
 @dataclass(frozen=True, slots=True)
-class FromJudge:
-    """A verified message of the judge."""
-
-    message: JudgeMessage
-
-
-@dataclass(frozen=True, slots=True)
 class JudgeLost:
     """The last judge's stream has ended; `at` is LSL time."""
 
     at: float
 
 
-ReplayEvent: TypeAlias = FromTeam | FromJudge | JudgeLost | Status | Exception
+ReplayEvent: TypeAlias = FromTeam | JudgeMessage | JudgeLost | Status | Exception
 """What is posted to the playing thread: network events, a device's status, an error of the network thread."""
 
 
+@dataclass
 class ReplayInlets:
     """Receives and verifies messages. One thread at a time uses it.
 
     In real time reports are dropped here: the judge receives them itself, and the replay does not need them.
     """
 
-    def __init__(
-        self,
-        transport: Transport,
-        contest: str,
-        run: str,
-        contest_key: bytes,
-        verifier: MessageVerifier,
-        *,
-        lockstep: bool,
-    ) -> None:
-        self._transport = transport
-        self._contest = contest
-        self._run = run
-        self._contest_key = contest_key
-        self._verifier = verifier
-        self._lockstep = lockstep
-        self._results = StreamGroup(transport, contest, "results")
-        self._judge = StreamGroup(transport, contest, "judge")
+    transport: Transport
+    contest: str
+    run: str
+    contest_key: bytes
+    verifier: MessageVerifier
+    lockstep: bool
+
+    def __post_init__(self) -> None:
+        self._results = StreamGroup(self.transport, self.contest, "results")
+        self._judge = StreamGroup(self.transport, self.contest, "judge")
         self._requests: PacketRequests | None = None
         self._searched_at = 0.0
         self._judge_seen = False
@@ -87,7 +73,7 @@ class ReplayInlets:
     @property
     def dropped(self) -> int:
         """Messages of teams that were not accepted."""
-        return sum(self._verifier.dropped.values())
+        return sum(self.verifier.dropped.values())
 
     @property
     def has_requests(self) -> bool:
@@ -101,11 +87,11 @@ class ReplayInlets:
     def expect_requests(self, team: str, token: bytes) -> None:
         """Lockstep: search for this team's stream of packet requests."""
         if self._requests is None:
-            self._requests = PacketRequests(self._transport, self._contest, team, self._run, token)
+            self._requests = PacketRequests(self.transport, self.contest, team, self.run, token)
 
     def receive(self, timeout_s: float = 0.0) -> list[ReplayEvent]:
         """Everything that has arrived; opens streams that are new on the network."""
-        now = self._transport.now()
+        now = self.transport.now()
         if now - self._searched_at > SEARCH_EVERY_S:
             self._searched_at = now
             self._results.look()
@@ -118,8 +104,8 @@ class ReplayInlets:
         """Verified messages of the teams; waits up to timeout_s where there is one stream."""
         events = []
         for _, text, _ in self._results.pull(timeout_s):
-            message = self._verifier.verify(text)
-            if message is None or (isinstance(message, ReportMessage) and not self._lockstep):
+            message = self.verifier.verify(text)
+            if message is None or (isinstance(message, ReportMessage) and not self.lockstep):
                 continue
             events.append(FromTeam(message, text))
         return events
@@ -133,21 +119,21 @@ class ReplayInlets:
         for _, text, _ in self._judge.pull():
             message = self._read_judge(text)
             if message is not None:
-                events.append(FromJudge(message))
+                events.append(message)
         if self._judge_seen and not self._judge.owners:
-            events.append(JudgeLost(self._transport.now()))
+            events.append(JudgeLost(self.transport.now()))
         self._judge_seen = bool(self._judge.owners)
         return events
 
     def _read_judge(self, text: str) -> JudgeMessage | None:
-        plain = verified(text, self._contest_key)
+        plain = verified(text, self.contest_key)
         if plain is None:
             return None
         try:
             message = read_judge(plain)
         except WireError:
             return None
-        return message if message.run in ("", self._run) else None
+        return message if message.run in ("", self.run) else None
 
     def close(self) -> None:
         self._results.close()

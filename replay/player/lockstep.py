@@ -6,6 +6,7 @@ events in batches.
 """
 
 import threading
+from dataclasses import dataclass
 from itertools import islice
 
 from bci_stream.clock import Clock
@@ -25,52 +26,47 @@ EVENTS_S, REQUEST_S, POLL_S = 0.05, 0.25, 0.2
 """How long events may wait for the judge; how long to wait for a request; how often to check who is there."""
 
 
+@dataclass
 class Lockstep:
-    """Plays a plan to one team, as fast as the team requests its packets."""
+    """Plays a plan to one team, as fast as the team requests its packets.
 
-    def __init__(
-        self,
-        outlets: ReplayOutlets,
-        handshake: HandshakeServer,
-        journal: RunJournal,
-        plan: PlaybackPlan,
-        clock: Clock,
-        *,
-        wait_s: float,
-        stop: threading.Event,
-    ) -> None:
-        self._outlets = outlets
-        self._handshake = handshake
-        self._journal = journal
-        self._plan = plan
-        self._clock = clock
-        self._wait_s = wait_s
-        self._stop = stop
-        self._packet_samples = plan.packet_samples
+    wait_s: how long to wait for a judge that went away.
+    """
+
+    outlets: ReplayOutlets
+    handshake: HandshakeServer
+    journal: RunJournal
+    plan: PlaybackPlan
+    clock: Clock
+    wait_s: float
+    stop: threading.Event
+
+    def __post_init__(self) -> None:
+        self._packet_samples = self.plan.packet_samples
         self._announced = 0
         self._by_request = False
         self._events_sent_at = 0.0
 
     def play(self) -> None:
         """Play until the end, until the team has left, or until it is stopped."""
-        self._journal.team = next(iter(self._handshake.teams.joined))  # the only one
-        self._journal.progress.teams = (self._journal.team,)
-        self._journal.begin_session(0)
-        with Prefetch(self._plan.packets(), self._stop, look_ahead=MAX_ANNOUNCED) as packets:
+        self.journal.team = next(iter(self.handshake.teams.joined))  # the only one
+        self.journal.progress.teams = (self.journal.team,)
+        self.journal.begin_session(0)
+        with Prefetch(self.plan.packets(), self.stop, look_ahead=MAX_ANNOUNCED) as packets:
             self._play_packets(packets)
-        self._journal.send_events()
-        if self._stop.is_set():
-            self._outlets.send(Stopped("the replay was stopped"))
+        self.journal.send_events()
+        if self.stop.is_set():
+            self.outlets.send(Stopped("the replay was stopped"))
 
     def _play_packets(self, packets: Prefetch[MaskedPacket]) -> None:
-        stamp = self._clock.now()
+        stamp = self.clock.now()
         for packet in packets:
-            stamp += packet.n / self._plan.rate
+            stamp += packet.n / self.plan.rate
             if not self._wait_for_request():
                 return
-            self._journal.begin_session(packet.session)
-            self._journal.send_truth(packet)
-            self._journal.push_packet(packet, stamp, with_note=self._announced == 0)
+            self.journal.begin_session(packet.session)
+            self.journal.send_truth(packet)
+            self.journal.push_packet(packet, stamp, with_note=self._announced == 0)
             self._announced = max(0, self._announced - 1)
             self._by_request = self._announced > 0
             self._announce(packet, packets)
@@ -78,7 +74,7 @@ class Lockstep:
 
     def _announce(self, last: MaskedPacket, packets: Prefetch[MaskedPacket]) -> None:
         """After the last announced packet: announce how many of the next ones have no note."""
-        if self._announced or not self._handshake.teams.all_plain():
+        if self._announced or not self.handshake.teams.all_plain():
             return
         for packet in islice(packets.coming, MAX_ANNOUNCED):
             if not self._needs_no_note(last, packet):
@@ -86,7 +82,7 @@ class Lockstep:
             self._announced += 1
             last = packet
         if self._announced:
-            self._outlets.send(UnannouncedPackets(self._journal.next_packet, self._announced))
+            self.outlets.send(UnannouncedPackets(self.journal.next_packet, self._announced))
 
     def _needs_no_note(self, before: MaskedPacket, packet: MaskedPacket) -> bool:
         """Whether everything in the packet's note follows from the packet before it and from its samples."""
@@ -99,33 +95,33 @@ class Lockstep:
         )
 
     def _send_events(self) -> None:
-        now = self._clock.now()
-        if self._journal.unsent_events >= MAX_ANNOUNCED or now - self._events_sent_at > EVENTS_S:
+        now = self.clock.now()
+        if self.journal.unsent_events >= MAX_ANNOUNCED or now - self._events_sent_at > EVENTS_S:
             self._events_sent_at = now
-            self._journal.send_events()
+            self.journal.send_events()
 
     def _wait_for_request(self) -> bool:
         """Wait until the team requests the next packet; False where it has left, or after a stop."""
-        polled = self._clock.now()
+        polled = self.clock.now()
         requested = False
-        while not self._stop.is_set():
+        while not self.stop.is_set():
             if not requested:
-                wait_s = EVENTS_S if self._journal.unsent_events else REQUEST_S
-                requested = self._handshake.requested(
-                    self._journal.next_packet, wait_s, by_request=self._by_request
+                wait_s = EVENTS_S if self.journal.unsent_events else REQUEST_S
+                requested = self.handshake.requested(
+                    self.journal.next_packet, wait_s, by_request=self._by_request
                 )
-            if requested and not self._handshake.judge_is_away:
+            if requested and not self.handshake.judge_is_away:
                 return True
-            now = self._clock.now()
-            if self._journal.unsent_events:
-                self._journal.send_events()
+            now = self.clock.now()
+            if self.journal.unsent_events:
+                self.journal.send_events()
             if requested:
-                self._stop.wait(0.02)
-                self._handshake.check_judge_timeout(self._wait_s)
+                self.stop.wait(0.02)
+                self.handshake.check_judge_timeout(self.wait_s)
             if now - polled > POLL_S:
                 polled = now
-                self._handshake.poll()
-                if self._handshake.everyone_left():
+                self.handshake.poll()
+                if self.handshake.everyone_left():
                     return False
-            self._outlets.send_alive()
+            self.outlets.send_alive()
         return False

@@ -154,7 +154,6 @@ class Player:
             contest.token,
             self._outlets.signal_for,
             track.check_leads if track and choose else None,
-            one_team=pace.lockstep,
             only=team,
         )
         self._handshake = HandshakeServer(
@@ -200,17 +199,16 @@ class Player:
         return "its source failed; the replay's own log and status have the reason"
 
     def _make_run(self) -> Lockstep | Realtime:
-        parts = (self._outlets, self._handshake, self._journal, self._plan, self._clock)
+        streams = (self._outlets, self._handshake, self._journal)
+        parts = (*streams, self._plan, self._clock, self._wait_s, self._stop)
         if self._pace.lockstep:
-            return Lockstep(*parts, wait_s=self._wait_s, stop=self._stop)
+            return Lockstep(*parts)
         return Realtime(
             *parts,
             speed=self._pace.speed,
             endless=self._endless,
             for_teams=self._for_teams,
-            wait_s=self._wait_s,
             paused=self.paused,
-            stop=self._stop,
         )
 
     def _drain_listeners(self) -> None:

@@ -8,6 +8,7 @@ import logging
 import math
 import threading
 from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import partial
 
 from bci_stream.clock import Clock
@@ -56,126 +57,116 @@ class StallReporter:
         return True
 
 
+@dataclass
 class Realtime:
     """Plays a plan to any number of listeners, at `speed` times its own rate. `paused` holds packets back.
 
     endless: start over at the end, without a pause. for_teams: answer teams and judge meanwhile.
+    wait_s: how long to wait for a judge that went away.
     """
 
-    def __init__(
-        self,
-        outlets: ReplayOutlets,
-        handshake: HandshakeServer,
-        journal: RunJournal,
-        plan: PlaybackPlan,
-        clock: Clock,
-        *,
-        speed: float,
-        endless: bool,
-        for_teams: bool,
-        wait_s: float,
-        paused: threading.Event,
-        stop: threading.Event,
-    ) -> None:
-        self._outlets = outlets
-        self._handshake = handshake
-        self._journal = journal
-        self._plan = plan
-        self._clock = clock
-        self._rate = plan.rate * speed
-        self._endless = endless
-        self._for_teams = for_teams
-        self._wait_s = wait_s
-        self._paused = paused
-        self._stop = stop
+    outlets: ReplayOutlets
+    handshake: HandshakeServer
+    journal: RunJournal
+    plan: PlaybackPlan
+    clock: Clock
+    wait_s: float
+    stop: threading.Event
+    speed: float
+    endless: bool
+    for_teams: bool
+    paused: threading.Event
+
+    def __post_init__(self) -> None:
+        self._rate = self.plan.rate * self.speed
         self._stalls = StallReporter()
         self._counted_at = -math.inf
 
     def play(self) -> None:
         """Play until the end, or until it is stopped."""
-        network = self._handshake.polling_thread() if self._for_teams else nullcontext()
-        items = self._plan.packets(endless=self._endless)
-        if self._plan.live:  # each packet at once; the device's own timeouts apply
-            prefetch = Prefetch(items, self._stop, batch=1, idle=self._idle, timeout_s=None)
+        network = self.handshake.polling_thread() if self.for_teams else nullcontext()
+        items = self.plan.packets(endless=self.endless)
+        if self.plan.live:  # each packet at once; the device's own timeouts apply
+            prefetch = Prefetch(items, self.stop, batch=1, idle=self._idle, timeout_s=None)
         else:
-            prefetch = Prefetch(items, self._stop, idle=self._idle)
+            prefetch = Prefetch(items, self.stop, idle=self._idle)
         with network, prefetch as packets:
             self._play_packets(packets)
-        self._handshake.handle_posted()
-        if self._stop.is_set():
-            self._outlets.send(Stopped("the replay was stopped"))
+        self.handshake.handle_posted()
+        if self.stop.is_set():
+            self.outlets.send(Stopped("the replay was stopped"))
 
     def _play_packets(self, packets: Prefetch[MaskedPacket]) -> None:
         origin: float | None = None
         sent = 0
         lead_s = FIRST_LEAD_S
-        self._journal.begin_session(0)
+        self.journal.begin_session(0)
         for packet in packets:
             if origin is None:  # not before: a source may need seconds to make its first packet
-                origin = self._clock.now() + self._lead_in_s()
+                origin = self.clock.now() + self._lead_in_s()
             self._idle()
             origin += self._hold()
-            self._journal.begin_session(packet.session, packet.round)
+            self.journal.begin_session(packet.session, packet.round)
             sent += packet.n
-            self._journal.send_truth(packet)
+            self.journal.send_truth(packet)
             wait: Wait = no_wait
             deadline = packet.stamp
             if deadline is None:
                 deadline = origin + sent / self._rate
                 wait = self._wait_for(deadline - lead_s)
-            left_at = self._journal.push_packet(packet, deadline, wait)
+            left_at = self.journal.push_packet(packet, deadline, wait)
             if left_at is None:
                 break
             lead_s = adjusted_lead(lead_s, left_at - deadline)
             self._record_lateness(left_at - deadline)
-            if self._stop.is_set():
+            if self.stop.is_set():
                 break
 
     def _lead_in_s(self) -> float:
-        has_listeners = not self._for_teams and self._outlets.has_consumers()
+        has_listeners = not self.for_teams and self.outlets.has_consumers()
         return LISTENER_LEAD_IN_S if has_listeners else LEAD_IN_S
 
     def _wait_for(self, deadline: float) -> Wait:
         """Handle messages until shortly before the deadline; the returned function waits for the rest."""
-        while (now := self._clock.now()) < deadline - IDLE_S and not self._stop.is_set():
-            self._clock.wait_until(now + IDLE_S / 2, self._stop)
+        while (now := self.clock.now()) < deadline - IDLE_S and not self.stop.is_set():
+            self.clock.wait_until(now + IDLE_S / 2, self.stop)
             self._idle()
-        return partial(self._clock.wait_until, deadline, self._stop)
+        return partial(self.clock.wait_until, deadline, self.stop)
 
     def _idle(self) -> None:
         """What is done between packets: handle messages, and send a sign of life."""
-        self._handshake.handle_posted()
-        now = self._clock.now()
+        self.handshake.handle_posted()
+        now = self.clock.now()
         if now - self._counted_at > CONSUMERS_EVERY_S:
             self._counted_at = now
-            self._journal.progress.heard = self._outlets.has_consumers()
-        self._journal.progress.teams = tuple(self._handshake.teams.joined)
-        self._outlets.send_alive()
+            self.journal.progress.heard = self.outlets.has_consumers()
+        self.journal.progress.teams = tuple(self.handshake.teams.joined)
+        self.outlets.send_alive()
 
     def _hold(self) -> float:
         """Wait while the replay is paused or the judge is away; returns for how long, in seconds."""
-        if not (self._paused.is_set() or self._handshake.judge_is_away):
+        if not (self.paused.is_set() or self.handshake.judge_is_away):
             return 0.0
-        begun = self._clock.now()
-        self._journal.progress.state = "paused"
-        self._outlets.send(Status("paused"))
-        while self._paused.is_set() or self._handshake.judge_is_away:
-            if self._stop.wait(PAUSE_POLL_S):
+        begun = self.clock.now()
+        self.journal.progress.state = "paused"
+        self.outlets.send(Status("paused"))
+        while self.paused.is_set() or self.handshake.judge_is_away:
+            if self.stop.wait(PAUSE_POLL_S):
                 break
             self._idle()
-            if self._handshake.judge_is_away:
-                self._handshake.check_judge_timeout(self._wait_s)
-        self._journal.progress.state = "playing"
-        self._outlets.send(Status("resumed"))
-        return self._clock.now() - begun
+            if self.handshake.judge_is_away:
+                self.handshake.check_judge_timeout(self.wait_s)
+        self.journal.progress.state = "playing"
+        self.outlets.send(Status("resumed"))
+        return self.clock.now() - begun
 
     def _record_lateness(self, late_s: float) -> None:
-        progress = self._journal.progress
+        progress = self.journal.progress
         progress.late_s = late_s
         progress.worst_late_s = max(progress.worst_late_s, late_s)
-        if not self._plan.live and self._stalls.is_due(late_s):
+        if not self.plan.live and self._stalls.is_due(late_s):
             logger.warning("stalled: a packet leaves %.2f s late; none is dropped", late_s)
-            self._outlets.send(Status("late", f"{late_s:.3f} s"))
+            self.outlets.send(Status("late", f"{late_s:.3f} s"))
 
 
 def adjusted_lead(lead_s: float, late_s: float) -> float:

@@ -19,9 +19,6 @@ from bci_stream.wire.messages import (
     Welcome,
 )
 
-CheckChannels = Callable[[list[int]], object]
-"""Raises RuleError where a choice of leads breaks the track's rules."""
-
 
 @dataclass
 class JoinedTeam:
@@ -51,35 +48,27 @@ class JoinedTeam:
         return True
 
 
+@dataclass
 class TeamRegistry:
     """Takes verified messages of teams and gives the answers. It belongs to the playing thread.
 
-    one_team: in lockstep a replay is for one team; `only` names it, or is empty until the first one joins.
+    signal_for: opens a team's signal stream and returns its source_id. check_channels: raises RuleError where
+    a choice of leads breaks the track's rules; None where teams choose none.
+    only: in lockstep a replay is for one team; its name, or empty until the first one joins.
     """
 
-    def __init__(
-        self,
-        offer: Offer,
-        tokens: Callable[[str], bytes | None],
-        signal_for: Callable[[str, dict[str, list[int]]], str],
-        check_channels: CheckChannels | None,
-        *,
-        one_team: bool,
-        only: str = "",
-    ) -> None:
-        self._offer = offer
-        self._tokens = tokens
-        self._signal_for = signal_for
-        self._check_channels = check_channels
-        self._one_team = one_team
-        self._only = only
-        self.joined: dict[str, JoinedTeam] = {}
+    offer: Offer
+    tokens: Callable[[str], bytes | None]
+    signal_for: Callable[[str, dict[str, list[int]]], str]
+    check_channels: Callable[[list[int]], object] | None = None
+    only: str = ""
+    joined: dict[str, JoinedTeam] = field(default_factory=dict)
 
     def all_ready(self) -> bool:
         return bool(self.joined) and all(team.ready for team in self.joined.values())
 
     def token(self, team: str) -> bytes:
-        return self._tokens(team) or b""
+        return self.tokens(team) or b""
 
     def all_plain(self) -> bool:
         """Whether no team needs the notes of packets that were announced."""
@@ -88,11 +77,11 @@ class TeamRegistry:
     def handle(self, message: ResultsMessage) -> tuple[bool, list[Message]]:
         """Whether the message is accepted, and the answers to it."""
         if isinstance(message, Hello):
-            return True, [self._offer]
+            return True, [self.offer]
         if isinstance(message, Join):
             return True, [self._join(message)]
         team = self.joined.get(message.team)
-        if self._one_team and isinstance(message, PacketRequest | ReportMessage | Done):
+        if self.offer.lockstep and isinstance(message, PacketRequest | ReportMessage | Done):
             in_order = team is not None and team.take_number(message.n)
             if not in_order:
                 return False, []
@@ -106,30 +95,30 @@ class TeamRegistry:
         return [self._welcome(team) for team in self.joined.values()]
 
     def _join(self, join: Join) -> Message:
-        run = self._offer.run
-        if self._one_team and (self._only or join.team) != join.team:
-            reason = f"it is team {self._only!r}'s; in lockstep each has its own"
+        run = self.offer.run
+        if self.offer.lockstep and (self.only or join.team) != join.team:
+            reason = f"it is team {self.only!r}'s; in lockstep each has its own"
             return Refused(run, join.team, reason, elsewhere=True)
         try:
             self._check(join)
         except RuleError as error:
             return Refused(run, join.team, str(error))
-        self._only = join.team
+        self.only = join.team
         new = JoinedTeam(join.team, join.channels, join.plain, join.asks)
         return self._welcome(self.joined.setdefault(join.team, new))
 
     def _welcome(self, team: JoinedTeam) -> Message:
-        signal = self._signal_for(team.name, team.channels)
+        signal = self.signal_for(team.name, team.channels)
         token = self.token(team.name)
-        return Welcome(self._offer.run, team.name, signal, proof(self._offer.run, team.name, token))
+        return Welcome(self.offer.run, team.name, signal, proof(self.offer.run, team.name, token))
 
     def _check(self, join: Join) -> None:
-        if self._check_channels is None:
+        if self.check_channels is None:
             return
-        for subject in self._offer.subjects:
+        for subject in self.offer.subjects:
             if subject not in join.channels:
                 raise RuleError(
-                    f"no channels were chosen for subject {subject!r}; {self._offer.choose} of "
-                    f"{len(self._offer.leads)} are needed for each of {self._offer.subjects}"
+                    f"no channels were chosen for subject {subject!r}; {self.offer.choose} of "
+                    f"{len(self.offer.leads)} are needed for each of {self.offer.subjects}"
                 )
-            self._check_channels(join.channels[subject])
+            self.check_channels(join.channels[subject])

@@ -11,14 +11,20 @@ from numpy.typing import NDArray
 from bci_stream.errors import SourceError
 from bci_stream.packet import Lead, Triggers
 from replay.model.options import SourceOptions
-from replay.model.recording import SpanBlock, block_starts, cut, split_triggers
+from replay.model.recording import (
+    PIECE_S,
+    PieceReader,
+    SpanBlock,
+    block_starts,
+    cut,
+    split_triggers,
+)
 from replay.model.signal import Content
 from replay.model.source import RawPacket
 from replay.readers.folder import Group, groups_in
 from replay.readers.formats import check_recording, read_recording
 from replay.readers.neuracle_folder import read_neuracle_folder
 from replay.transform.fit import fit
-from replay.transform.readahead import PIECE_S, ReadAhead
 
 
 @dataclass(frozen=True)
@@ -64,10 +70,10 @@ class FileSession:
         block = 0
         for content in self.contents:
             piece_samples = packet_samples * max(1, round(PIECE_S * content.rate / packet_samples))
-            with ReadAhead(content.signal, content.events, piece_samples) as ahead:
-                for packet in cut(ahead, packet_samples, content.block_starts, block):
-                    yield packet
-                    block = packet.block + 1 if packet.last_of_block else packet.block
+            reader = PieceReader(content.signal, content.events, piece_samples)
+            for packet in cut(reader, packet_samples, content.block_starts, block):
+                yield packet
+                block = packet.block + 1 if packet.last_of_block else packet.block
 
 
 def _blocks(content: Content) -> list[SpanBlock]:

@@ -69,8 +69,8 @@ def test_its_rules_hold_for_the_packets_the_truth_and_the_score(tmp_path) -> Non
     contest = load_contest(written(tmp_path, rules))
     transport, stop, decoder = MemoryTransport(), threading.Event(), Recorder()
     service = Service(
-        transport,
-        contest,
+        transport=transport,
+        contest=contest,
         name="r",
         uris=("synthetic:ecog?blocks=2&trials=1&seconds=4&subjects=1",),
         options=SourceOptions(),

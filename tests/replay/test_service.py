@@ -69,7 +69,7 @@ class Lab:
 
     def service(self, uri: str, track: str | None = None, pace: str = "realtime") -> Service:
         return Service(
-            self.transport, self.contest, name="r", uris=(uri,), track=track,
+            transport=self.transport, contest=self.contest, name="r", uris=(uri,), track=track,
             options=SourceOptions(track=track), pace=parse_pace(pace), start_on="now", team="",
             wait_s=PATIENCE_S, loop=False, stop=self.stop,
         )  # fmt: skip

@@ -3,25 +3,25 @@
 from itertools import pairwise
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bci_stream.errors import SourceError
 from replay.model.events import KnownEvents
-from replay.model.recording import block_starts, cut, split_triggers
+from replay.model.recording import PieceReader, block_starts, cut, split_triggers
 from replay.model.signal import ArraySignal
 
 codes = st.sampled_from([242, 243, 11, 250])
 trigger_lists = st.lists(st.tuples(st.integers(0, 99), codes), max_size=12)
 
 
-class Stretch(ArraySignal):
-    def __init__(self, n_samples, triggers):
-        super().__init__(np.arange(n_samples, dtype=np.float32)[None])
-        object.__setattr__(self, "between", KnownEvents(triggers).between)
+SIGNAL = ArraySignal(np.arange(200, dtype=np.float32).reshape(2, 100))
 
 
 def packets_of(n_samples, triggers, packet_samples, starts=None):
-    return list(cut(Stretch(n_samples, triggers), packet_samples, starts))
+    signal = ArraySignal(np.arange(n_samples, dtype=np.float32)[None])
+    return list(cut(PieceReader(signal, KnownEvents(triggers), 17), packet_samples, starts))
 
 
 @settings(deadline=None)
@@ -77,3 +77,38 @@ def test_declared_starts_overrule_the_242s():
     assert [(p.block, len(p.samples)) for p in packets] == [
         (0, 10), (0, 2), (1, 10), (1, 10), (1, 8),
     ]  # fmt: skip
+
+
+# --- reading in pieces --------------------------------------------------------------------------
+
+
+@settings(max_examples=30)
+@given(st.lists(st.tuples(st.integers(0, 99), st.integers(1, 60)), max_size=20), st.integers(1, 50))
+def test_reading_in_pieces_gives_the_signal_in_any_order(spans, piece):
+    reader = PieceReader(SIGNAL, KnownEvents(()), piece)
+    for start, length in spans:
+        stop = min(start + length, 100)
+        np.testing.assert_array_equal(reader.read(start, stop), SIGNAL.read(start, stop))
+
+
+def test_a_packet_inside_a_piece_is_a_view_of_it():
+    reader = PieceReader(SIGNAL, KnownEvents(()), 50)
+    first, second = reader.read(0, 10), reader.read(10, 20)
+    assert first.base is second.base
+    assert first.base is not None
+    assert second.flags.c_contiguous
+
+
+def test_a_bad_sample_spoils_its_own_packet_only():
+    class Broken(ArraySignal):
+        def read(self, start, stop):
+            if start <= 55 < stop:
+                raise SourceError("cut off")
+            return super().read(start, stop)
+
+    reader = PieceReader(Broken(SIGNAL.data), KnownEvents(((52, 7),)), 20)
+    np.testing.assert_array_equal(reader.read(45, 55), SIGNAL.read(45, 55))
+    assert reader.between(45, 55) == ((52, 7),)
+    with pytest.raises(SourceError, match="cut off"):
+        reader.read(55, 60)
+    np.testing.assert_array_equal(reader.read(60, 70), SIGNAL.read(60, 70))

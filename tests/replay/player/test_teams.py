@@ -19,7 +19,7 @@ class Team:
 
     def __init__(self, contest: Contest) -> None:
         offer = Offer("c", "run", "erp", "lockstep", 250.0, 10, [], ["S01"])
-        self.teams = TeamRegistry(offer, contest.token, lambda *_: "", None, one_team=True)
+        self.teams = TeamRegistry(offer, contest.token, lambda *_: "")
         assert self.sends(Join)
 
     def sends(self, kind: type[TeamMessage], **fields: object) -> bool:
