@@ -6,17 +6,18 @@ events in batches.
 """
 
 import threading
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
 
 from bci_stream.clock import Clock
+from bci_stream.errors import BciError
 from bci_stream.packet import column_triggers
 from bci_stream.wire.messages import Stopped, UnannouncedPackets
 from replay.player.handshake import HandshakeServer
 from replay.player.journal import RunJournal
 from replay.player.outlets import ReplayOutlets
 from replay.player.plan import PlaybackPlan
-from replay.player.prefetch import Prefetch
 from replay.transform.masking import MaskedPacket
 
 MAX_ANNOUNCED = 100
@@ -52,15 +53,15 @@ class Lockstep:
         self.journal.team = next(iter(self.handshake.teams.joined))  # the only one
         self.journal.progress.teams = (self.journal.team,)
         self.journal.begin_session(0)
-        with Prefetch(self.plan.packets(), self.stop, look_ahead=MAX_ANNOUNCED) as packets:
-            self._play_packets(packets)
+        self._play_packets()
         self.journal.send_events()
         if self.stop.is_set():
             self.outlets.send(Stopped("the replay was stopped"))
 
-    def _play_packets(self, packets: Prefetch[MaskedPacket]) -> None:
+    def _play_packets(self) -> None:
         stamp = self.clock.now()
-        for packet in packets:
+        following: deque[MaskedPacket] = deque()
+        for packet in _look_ahead(self.plan.packets(), following):
             stamp += packet.n / self.plan.rate
             if not self._wait_for_request():
                 return
@@ -69,14 +70,14 @@ class Lockstep:
             self.journal.push_packet(packet, stamp, with_note=self._announced == 0)
             self._announced = max(0, self._announced - 1)
             self._by_request = self._announced > 0
-            self._announce(packet, packets)
+            self._announce(packet, following)
             self._send_events()
 
-    def _announce(self, last: MaskedPacket, packets: Prefetch[MaskedPacket]) -> None:
+    def _announce(self, last: MaskedPacket, following: deque[MaskedPacket]) -> None:
         """After the last announced packet: announce how many of the next ones have no note."""
         if self._announced or not self.handshake.teams.all_plain():
             return
-        for packet in islice(packets.coming, MAX_ANNOUNCED):
+        for packet in following:
             if not self._needs_no_note(last, packet):
                 break
             self._announced += 1
@@ -125,3 +126,24 @@ class Lockstep:
                     return False
             self.outlets.send_alive()
         return False
+
+
+def _look_ahead(
+    packets: Iterator[MaskedPacket], following: deque[MaskedPacket]
+) -> Iterator[MaskedPacket]:
+    """Each packet, while `following` holds the MAX_ANNOUNCED ones after it, or all that are left.
+
+    An error of the source is raised after all packets that were read before it.
+    """
+    failure: BciError | None = None
+    try:
+        for packet in packets:
+            following.append(packet)
+            if len(following) > MAX_ANNOUNCED:
+                yield following.popleft()
+    except BciError as error:
+        failure = error
+    while following:
+        yield following.popleft()
+    if failure is not None:
+        raise failure

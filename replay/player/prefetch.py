@@ -1,13 +1,12 @@
 """Prefetch: a thread makes packets ahead of their time, so that reading and masking delay no packet.
 
-This is the only buffer between a source and the wire. In real time it holds the packets until their
-deadlines, in lockstep it also shows which packets follow, and it reads a live device so that the playing
-thread stays free to answer the network.
+In real time this is the only buffer between a source and the wire. It also reads a live device, so that the
+playing thread stays free to answer the network. Lockstep has no deadlines and makes its packets itself: a
+second thread would only compete with the playing thread, and costs a tenth of its speed.
 """
 
 import queue
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from types import TracebackType
@@ -36,7 +35,6 @@ JOIN_S = 2.0
 class Prefetch(Generic[T]):
     """Iterates over items that a thread makes up to `count` ahead; use it in a `with` statement.
 
-    look_ahead: before an item is given out, `coming` has at least this many of those that follow it, or all.
     idle: called every POLL_S while the taking thread waits for an item.
     timeout_s: raise SourceError where no item comes for so long; None waits until `stop` is set.
     An error of the source is raised after all items that came before it.
@@ -49,17 +47,14 @@ class Prefetch(Generic[T]):
         *,
         count: int = ITEMS_AHEAD,
         batch: int = BATCH,
-        look_ahead: int = 0,
         idle: Callable[[], None] = lambda: None,
         timeout_s: float | None = TIMEOUT_S,
     ) -> None:
-        self.coming: deque[T] = deque()
         self._made: queue.Queue[list[T] | BaseException | None] = queue.Queue(
             max(1, count // batch)
         )
         self._stop = stop
         self._batch = batch
-        self._look_ahead = look_ahead
         self._idle = idle
         self._timeout_s = timeout_s
         self._over = threading.Event()
@@ -85,19 +80,13 @@ class Prefetch(Generic[T]):
     # --- the taking thread --------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[T]:
-        end: list[BaseException | None] = []
-        while not self._stop.is_set():
-            while len(self.coming) <= self._look_ahead and not end:
-                made = self._take()
-                if isinstance(made, list):
-                    self.coming.extend(made)
-                else:
-                    end.append(made)
-            if not self.coming:
-                break
-            yield self.coming.popleft()
-        if end and end[0] is not None and not self._stop.is_set():
-            raise end[0]
+        while (made := self._take()) is not None:
+            if isinstance(made, BaseException):
+                raise made
+            for item in made:
+                if self._stop.is_set():
+                    return
+                yield item
 
     def _take(self) -> list[T] | BaseException | None:
         """The next batch; an error of the source; None after the last one, or after a stop."""
