@@ -11,7 +11,7 @@ import threading
 import zlib
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from functools import cached_property
 from itertools import groupby, islice
 from typing import Any, Final
@@ -21,7 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bci_stream.leaderboard.embargo import ClosedTrials, Embargo, TeamKey
-from bci_stream.leaderboard.ranking import IN_PLAY, TIE_RULE, LeaderboardRow, Qualifying, rank
+from bci_stream.leaderboard.ranking import (
+    COLUMNS,
+    IN_PLAY,
+    TIE_RULE,
+    LeaderboardRow,
+    Qualifying,
+    rank,
+)
 from bci_stream.leaderboard.team_view import TeamView
 from tracks.common.reasons import Reason
 from tracks.common.verdicts import Verdict
@@ -41,7 +48,6 @@ SHOWN_S: Final = 6.0
 """Of the live signal: leads, columns per second, seconds."""
 
 HELD_BACK: Final = Reason("trials_held_back")
-ROW_FIELDS: Final = tuple(fact.name for fact in fields(LeaderboardRow))
 
 GZIP_HEAD: Final = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 """The header of a gzip stream; any number of `deflate`d pieces may follow."""
@@ -306,7 +312,7 @@ class Leaderboard:
 
 def _row_data(order: int, row: LeaderboardRow) -> dict[str, Any]:
     """order: position of the row in the table of its track, also for teams without a rank."""
-    return {name: getattr(row, name) for name in ROW_FIELDS} | {"order": order}
+    return {name: getattr(row, name) for name in COLUMNS} | {"order": order}
 
 
 def _new_data(

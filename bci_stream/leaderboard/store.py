@@ -7,19 +7,18 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from bci_stream.errors import LogError, RuleError, StoreError
 from bci_stream.leaderboard.fold import StoredRun, fold_log
-from bci_stream.leaderboard.ranking import LeaderboardRow, Qualifying, best_runs, rank
+from bci_stream.leaderboard.ranking import COLUMNS, LeaderboardRow, Qualifying, best_runs, rank
 
 LOCK_TIMEOUT_S: Final = 5.0
 CONNECT_TIMEOUT_S: Final = 10
 VERSION: Final = 1
 POSTGRES: Final = ("postgresql://", "postgres://")
-ROW_FIELDS: Final = frozenset(f.name for f in fields(LeaderboardRow))
 
 SCHEMA: Final = (
     "CREATE TABLE IF NOT EXISTS store_version (version INTEGER NOT NULL)",
@@ -148,7 +147,7 @@ def _put(cursor: "Cursor", run: StoredRun) -> None:
 
 def _stored(values: tuple[Any, ...]) -> StoredRun:
     log, contest, log_bytes, row_json, sessions_json = values
-    row = {name: value for name, value in json.loads(row_json).items() if name in ROW_FIELDS}
+    row = {name: value for name, value in json.loads(row_json).items() if name in COLUMNS}
     return StoredRun(log, contest, log_bytes, LeaderboardRow(**row), json.loads(sessions_json))
 
 
