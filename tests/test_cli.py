@@ -1,6 +1,7 @@
 """What the three command lines share."""
 
 import errno
+import logging
 import os
 import signal
 import subprocess
@@ -11,7 +12,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from bci_stream.cli import Commands, SecondsType, say, stop_signals
+from bci_stream.cli import Commands, SecondsType, configure_logging, stop_signals
 
 ROOT = Path(__file__).parents[1]
 WAITING = """
@@ -60,12 +61,15 @@ def test_under_nohup_a_closed_terminal_stops_nothing() -> None:
     assert stop_signals() == [signal.SIGINT, signal.SIGTERM]
 
 
-def test_who_has_nobody_to_say_it_to_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_terminal_does_not_stop_a_process_that_logs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def broken(*_: object, **__: object) -> None:
         raise BrokenPipeError
 
     monkeypatch.setattr(click, "echo", broken)
-    say("stalled")
+    configure_logging()
+    logging.getLogger("replay").warning("stalled")
 
 
 @pytest.mark.parametrize("module", ["replay.cli", "decoders.cli", "bci_stream.judge.cli"])
@@ -104,7 +108,7 @@ def fail(number: int | None, file: str | None, wait: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "message"),
     [
         (
             ["--number", str(errno.ENOENT), "--file", "/proc/x"],
@@ -121,12 +125,12 @@ def fail(number: int | None, file: str | None, wait: float) -> None:
         ([], "program fail: a library's own words"),
     ],
 )
-def test_what_the_system_refuses_is_one_line_and_exit_1(words: list[str], said: str) -> None:
-    ended = CliRunner().invoke(program, ["fail", *words])
-    assert (ended.exit_code, ended.output) == (1, f"Error: {said}\n")
+def test_an_os_error_is_one_line_and_exit_1(arguments: list[str], message: str) -> None:
+    ended = CliRunner().invoke(program, ["fail", *arguments])
+    assert (ended.exit_code, ended.output) == (1, f"Error: {message}\n")
 
 
-def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+def test_a_closed_pipe_is_not_an_error() -> None:
     ended = CliRunner().invoke(program, ["fail", "--number", str(errno.EPIPE)])
     assert (ended.exit_code, ended.output) == (1, "")
 
@@ -139,7 +143,9 @@ def test_a_time_that_never_passes_is_a_usage_error(text: str) -> None:
 
 
 @pytest.mark.parametrize("words", [["status"], ["start", "synthetic:erp"]])
-def test_a_home_that_can_not_be_made_is_told(words: list[str], monkeypatch, tmp_path) -> None:
+def test_a_state_folder_that_can_not_be_made_is_an_error(
+    words: list[str], monkeypatch, tmp_path
+) -> None:
     from replay.cli import main
 
     (tmp_path / "file").write_text("no folder")
