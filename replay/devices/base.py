@@ -73,7 +73,7 @@ class Device(ABC):
     name: for messages, such as "the amplifier at 10.0.0.2:8712".
     advice: what the user should check if no samples come.
     silence: describes the state in which the device is connected and sends nothing.
-    counts_samples: chunks say how many samples were lost; otherwise gaps are found by time.
+    counts_samples: chunks have the number of lost samples; otherwise gaps are found by time.
     reconnects_when_silent: silence of `Timeouts.dead_s` counts as a lost connection.
     stays_connected: sends nothing before the first `read`, so it can stay connected until then.
     """
@@ -97,7 +97,7 @@ class Device(ABC):
     def read(self, timeout_s: float, missing: int) -> list[Chunk] | None:
         """Wait at most timeout_s; returns what has come, or None if no sample came.
 
-        The list is empty if all samples that came are held back (for their triggers, say).
+        The list is empty if all samples that came are held back, for example for their triggers.
         missing: number of samples that the next packet still needs; fewer need not be returned early.
         Raises ConnectionLostError, EndOfDataError, or SourceError if the data are unusable.
         """
@@ -142,7 +142,7 @@ class DeviceFeed:
         self._clock, self._status, self._timeouts = clock, status, timeouts
         self._stop = threading.Event()
         self._pause = pause or self._stop.wait
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._is_read = self._connected = False
         self._info: DeviceInfo | None = None
         self._missing: Callable[[], int] = lambda: 1

@@ -44,7 +44,7 @@ def counting(seconds: float) -> Recording:
 
 
 def serve(protocol: str, seconds: float, pipe: Connection) -> None:
-    """The amplifier's process: tells its port, then when its clock started."""
+    """The amplifier's process: sends its port, then when its clock started."""
     emulator = Emulator(EmulatedAmplifier(EmulatedSignal(counting(seconds)), protocol))
     pipe.send(emulator.port)
     emulator.start()

@@ -51,7 +51,7 @@ FAULTS: dict[str, FaultKind] = {
     "nan": FaultKind("lead 1 is not a number for one piece"),
     "inf": FaultKind("lead 1 is infinite for one piece"),
     "bad-tail": FaultKind("a frame with a wrong tail", only=_FRAMED),
-    "absurd-length": FaultKind("a frame that says it is 4 GB long", only=_FRAMED),
+    "absurd-length": FaultKind("a frame with a stated length of 4 GB", only=_FRAMED),
     "token": FaultKind("a frame's head inside the samples of a frame", only=_FRAMED),
     "garbage": FaultKind("bytes that are no frame", "bytes", 100.0),
     "channels": FaultKind("another number of leads than agreed", "leads more or fewer", -1.0),
