@@ -15,7 +15,7 @@ DRAWS = 500
 ScoreOf = Callable[[Sequence[Any]], float]
 FEWEST_POOLED = 3
 HIDDEN = ("units", "score_of")
-"""Fields that are there to compare rows, not to be shown or written."""
+"""Fields for comparing rows, not shown or written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +24,10 @@ class Row:
 
     data: which recordings, e.g. "EEGMMIDB S001". method: registry or reference name. ours: it is
     the decoder that we ship. score: by `measure` (e.g. "bits/min", "accuracy of 9", "AUC").
-    low, high: its spread, as `spread` says (e.g. "95 % bootstrap over trials").
+    low, high: the interval described by `spread` (e.g. "95 % bootstrap over trials").
     n: how many things (trials, flashes, seconds) were judged. mean_ms, worst_ms: compute a packet.
-    note: anything a reader must know. units: what the score is made of (trials, people), in an
-    order that all methods of the data share, and score_of: how; so two methods can be compared pair
-    by pair.
+    units: what the score is computed from (trials, people), in the same order for all methods, and
+    score_of: how; so that two methods can be compared in pairs.
     """
 
     track: str
@@ -92,8 +91,8 @@ def mean(values: Sequence[float]) -> float:
 
 
 def over_all(rows: Sequence[Row]) -> list[Row]:
-    """One row more for each method and measure that several recordings have: their mean, whose units
-    are the recordings. One person says little of the next; this is what other people will see."""
+    """One more row for each method and measure that several recordings have: their mean, with the
+    recordings as units."""
     measures: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         names = measures.setdefault((row.track, row.measure), [])
@@ -139,8 +138,7 @@ def paired_bootstrap(
     score: Callable[[Sequence[Item]], float],
     seed: int = 0,
 ) -> tuple[float, float]:
-    """The 95 % interval of score(ours) - score(theirs): the same units are drawn for both, so what
-    makes a unit hard for everybody cancels."""
+    """The 95 % interval of score(ours) - score(theirs), with the same units drawn for both."""
     return _percentiles(
         [
             score([ours[i] for i in pick]) - score([theirs[i] for i in pick])
@@ -163,7 +161,7 @@ def _percentiles(scores: Sequence[float]) -> tuple[float, float]:
 
 
 FEWEST_PAIRS = 3
-"""With less there is nothing to draw from."""
+"""The least number of pairs for an interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,8 +203,7 @@ def verdicts(rows: Sequence[Row]) -> Iterator[Verdict]:
 
 
 def compare(ours: Row, theirs: Row) -> Verdict:
-    """Pair by pair where both rows say what they are made of, else by whether their own intervals
-    leave each other out."""
+    """Compare in pairs if both rows have the same units, else by their own intervals."""
     low, high, how = _interval(ours, theirs)
     return Verdict(
         track=ours.track,

@@ -31,7 +31,7 @@ def row(method: str, units: list[float], ours: bool = False) -> table.Row:
     )
 
 
-def test_ahead_is_said_only_where_the_paired_interval_leaves_out_0() -> None:
+def test_ahead_is_reported_only_where_the_paired_interval_leaves_out_0() -> None:
     hard = np.random.default_rng(0).normal(0, 10, 30)  # what makes a person hard is shared
     rows = [
         row("better", (hard + 1).tolist(), ours=True),
@@ -80,11 +80,11 @@ def test_it_finds_spellers_of_any_name_and_skips_what_is_none(
     (folder / "damaged.npz").write_bytes(b"PK\x03\x04 not really")
     np.savez(folder / "other.npz", x=np.zeros(3))
     found = list(bench_files.read_each(sorted(folder.glob("*.npz")), bench_spellers.read_speller))
-    said = capsys.readouterr().err
+    err = capsys.readouterr().err
     assert [speller.name for speller in found] == ["anybody"]
-    assert "skipped p300/damaged.npz" in said
-    assert "skipped p300/other.npz: it has no ch_names, data, rate" in said
-    assert "skipped p300/unlabelled.npz: " in said
+    assert "skipped p300/damaged.npz" in err
+    assert "skipped p300/other.npz: it has no ch_names, data, rate" in err
+    assert "skipped p300/unlabelled.npz: " in err
 
 
 def test_every_method_spells_the_letters_of_a_run(erp_session) -> None:

@@ -42,7 +42,7 @@ def test_mi_takes_the_pairs_of_runs_that_are_there_and_whole_imageries_only(tmp_
     assert codes == [[242, 11, 12, 13, 241, 21, 22, 23, 241], [242, 31, 32, 33, 241]]
 
 
-def test_mi_says_which_runs_are_missing_and_which_do_not_fit(tmp_path: Path) -> None:
+def test_mi_shows_which_runs_are_missing_and_which_do_not_fit(tmp_path: Path) -> None:
     for number in (4, 6, 8):
         write_run(tmp_path / f"S003R{number:02d}.edf", [(1.0, "T1")])
     with pytest.raises(NotThisLayout, match="there is no R10, R12, R14"):
@@ -84,7 +84,7 @@ def test_flicker_without_a_frequency_is_skipped(tmp_path: Path) -> None:
         ({"class4": None}, "it holds no class4"),
         ({"class2": np.zeros((32, 1280))}, r"class2 has the shape \(32, 1280\)"),
         ({"class3": np.zeros((14, 128))}, "class3 lasts 0.5 s"),
-        ({"class5": np.full((14, 1280), np.nan)}, "class5 holds what is no number"),
+        ({"class5": np.full((14, 1280), np.nan)}, "class5 has values that are not finite"),
         ({"rate": 10.0}, "its rate is 10 Hz"),
     ],
 )
@@ -139,9 +139,9 @@ def test_one_recording_that_breaks_stops_no_other(capsys: pytest.CaptureFixture[
     assert [next(rows), next(rows)] == [0, 3]
     with pytest.raises(bench_files.BenchError, match="p2: ZeroDivisionError: ours"):
         next(rows)
-    said = capsys.readouterr().err
-    assert "skipped p1: needs every class" in said
-    assert "FAILED p2" in said
+    err = capsys.readouterr().err
+    assert "skipped p1: needs every class" in err
+    assert "FAILED p2" in err
 
 
 def row(data: str, method: str, score: float) -> bench_row.Row:

@@ -49,11 +49,11 @@ def test_turing_chance_reports_once_a_trial_after_a_second(packet_samples: int) 
 
 def test_another_seed_guesses_otherwise(mi_session) -> None:
     session = mi_session(blocks=1, trials=12)
-    said = [
+    reported = [
         [e["result"] for e in run_offline("mi", MiChance(seed), [session]).events if "result" in e]
         for seed in (0, 0, 1)
     ]
-    assert said[0] == said[1] != said[2]
+    assert reported[0] == reported[1] != reported[2]
 
 
 def test_turing_chance_keeps_to_the_tasks_that_are_allowed() -> None:

@@ -145,7 +145,7 @@ class Named(Fair):
     """Classes by their names, which the rules allow."""
 
     def step(self, packet):
-        return [("left", "right")[said - 1] for said in super().step(packet)]
+        return [("left", "right")[reported - 1] for reported in super().step(packet)]
 
 
 def test_a_class_may_go_by_its_name(mi_session) -> None:
@@ -153,7 +153,7 @@ def test_a_class_may_go_by_its_name(mi_session) -> None:
 
 
 @pytest.mark.parametrize("returned", [None, 1, "left"])
-def test_what_is_no_list_of_results_is_said_in_words(returned: object, mi_session) -> None:
+def test_what_is_no_list_of_results_is_reported_in_words(returned: object, mi_session) -> None:
     class Wrong(Fair):
         def step(self, packet):
             return returned

@@ -15,7 +15,7 @@ DATA = Path(os.environ.get("BCI_DATA", ROOT.parent / "shared" / "data"))
 
 
 @pytest.mark.parametrize("name", ["bci2000_6x6_run1.npz", "bi2012_s1.npz"])
-def test_single_flashes_of_real_people_are_told_apart(name: str) -> None:
+def test_single_flashes_of_real_people_are_distinguished(name: str) -> None:
     path = DATA / "p300" / name
     if not path.is_file():
         pytest.skip(f"no {path}; set BCI_DATA to a folder that has it")

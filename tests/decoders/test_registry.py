@@ -39,7 +39,7 @@ def test_most_need_no_model(name: str) -> None:
 
 
 @pytest.mark.parametrize("track", ["mi", "emotion", "ecog"])
-def test_a_decoder_without_its_model_says_that_it_is_a_fallback(track: str) -> None:
+def test_a_decoder_without_its_model_shows_that_it_is_a_fallback(track: str) -> None:
     decoder = load(None, track)
     assert isinstance(decoder, HasNotice)
     assert f"bci-decode train --track {track}" in decoder.notice
@@ -85,7 +85,7 @@ def test_a_contestants_own_class_is_loaded(tmp_path: Path, monkeypatch: pytest.M
         ),
     ],
 )
-def test_what_a_contestants_module_raises_is_told_in_one_line_with_its_place(
+def test_what_a_contestants_module_raises_is_reported_in_one_line_with_its_place(
     source: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "faulty_for_test.py").write_text(source)

@@ -21,7 +21,7 @@ from decoders.ecog.training import fit
 from decoders.offline import run_offline
 from replay.model.recording import ArrayBlock, Recording
 from scripts.bench.recordings.files import NotThisLayoutError, read_each, rows_of_each
-from scripts.bench.recordings.references import BandPowerRegression, ConstantAngles
+from scripts.bench.recordings.references import BandPowerRegression, constant_angles
 from scripts.bench.table import Row, mean, row_of
 from tracks.common.angles import ANGLE_RATE, JOINTS
 
@@ -69,7 +69,7 @@ def read_movement(path: Path) -> Movement:
     traces = [name for word in TRACES for name in raw.ch_names if word in name.upper()]
     brain = [name for name in raw.ch_names if name.upper().startswith(BRAIN)]
     if not traces or not brain:
-        raise NotThisLayoutError("it has no trace of a movement, or no lead of a brain")
+        raise NotThisLayoutError("it has no trace of a movement, or no brain lead")
     rate = float(raw.info["sfreq"])
     signal = raw.get_data(picks=brain).T
     moving = [trace for trace in raw.get_data(picks=traces) if _moves_throughout(trace)]
@@ -85,14 +85,13 @@ def read_movement(path: Path) -> Movement:
 
 
 def _moves_throughout(trace: NDArray[np.float64]) -> bool:
-    """Where the truth stands still nothing is left to tell a decoder from a constant."""
+    """Whether the trace varies in each part; else a constant would be as good as any decoder."""
     parts = np.array_split(trace, PARTS)
     return bool(np.isfinite(trace).all()) and all(len(p) > 0 and np.ptp(p) > 0 for p in parts)
 
 
 def _microvolts(signal: NDArray[np.float64]) -> NDArray[np.float32]:
-    """These files say volts and hold microvolts: whatever they say, tens of microvolts are
-    cortical."""
+    """In microvolts: some files declare volts and hold microvolts, which the spread shows."""
     spread = float(np.median(signal.std(axis=0)))
     return np.asarray(signal * (1e6 if spread < 1e-2 else 1.0), dtype=np.float32)
 
@@ -122,7 +121,7 @@ def _decoders(
     training, test = [chosen.part(a, b) for a, b in kept], chosen.part(begin, end)
     yield "band power regression", BandPowerRegression(training, slow=False), test
     yield "LMP regression", BandPowerRegression(training, slow=True), test
-    yield "constant mean", ConstantAngles(training), test
+    yield "constant mean", constant_angles(training), test
 
 
 def _row(movement: Movement, name: str, scores: list[float], compute_s: list[float]) -> Row:

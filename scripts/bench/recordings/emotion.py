@@ -46,7 +46,7 @@ METHODS: dict[str, Make] = {
 
 
 def run(data_dir: Path) -> list[Row]:
-    """Rows of everybody who stands in data_dir/emotion."""
+    """Rows of all people in data_dir/emotion."""
     paths = list(read_each(sorted((data_dir / "emotion").glob("*.npz")), _checked))
     if len(paths) < 2:
         return []  # each is decoded by models of the others
@@ -79,7 +79,7 @@ def _check_clip(name: str, clip: NDArray[np.float32], rate: float) -> None:
         seconds = clip.shape[1] / rate
         raise NotThisLayoutError(f"{name} lasts {seconds:.1f} s; at least {LEAST_S} are needed")
     if not np.isfinite(clip).all():
-        raise NotThisLayoutError(f"{name} holds what is no number")
+        raise NotThisLayoutError(f"{name} has values that are not finite")
 
 
 def session_of(path: Path, order: int) -> Recording:
@@ -133,5 +133,5 @@ def _row(name: str, runs: list[list[OfflineRun]]) -> Row:
         measure="track score (share right of 9)",
         n=len(runs) * ORDERS * len(CLASSES),
         compute_s=np.concatenate([outcome.compute_s for outcome in outcomes]).tolist(),
-        note="one clip a class: whoever knows the clip knows the class; chance is 0.111",
+        note="one clip a class: to recognise the clip is to recognise the class; chance is 0.111",
     )

@@ -163,11 +163,11 @@ def _sequences_used(outcome: OfflineRun) -> Iterator[int]:
 
 
 def flash_auc(speller: Speller) -> list[Row]:
-    """How well single flashes are told apart."""
+    """AUC of single flashes: targets against others."""
     features = features_of(speller.recording)
-    told = list(flashes_of(speller, features))
-    labels = np.array([target for target, _ in told])
-    vectors = np.array([vector for _, vector in told])
+    flashes = list(flashes_of(speller, features))
+    labels = np.array([target for target, _ in flashes])
+    vectors = np.array([vector for _, vector in flashes])
     half = len(labels) // 2
     reference, _, _ = xdawn_lda(vectors[:half], labels[:half], len(features.places))
     ours = template_weights(vectors[:half], labels[:half], speller)

@@ -1,7 +1,4 @@
-"""References of turing, emotion and ecog: what is usually tried first, as decoders.
-
-They are here to be beaten in the benchmark, on the same causal data; none is registered.
-"""
+"""Reference methods of turing, emotion and ecog as decoders, for the benchmark only."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,6 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from bci_stream.packet import Packet, SignalInfo
+from decoders.chance import EcogConstant
 from decoders.dsp import Array
 from decoders.dsp.buffers import Ring
 from decoders.dsp.filters import CausalFilter, bandpass
@@ -23,7 +21,7 @@ from decoders.ecog.features import FEATURES_A_LEAD, POWERS, EcogFeatures, slow_f
 from decoders.emotion.features import BANDS_HZ, AffectFeatures, SecondCounter
 from decoders.emotion.training import EmotionPerson
 from replay.model.source import Session
-from tracks.common.angles import ANGLE_RATE, JOINTS
+from tracks.common.angles import JOINTS
 from tracks.emotion import CLASSES
 
 HARMONICS = 3
@@ -33,8 +31,8 @@ TOP_HZ = 90.0
 class CanonicalCorrelation:
     """turing: CCA (one band) or filter-bank CCA; the most correlated frequency, at fixed times.
 
-    It reports at the last of `windows_s`; what it would have said at each is kept in `answers`.
-    It has no way to tell a rest.
+    It reports at the last of `windows_s`; its answers at each window are kept in `answers`.
+    It does not detect rest.
     """
 
     def __init__(
@@ -72,7 +70,7 @@ class CanonicalCorrelation:
         window = self._moments.get(self._used)
         if window is None:
             return []
-        task, strength = self._judge(self._used)
+        task, strength = self._classify(self._used)
         self.answers[window].append(task)
         self.strengths[window].append(strength)
         if self._used < max(self._moments):
@@ -80,7 +78,7 @@ class CanonicalCorrelation:
         self._used = None
         return self.answers[window][-1:]
 
-    def _judge(self, samples: int) -> tuple[int, float]:
+    def _classify(self, samples: int) -> tuple[int, float]:
         scores = {task: self._score(hz, samples) for task, hz in self._frequencies.items()}
         best = max(scores, key=lambda task: scores[task])
         return best, scores[best]
@@ -92,7 +90,7 @@ class CanonicalCorrelation:
 
 
 class Recited:
-    """turing: answers that are known beforehand, reported when so much data is used."""
+    """turing: given answers, each reported when `window_s` of data are used."""
 
     def __init__(self, answers: Sequence[int], window_s: float) -> None:
         self._answers = list(answers)
@@ -148,13 +146,13 @@ class EntropyClassifier:
         self._features = AffectFeatures(info.rate, len(info.leads))
 
     def step(self, packet: Packet) -> list[int]:
-        said: list[int] = []
-        for stretch in self._seconds.spans(packet):
-            self._features.push(packet.signal[stretch.begin : stretch.end])
-            if stretch.completes:
+        reports: list[int] = []
+        for span in self._seconds.spans(packet):
+            self._features.push(packet.signal[span.begin : span.end])
+            if span.completes:
                 row = self._features.take()[: self._size]
-                said.append(int(self._classifier.predict(row[None])[0]))
-        return said
+                reports.append(int(self._classifier.predict(row[None])[0]))
+        return reports
 
 
 class UsualClass:
@@ -167,8 +165,8 @@ class UsualClass:
         self._seconds = SecondCounter(info.packet_samples)
 
     def step(self, packet: Packet) -> list[int]:
-        stretches = self._seconds.spans(packet)
-        return [self._number for stretch in stretches if stretch.completes]
+        spans = self._seconds.spans(packet)
+        return [self._number for span in spans if span.completes]
 
 
 class BandPowerRegression:
@@ -205,19 +203,7 @@ class BandPowerRegression:
         return rows[:, np.tile(wanted, rows.shape[1] // FEATURES_A_LEAD)]
 
 
-class ConstantAngles:
+def constant_angles(training: Sequence[Session]) -> EcogConstant:
     """ecog: the mean angles of the training recordings."""
-
-    def __init__(self, training: Sequence[Session]) -> None:
-        angles = np.concatenate([np.asarray(session.angles) for session in training])
-        self._row = angles.mean(axis=0).tolist() if len(angles) else [0.0] * len(JOINTS)
-
-    def start(self, info: SignalInfo) -> None:
-        self._rate = info.rate
-        self._samples = 0
-
-    def step(self, packet: Packet) -> list[list[list[float]]]:
-        before = int(self._samples * ANGLE_RATE / self._rate)
-        self._samples += packet.n
-        rows = int(self._samples * ANGLE_RATE / self._rate) - before
-        return [[self._row] * rows] if rows else []
+    angles = np.concatenate([np.asarray(session.angles) for session in training])
+    return EcogConstant(angles.mean(axis=0).tolist() if len(angles) else [0.0] * len(JOINTS))

@@ -21,7 +21,7 @@ from tracks.erp import SEQUENCE_END, TARGETS
 
 FEWEST_FLASHES = 48
 AFTER_S = 2.0
-"""What the last flash evokes is over by then."""
+"""Signal kept after the last flash: longer than its response."""
 NON_TARGET, TARGET = 1, 2
 
 
@@ -111,8 +111,8 @@ def _marked_flashes(
     for packet in recording.packets(round(recording.rate)):
         done, tag = 0, None
         for offset, code in packet.triggers:
-            for told, vector in features.feed(packet.samples[done:offset], tag):
-                yield bool(told), vector
+            for is_target, vector in features.feed(packet.samples[done:offset], tag):
+                yield bool(is_target), vector
             done, tag = offset, code - NON_TARGET if code in (NON_TARGET, TARGET) else None
-        for told, vector in features.feed(packet.samples[done:], tag):
-            yield bool(told), vector
+        for is_target, vector in features.feed(packet.samples[done:], tag):
+            yield bool(is_target), vector

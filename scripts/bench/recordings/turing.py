@@ -31,17 +31,17 @@ TASK_OF_EVENT = {1: IDLE, 2: 3, 3: 4, 4: 5}
 BEHAVIOUR_OF_TASK = {3: 1, 4: 4, 5: 5, IDLE: 1}
 TASKS = dict.fromkeys(BEHAVIOUR_OF_TASK.values(), (3, 4, 5, IDLE))
 """The track has no behaviour that allows all of these, so the codes take one that allows the task;
-the decoder is told that each allows all, and so learns nothing from them."""
+for the decoder each allows all, so that it learns nothing from them."""
 CODES = {8 * behaviour + task for task, behaviour in BEHAVIOUR_OF_TASK.items()}
 WINDOWS_S = (2.0, 3.0, 4.96)
 OURS = "turing-phase"
 
 
 @dataclass
-class Told:
-    """What a method said of one person: the judged run, and its answers at each of WINDOWS_S.
+class PersonResult:
+    """A method on one person: the judged run, and its answers at each of WINDOWS_S.
 
-    strengths: how sure it was of each, by its own measure; ours needs none.
+    strengths: confidence in each, in the method's own measure; ours needs none.
     """
 
     person: Recording
@@ -52,7 +52,7 @@ class Told:
 
 
 def run(data_dir: Path) -> list[Row]:
-    """Rows of everybody who stands in data_dir/ssvep."""
+    """Rows of all people in data_dir/ssvep."""
     folders = [path for path in sorted((data_dir / "ssvep").glob("*")) if path.is_dir()]
     people = list(read_each(folders, read_person))
     if not people:
@@ -62,11 +62,13 @@ def run(data_dir: Path) -> list[Row]:
         "CCA": [_correlated(person, bands=1) for person in people],
         "FBCCA": [_correlated(person, bands=3) for person in people],
     }
-    rows = [_score_row(name, told) for name, told in methods.items() if name == OURS]
+    rows = [_score_row(name, results) for name, results in methods.items() if name == OURS]
     if len(people) > 1:  # a reference's threshold for rest needs other people
-        rows += [_best_window_row(name, told) for name, told in methods.items() if name != OURS]
+        rows += [
+            _best_window_row(name, results) for name, results in methods.items() if name != OURS
+        ]
     for window_s in WINDOWS_S:
-        rows += [_accuracy_row(name, told, window_s) for name, told in methods.items()]
+        rows += [_accuracy_row(name, results, window_s) for name, results in methods.items()]
     return rows
 
 
@@ -109,7 +111,7 @@ def _triggers(
     return ((0, 242), *((at, 8 * BEHAVIOUR_OF_TASK[task] + task) for at, task in trials))
 
 
-def _ours(person: Recording) -> Told:
+def _ours(person: Recording) -> PersonResult:
     at: dict[float, list[int]] = {window: [] for window in WINDOWS_S}
     packet_samples = track_of("turing").packet_samples_at(person.rate)
 
@@ -124,7 +126,7 @@ def _ours(person: Recording) -> Told:
     return _told(decoder, person, at, {})
 
 
-def _correlated(person: Recording, bands: int) -> Told:
+def _correlated(person: Recording, bands: int) -> PersonResult:
     decoder = CanonicalCorrelation(FREQUENCIES_HZ, WINDOWS_S, bands)
     return _told(decoder, person, decoder.answers, decoder.strengths)
 
@@ -134,82 +136,82 @@ def _told(
     person: Recording,
     at: dict[float, list[int]],
     strengths: dict[float, list[float]],
-) -> Told:
+) -> PersonResult:
     outcome = run_offline("turing", decoder, [person])
     truth = next(event for event in outcome.events if event["kind"] == "truth")
     labels = [int(label) for block in truth["blocks"] for label in block]
-    return Told(person, outcome, labels, at, strengths)
+    return PersonResult(person, outcome, labels, at, strengths)
 
 
-def _score_row(name: str, told: list[Told]) -> Row:
-    return _scored(name, [one.outcome.score for one in told], told, "stops when it is sure")
+def _score_row(name: str, results: list[PersonResult]) -> Row:
+    return _scored(name, [one.outcome.score for one in results], results, "stops when it is sure")
 
 
-def _best_window_row(name: str, told: list[Told]) -> Row:
+def _best_window_row(name: str, results: list[PersonResult]) -> Row:
     """The reference at the window that suits it best, with a threshold for rest.
 
     The threshold is fitted on the OTHER people's labels, which ours never sees: a generous reference.
     """
-    scores = {window: _scores_with_rest(told, window) for window in WINDOWS_S}
+    scores = {window: _scores_with_rest(results, window) for window in WINDOWS_S}
     best = max(WINDOWS_S, key=lambda window: float(np.mean(scores[window])))
     note = f"at {best} s, its best window; rest below a strength fitted on the others' labels"
-    return _scored(name, scores[best], told, note)
+    return _scored(name, scores[best], results, note)
 
 
-def _scores_with_rest(told: list[Told], window_s: float) -> list[float]:
+def _scores_with_rest(results: list[PersonResult], window_s: float) -> list[float]:
     scores = []
-    for number, one in enumerate(told):
-        threshold = _rest_below([*told[:number], *told[number + 1 :]], window_s)
+    for number, one in enumerate(results):
+        threshold = _rest_below([*results[:number], *results[number + 1 :]], window_s)
         pairs = zip(one.at[window_s], one.strengths[window_s], strict=True)
         answers = [task if strength >= threshold else IDLE for task, strength in pairs]
         scores.append(run_offline("turing", Recited(answers, window_s), [one.person]).score)
     return scores
 
 
-def _rest_below(others: list[Told], window_s: float) -> float:
+def _rest_below(others: list[PersonResult], window_s: float) -> float:
     """The strength that parts rest from flicker best in other people's labelled trials."""
     strength = np.concatenate([one.strengths[window_s] for one in others])
-    said = np.concatenate([one.at[window_s] for one in others])
+    answers = np.concatenate([one.at[window_s] for one in others])
     truth = np.concatenate([one.truth for one in others])
     tried = np.quantile(strength, np.linspace(0, 1, 101))
-    right = [np.mean(np.where(strength >= limit, said, IDLE) == truth) for limit in tried]
+    right = [np.mean(np.where(strength >= limit, answers, IDLE) == truth) for limit in tried]
     return float(tried[int(np.argmax(right))])
 
 
-def _scored(name: str, scores: list[float], told: list[Told], note: str) -> Row:
+def _scored(name: str, scores: list[float], results: list[PersonResult], note: str) -> Row:
     return row_of(
         scores,
         mean,
         "people",
         measure="track score, 3 frequencies + rest",
-        n=sum(len(one.truth) for one in told),
+        n=sum(len(one.truth) for one in results),
         note=f"{note}; a block with less than 80 % right scores 0",
-        **_common(name, told),
+        **_common(name, results),
     )
 
 
-def _accuracy_row(name: str, told: list[Told], window_s: float) -> Row:
+def _accuracy_row(name: str, results: list[PersonResult], window_s: float) -> Row:
     return row_of(
-        [_share_right(one, window_s) for one in told],
+        [_share_right(one, window_s) for one in results],
         mean,
         "people",
         measure=f"right of 3 frequencies at {window_s} s",
-        n=sum(label != IDLE for one in told for label in one.truth),
+        n=sum(label != IDLE for one in results for label in one.truth),
         note="rests left out; all methods choose among the frequencies",
-        **_common(name, told),
+        **_common(name, results),
     )
 
 
-def _common(name: str, told: list[Told]) -> dict[str, Any]:
+def _common(name: str, results: list[PersonResult]) -> dict[str, Any]:
     return {
         "track": "turing",
-        "data": f"SSVEP, {len(told)} people",
+        "data": f"SSVEP, {len(results)} people",
         "method": name,
         "ours": name == OURS,
-        "compute_s": np.concatenate([one.outcome.compute_s for one in told]),
+        "compute_s": np.concatenate([one.outcome.compute_s for one in results]),
     }
 
 
-def _share_right(told: Told, window_s: float) -> float:
-    pairs = zip(told.truth, told.at[window_s], strict=True)
-    return float(np.mean([said == true for true, said in pairs if true != IDLE]))
+def _share_right(result: PersonResult, window_s: float) -> float:
+    pairs = zip(result.truth, result.at[window_s], strict=True)
+    return float(np.mean([answer == true for true, answer in pairs if true != IDLE]))

@@ -61,8 +61,8 @@ def test_movement_is_followed_and_every_packet_gets_its_eight_rows(model: Model)
 
 def test_a_subject_that_was_never_seen_is_decoded_with_the_teachers_weights(model: Model) -> None:
     assert model.settings["teacher"] == "A"
-    stranger = run_offline("ecog", EcogDecoder(model=model), [walk("C", 10, 4)])
-    assert stranger.score > 55
+    unknown = run_offline("ecog", EcogDecoder(model=model), [walk("C", 10, 4)])
+    assert unknown.score > 55
 
 
 def test_without_a_model_it_reports_zeros() -> None:
@@ -82,14 +82,14 @@ def test_a_dead_lead_changes_little(model: Model) -> None:
     assert outcome.score > 45
 
 
-def test_training_without_angles_says_so() -> None:
+def test_training_without_angles_shows_so() -> None:
     recording = walk("A", 1, 1)
     blind = Recording("A", recording.rate, recording.leads, recording.blocks)
     with pytest.raises(TruthError, match="no joint angles"):
         fit([blind], seed=0, progress=lambda _: None)
 
 
-def test_training_on_less_than_a_second_says_so() -> None:
+def test_training_on_less_than_a_second_shows_so() -> None:
     whole = walk("A", 1, 1)
     assert whole.angles is not None
     short = Recording("A", whole.rate, whole.leads, whole.blocks, whole.angles[:50])
@@ -192,7 +192,7 @@ def test_a_model_with_anything_wrong_is_refused_at_once(model: Model, spoilt_mod
             pytest.fail(f"taken: {name}, {EcogDecoder(model=wrong)}")
 
 
-@pytest.mark.parametrize("subject", ["A", "stranger"])
+@pytest.mark.parametrize("subject", ["A", "unknown"])
 def test_trained_it_keeps_the_laws(model: Model, subject: str) -> None:
     laws = check("ecog", lambda: EcogDecoder(model=model), walk(subject, 6, 7))
     assert [f"{law.name}: {law.detail}" for law in laws if not law.ok] == []

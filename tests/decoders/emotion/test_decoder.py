@@ -78,8 +78,10 @@ def test_the_first_batch_names_and_order_of_leads_are_the_same_to_it(model: Mode
     block = recording.blocks[0]
     turned = ArrayBlock(block.read(0, block.n_samples)[:, order].copy(), block.triggers)
     other = Recording(recording.subject, recording.rate, leads, [turned])
-    said = [run_offline("emotion", EmotionDecoder(model=model), [r]) for r in (recording, other)]
-    assert said[0].score == pytest.approx(said[1].score, abs=1e-9)
+    reported = [
+        run_offline("emotion", EmotionDecoder(model=model), [r]) for r in (recording, other)
+    ]
+    assert reported[0].score == pytest.approx(reported[1].score, abs=1e-9)
 
 
 def test_a_missing_lead_is_survived(model: Model) -> None:

@@ -89,7 +89,7 @@ def test_memory_is_bounded() -> None:
     assert all(len(r.posteriors) == MAX_TRIALS for r in spelling._readings)
 
 
-def test_a_trial_without_flashes_says_nothing() -> None:
+def test_a_trial_without_flashes_shows_nothing() -> None:
     spelling = Spelling(LAYOUT, D)
     spelling.begin()
     assert np.allclose(spelling.infer(np.eye(D)).probabilities, 1 / 36)

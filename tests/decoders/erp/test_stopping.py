@@ -24,7 +24,7 @@ def test_characters_stand_in_the_tracks_order() -> None:
     assert SpellerLayout(("XC", "X", "C1")).characters == "CX1"
 
 
-def test_twins_and_strangers_are_refused() -> None:
+def test_twins_and_other_people_are_refused() -> None:
     with pytest.raises(RuleError, match="'AB' flash in the same groups"):
         SpellerLayout(("ABC", "AB"))
     with pytest.raises(RuleError, match="it has '!'"):

@@ -49,7 +49,7 @@ def write(tmp_path: Path) -> Write:
 
 
 def skip_where_it_can_not_run(python: Path) -> None:
-    """Root runs no stranger's code as root: another user must be able to start the interpreter."""
+    """Root does not run submissions as root: another user must be able to start the interpreter."""
     if os.geteuid() == 0 and bubblewrap_fault() is not None:
         try:
             must_be_reachable(python.resolve())

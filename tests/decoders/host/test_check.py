@@ -42,20 +42,20 @@ def test_reports_in_time_count(write: Write) -> None:
     assert "would not count" not in text
 
 
-def test_a_report_that_is_late_by_a_packet_is_said_so(write: Write) -> None:
+def test_a_report_that_is_late_by_a_packet_is_reported(write: Write) -> None:
     _, text = checked(write, "seen in (51, 76, 99)", "1")
     assert "6 of 18 answers would count" in text
     assert "6 x report 1: at 2.04 s, limit 2.00 s -> late by 1 packet" in text
     assert "6 x report 2: at 3.04 s, limit 3.00 s -> late by 1 packet" in text
 
 
-def test_a_result_of_the_wrong_type_is_said_so(write: Write) -> None:
+def test_a_result_of_the_wrong_type_is_reported(write: Write) -> None:
     ok, text = checked(write, "seen in (50, 75, 99)", "[1]")
     assert not ok
     assert "6 x report 1: [1] names no class -> report one of 1 (left), 2 (right), 3 (feet)" in text
 
 
-def test_a_report_on_the_trigger_packet_is_said_so(write: Write) -> None:
+def test_a_report_on_the_trigger_packet_is_reported(write: Write) -> None:
     ok, text = checked(write, "begins", "1")
     assert not ok
     assert "reports were refused, and use up nothing" in text
@@ -74,20 +74,20 @@ def test_a_crash_shows_their_traceback(write: Write) -> None:
     assert "ZeroDivisionError" in Path(log[1]).read_text()
 
 
-def test_the_command_line_tells_it_and_exits_with_1_where_nothing_counts(write: Write) -> None:
+def test_the_command_line_shows_it_and_exits_with_1_where_nothing_counts(write: Write) -> None:
     from decoders.cli import main
 
     root = write({"Algorithm/impl/AlgorithmImplement.py": MI.replace("REPORT", "False")})
-    told = CliRunner().invoke(main, ["check", "--track", "mi", "--submission", str(root)])
-    assert told.exit_code == 1
-    assert "0 of 18 answers would count" in told.output
+    done = CliRunner().invoke(main, ["check", "--track", "mi", "--submission", str(root)])
+    assert done.exit_code == 1
+    assert "0 of 18 answers would count" in done.output
 
 
-def test_the_command_line_says_what_it_looked_for(tmp_path: Path) -> None:
+def test_the_command_line_shows_what_it_looked_for(tmp_path: Path) -> None:
     from decoders.cli import main
 
     (tmp_path / "notes.txt").write_text("nothing here")
-    told = CliRunner().invoke(main, ["check", "--track", "mi", "--submission", str(tmp_path)])
-    assert told.exit_code == 1
-    assert told.output.startswith("Error: no algorithm was found in the submission. Looked in")
-    assert "Traceback" not in told.output
+    done = CliRunner().invoke(main, ["check", "--track", "mi", "--submission", str(tmp_path)])
+    assert done.exit_code == 1
+    assert done.output.startswith("Error: no algorithm was found in the submission. Looked in")
+    assert "Traceback" not in done.output

@@ -34,7 +34,7 @@ TRACK = {"my_algorithm": "emotion", "ecog": "ecog"}
 
 
 @pytest.mark.parametrize("interface", CASES)
-def test_each_generation_is_told_by_its_names(interface: str, write: Write) -> None:
+def test_each_generation_is_reported_by_its_names(interface: str, write: Write) -> None:
     entry = detect(write(CASES[interface]), TRACK.get(interface, "mi"))
     assert entry.interface == interface
     assert [entry.file] == list(CASES[interface])
@@ -56,15 +56,15 @@ def test_the_g4_configuration_names_the_class_and_its_folder_goes_on_the_path(wr
 
 
 @pytest.mark.parametrize(
-    ("yml", "told"),
+    ("yml", "observed"),
     [
         (YML.replace("Mine.py", "Yours.py"), "Yours.py', which the submission does not hold"),
         ("method: 3", "has no `method:`"),
         ("a: b: c", "is no YAML"),
     ],
 )
-def test_a_wrong_g4_configuration_is_said_so(yml: str, told: str, write: Write) -> None:
-    with pytest.raises(PackageError, match=told):
+def test_a_wrong_g4_configuration_is_reported(yml: str, observed: str, write: Write) -> None:
+    with pytest.raises(PackageError, match=observed):
         detect(write(CASES["g4"] | {"Algorithm/config/AlgorithmConfig.yml": yml}), "mi")
 
 
@@ -127,7 +127,7 @@ def test_another_pythons_syntax_is_no_obstacle(write: Write) -> None:
     assert detect(write(files), "mi").interface == "g3"
 
 
-def test_an_empty_root_is_said_so(tmp_path: Path) -> None:
+def test_an_empty_root_is_reported(tmp_path: Path) -> None:
     with pytest.raises(PackageError, match="no Python file"):
         detect(tmp_path, "mi")
 
@@ -144,7 +144,7 @@ def test_sources_that_are_made_to_break_a_parser_break_nothing_here(
 
 
 @pytest.mark.parametrize("name", ["config.toml", "config.json", "requirements.txt"])
-def test_settings_that_are_made_to_break_a_parser_are_told_as_theirs(
+def test_settings_that_are_made_to_break_a_parser_are_shown_as_theirs(
     name: str, write: Write
 ) -> None:
     root = write({**CASES["g2"]})
@@ -156,7 +156,7 @@ def test_settings_that_are_made_to_break_a_parser_are_told_as_theirs(
         requested_environment(root)
 
 
-def test_a_config_that_nests_too_deep_is_told_as_theirs(write: Write) -> None:
+def test_a_config_that_nests_too_deep_is_reported_as_theirs(write: Write) -> None:
     root = write({**CASES["g2"]})
     config = root / "Algorithm/config/AlgorithmConfig.yml"
     config.parent.mkdir()

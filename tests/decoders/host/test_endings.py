@@ -30,7 +30,7 @@ BODIES = {
 
 
 @pytest.mark.parametrize("reason", BODIES)
-def test_the_log_says_how_it_ended_and_why(reason: str, write: Write, tmp_path: Path) -> None:
+def test_the_log_shows_how_it_ended_and_why(reason: str, write: Write, tmp_path: Path) -> None:
     code = CODE.replace("BODY", BODIES[reason])
     root = write({"Algorithm/impl/AlgorithmImplement.py": code})
     command = [sys.executable, "-m", "bci_stream.judge", "run", "--json", "--track", "mi"]

@@ -54,7 +54,7 @@ def test_a_half_made_environment_is_made_again(tmp_path: Path) -> None:
     assert not marked.exists()
 
 
-def test_packages_that_can_not_be_had_are_said_so_and_leave_nothing(
+def test_packages_that_can_not_be_had_are_reported_so_and_leave_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("PIP_NO_INDEX", "UV_OFFLINE"):
@@ -64,7 +64,7 @@ def test_packages_that_can_not_be_had_are_said_so_and_leave_nothing(
     assert [path for path in tmp_path.iterdir() if path.is_dir()] == []
 
 
-def test_an_interpreter_that_is_not_here_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interpreter_that_is_not_here_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment, "_uv", lambda: None)
     with pytest.raises(EnvironmentFailed, match=r"requests Python 3\.99, which was not found"):
         find_interpreter("3.99")
@@ -81,9 +81,9 @@ def test_the_cache_is_the_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert default_cache() == tmp_path / "bci-stream" / "environments"
 
 
-def test_a_submission_without_wishes_has_none(write: Write) -> None:
-    wishes = requested_environment(write({"Algorithm/A.py": ""}))
-    assert (wishes.python, wishes.requirements) == (None, None)
+def test_a_submission_without_requests_has_none(write: Write) -> None:
+    requested = requested_environment(write({"Algorithm/A.py": ""}))
+    assert (requested.python, requested.requirements) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -170,6 +170,6 @@ def test_requirements_that_reach_into_the_host_are_refused(line: str) -> None:
         read_requirements(f"numpy\n{line}\n")
 
 
-def test_a_broken_config_is_said_so(write: Write) -> None:
+def test_a_broken_config_is_reported(write: Write) -> None:
     with pytest.raises(PackageError, match="config file can't be read"):
         requested_environment(write({"config.json": "{"}))

@@ -1,4 +1,4 @@
-"""What a stranger writes is shown on our terminal as text, and does nothing there."""
+"""Untrusted text is escaped for the terminal."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -50,11 +50,11 @@ def test_a_contest_without_a_word_grants_what_the_host_would() -> None:
 
 
 def test_every_limit_of_the_contest_file_reaches_the_submission(tmp_path: Path) -> None:
-    said = (
+    written = (
         "silence_s = 7\ncpu_s = 8.5\nmemory_mb = 9\nprocesses = 10\nthreads = 11\nopen_files = 12\n"
         "disk_mb = 13\noutput_mb = 14"
     )
-    got = limits_of(load_contest(contest_file(tmp_path, said)).limits)
+    got = limits_of(load_contest(contest_file(tmp_path, written)).limits)
     wanted = SubmissionLimits(
         step_s=7,
         cpu_s=8.5,
@@ -71,15 +71,15 @@ def test_every_limit_of_the_contest_file_reaches_the_submission(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("said", "why"),
+    ("written", "why"),
     [("disk_mb = 0", "disk_mb"), ("cpu_s = -1", "cpu_s"), ('strength = "none"', "strength")],
 )
-def test_a_limit_that_makes_no_sense_is_named(said: str, why: str, tmp_path: Path) -> None:
+def test_a_limit_that_makes_no_sense_is_named(written: str, why: str, tmp_path: Path) -> None:
     with pytest.raises(ContestError, match=why):
-        load_contest(contest_file(tmp_path, said))
+        load_contest(contest_file(tmp_path, written))
 
 
-def test_nobody_goes_below_the_strength_that_a_contest_asks_for() -> None:
+def test_no_one_goes_below_the_strength_that_a_contest_asks_for() -> None:
     assert at_least("auto", None) == "auto"
     assert at_least("auto", "limits") == "limits"
     assert at_least("bubblewrap", None) == at_least("bubblewrap", "auto") == "bubblewrap"
@@ -111,7 +111,7 @@ def test_start_positions_are_chosen_from_outside(
     assert [report[0] for report in reports] == starts  # type: ignore[index]
 
 
-def test_a_python_that_is_not_here_is_told_with_where_it_was_looked_for(write: Write) -> None:
+def test_a_python_that_is_not_here_is_reported_with_where_it_was_looked_for(write: Write) -> None:
     done = run(
         "check", "--track", "mi", "--submission", str(talks(write)), "--python", "3.999"
     )  # fmt: skip

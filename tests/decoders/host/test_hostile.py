@@ -1,4 +1,4 @@
-"""Hostile submissions: each ends in the documented way, says why, and touches nobody else."""
+"""Hostile submissions: each ends in the documented way, with a reason, and affects no other process."""
 
 import errno
 import os
@@ -55,7 +55,7 @@ def hostile(body: str) -> dict[str, str]:
     return {"Algorithm/impl/AlgorithmImplement.py": HEAD + lines}
 
 
-def told(attempt: str) -> str:
+def observed(attempt: str) -> str:
     """An attack that reports what came of it."""
     return f"""
         try:
@@ -75,7 +75,7 @@ def test_it_sees_no_file_of_the_judge_or_of_other_teams(
     truth = tmp_path / "truth.jsonl"
     truth.write_text("labels")
     truth.chmod(0o644)
-    body = told(f"open({str(truth)!r}).read()")
+    body = observed(f"open({str(truth)!r}).read()")
     assert run(submitted(write(hostile(body))), packets(1)) == [["FileNotFoundError"]]
 
 
@@ -104,7 +104,7 @@ def test_it_has_no_network_not_even_this_machine(
     attempt: str, write: Write, submitted: Open
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        body = told(attempt.replace("PORT", str(server.getsockname()[1])))
+        body = observed(attempt.replace("PORT", str(server.getsockname()[1])))
         (answer,) = run(submitted(write(hostile(body))), packets(1))[0]
     assert answer in ("ConnectionRefusedError", "OSError")
 
@@ -123,13 +123,13 @@ def test_it_can_change_neither_the_clock_nor_its_package_nor_the_system(
         'os.kill(1, 9) or open("/proc/sys/kernel/hostname", "w")',
     ]
     body = """
-        told = []
+        observed = []
         for attempt in ATTEMPTS:
             try:
-                told.append(repr(eval(attempt)))
+                observed.append(repr(eval(attempt)))
             except OSError as error:
-                told.append(type(error).__name__)
-        return told
+                observed.append(type(error).__name__)
+        return observed
     """.replace("ATTEMPTS", repr(attempts))
     before = time.time()
     (answers,) = run(submitted(write(hostile(body))), packets(1))[0]
@@ -139,7 +139,7 @@ def test_it_can_change_neither_the_clock_nor_its_package_nor_the_system(
 
 
 @needs_bubblewrap
-def test_it_can_neither_take_memory_that_nobody_counts_nor_leave_its_name_spaces(
+def test_it_can_neither_take_memory_that_no_one_counts_nor_leave_its_name_spaces(
     write: Write, submitted: Open
 ) -> None:
     """Each of these would lead around the limits of memory and disk."""
@@ -153,13 +153,13 @@ def test_it_can_neither_take_memory_that_nobody_counts_nor_leave_its_name_spaces
             "a disk of its own": lambda: libc.mount(b"x", b"/tmp", b"tmpfs", 0, None),
             "the kernel's keys": lambda: libc.syscall(KEYCTL, 0, -3, 0),
         }
-        told = {}
+        observed = {}
         for name, attempt in attempts.items():
             try:
-                told[name] = "done" if attempt() >= 0 else ctypes.get_errno()
+                observed[name] = "done" if attempt() >= 0 else ctypes.get_errno()
             except OSError as error:
-                told[name] = error.errno
-        return sorted(told.items())
+                observed[name] = error.errno
+        return sorted(observed.items())
     """
     column = MACHINES[platform.machine()][1]
     body = body.replace("CLONE", str(CLONE[column])).replace(
@@ -218,16 +218,16 @@ def test_it_can_neither_kill_nor_trace_its_host_nor_read_what_it_was_started_wit
 ) -> None:
     monkeypatch.setenv("BCI_TOKEN", "secret")
     body = f"""
-        told = []
+        observed = []
         for attempt in ("os.kill({os.getpid()}, 9)", "open('/proc/{os.getpid()}/environ').read()",
                         "os.kill(1, 9) or os.kill(os.getppid(), 9)"):
             try:
-                told.append(repr(eval(attempt)))
+                observed.append(repr(eval(attempt)))
             except OSError as error:
-                told.append(type(error).__name__)
+                observed.append(type(error).__name__)
         seen = [open(f"/proc/{{pid}}/environ").read() for pid in ("1", "self")
                 if os.access(f"/proc/{{pid}}/environ", os.R_OK)]
-        return [told[:2], any("secret" in text for text in seen)]
+        return [observed[:2], any("secret" in text for text in seen)]
     """
     ((told_now, leaked),) = run(submitted(write(hostile(body))), packets(1))[0:1][0]
     assert told_now == ["ProcessLookupError", "FileNotFoundError"]
@@ -381,11 +381,11 @@ def test_it_dies_with_its_host_even_if_that_is_killed(write: Write) -> None:
     with host:
         assert host.stdout is not None
         folder = host.stdout.readline().decode().strip()
-        family = psutil.Process(host.pid).children(recursive=True)
+        children = psutil.Process(host.pid).children(recursive=True)
         host.kill()
-    _, left = psutil.wait_procs(family, timeout=20)
+    _, left = psutil.wait_procs(children, timeout=20)
     shutil.rmtree(folder)
-    assert len(family) >= 2
+    assert len(children) >= 2
     assert [process for process in left if process.status() != psutil.STATUS_ZOMBIE] == []
 
 
@@ -486,7 +486,7 @@ def test_a_hostile_team_leaves_the_others_untouched(write: Write, submitted: Ope
 
 @pytest.fixture
 def limits_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Root may not run strangers' code, so another user has to be able to start the interpreter."""
+    """Root may not run untrusted code, so another user has to be able to start the interpreter."""
     system = Path("/usr/bin/python3")
     if os.geteuid() == 0:
         if not system.exists():
@@ -496,7 +496,7 @@ def limits_only(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("limits_only")
-def test_limits_alone_run_it_as_nobody_and_say_how_weak_that_is(
+def test_limits_alone_run_it_as_no_one_and_say_how_weak_that_is(
     write: Write, submitted: Open
 ) -> None:
     decoder = submitted(
@@ -515,7 +515,7 @@ def test_limits_alone_still_keep_keys_from_it(
     key = tmp_path / "contest.key"
     key.write_text("secret")
     key.chmod(0o600)
-    decoder = submitted(write(hostile(told(f"open({str(key)!r}).read()"))), strength="limits")
+    decoder = submitted(write(hostile(observed(f"open({str(key)!r}).read()"))), strength="limits")
     assert run(decoder, packets(1)) == [["PermissionError"]]
 
 
@@ -526,7 +526,9 @@ def test_limits_alone_still_keep_the_teams_from_each_other(write: Write, submitt
     other = submitted(write(hostile("return 1")), strength="limits")
     assert run(other, packets(1)) == [[1]]
     theirs = other.prepared.root / "Algorithm/impl/AlgorithmImplement.py"
-    decoder = submitted(write(hostile(told(f"open({str(theirs)!r}).read()"))), strength="limits")
+    decoder = submitted(
+        write(hostile(observed(f"open({str(theirs)!r}).read()"))), strength="limits"
+    )
     assert run(decoder, packets(1)) == [["PermissionError"]]
 
 
@@ -565,7 +567,7 @@ def test_limits_alone_still_end_children_that_left_their_session(
 
 
 @pytest.mark.usefixtures("limits_only")
-def test_limits_alone_still_count_children_that_left_the_family(
+def test_limits_alone_still_count_children_that_left_the_process_tree(
     write: Write, submitted: Open
 ) -> None:
     if os.geteuid() != 0:
@@ -584,7 +586,7 @@ def test_limits_alone_still_count_children_that_left_the_family(
     ended(decoder, SubmissionLimit, "more than 8 processes")
 
 
-def test_what_limits_alone_leave_open_is_said_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_limits_alone_leave_open_is_reported_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert (
         "the network and your files, keys and processes are in its reach" in LimitsOnly("-").title

@@ -130,18 +130,18 @@ def test_the_number_of_files_is_bounded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "told"),
+    ("name", "content", "observed"),
     [("team.zip", b"PK\3\4rubbish", "not a folder"), ("team.rar", b"Rar!", "not a folder")],
 )
-def test_what_is_no_archive_is_said_so(
-    name: str, content: bytes, told: str, tmp_path: Path
+def test_what_is_no_archive_is_reported(
+    name: str, content: bytes, observed: str, tmp_path: Path
 ) -> None:
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(PackageError, match=told):
+    with pytest.raises(PackageError, match=observed):
         lay_out(tmp_path / name, tmp_path / "into")
 
 
-def test_absent_and_empty_submissions_are_said_so(tmp_path: Path) -> None:
+def test_absent_and_empty_submissions_are_reported_so(tmp_path: Path) -> None:
     with pytest.raises(PackageError, match="no such submission"):
         lay_out(tmp_path / "nothing", tmp_path / "into")
     (tmp_path / "empty").mkdir()
@@ -168,12 +168,12 @@ def test_a_damaged_archive_is_an_error_of_ours_or_the_whole_submission(
 
 
 @pytest.mark.parametrize("name", [".", "./."])
-def test_an_entry_without_a_name_is_told_as_theirs(name: str, tmp_path: Path) -> None:
+def test_an_entry_without_a_name_is_reported_as_theirs(name: str, tmp_path: Path) -> None:
     with pytest.raises(PackageError, match="points outside"):
         lay_out(as_tar(tmp_path, {**FILES, name: b"x"}), tmp_path / "into")
 
 
-def test_an_archive_that_is_broken_inside_its_compression_is_told_as_theirs(
+def test_an_archive_that_is_broken_inside_its_compression_is_reported_as_theirs(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "team.zip"

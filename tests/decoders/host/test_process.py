@@ -1,4 +1,4 @@
-"""The pipe: what one end says, the other hears; what is no message of ours is never believed."""
+"""The pipe: messages arrive unchanged, and invalid ones are refused."""
 
 import contextlib
 import json
@@ -43,14 +43,14 @@ def soon() -> float:
 
 
 @given(value=JSON)
-def test_what_a_submission_says_arrives_as_it_was(value: object) -> None:
+def test_what_a_submission_shows_arrives_as_it_was(value: object) -> None:
     ours, theirs = socket.socketpair()
     with ours:
         child = shim.ShimPipe(theirs.detach(), 1 << 20)
         child.send(shim.REPORT, value)
-        heard = host.Pipe(ours, 1 << 20).receive(soon(), "report")
+        received = host.Pipe(ours, 1 << 20).receive(soon(), "report")
         child._socket.close()
-    assert (heard.kind, heard.value) == ("report", value)
+    assert (received.kind, received.value) == ("report", value)
 
 
 @given(
@@ -107,7 +107,7 @@ def framed(body: bytes, kind: bytes = shim.REPORT) -> bytes:
         b"\xff" * 8,
     ],
 )
-def test_garbage_is_told_from_messages(raw: bytes, ends: Ends) -> None:
+def test_garbage_is_reported_from_messages(raw: bytes, ends: Ends) -> None:
     ends[2].sendall(raw)
     with pytest.raises(SubmissionDisqualified, match="wrote into the pipe"):
         ends[0].receive(soon(), "ask")
@@ -164,9 +164,9 @@ def test_half_a_message_is_waited_for_no_longer_than_a_whole_one(ends: Ends) -> 
 def test_what_is_larger_than_the_system_holds_crosses_in_pieces(ends: Ends) -> None:
     samples = np.arange(500_000, dtype=np.float32).reshape(-1, 5)
     with ThreadPoolExecutor(1) as other:
-        heard = other.submit(ends[1].receive)
+        received = other.submit(ends[1].receive)
         ends[0].send(shim.PACKET, host.packet_body(samples, 0, False, False), soon())
-        _, packet = heard.result(10)
+        _, packet = received.result(10)
     assert np.array_equal(shim.rows_of(packet, *samples.shape), samples.T)
 
 
@@ -183,7 +183,7 @@ def test_what_is_there_already_is_taken_at_the_first_look(ends: Ends) -> None:
     assert [ends[0].receive(soon(), "ask").kind for _ in range(3)] == ["ask"] * 3
 
 
-def test_a_flood_of_messages_that_nobody_waits_for_ends_at_the_deadline(ends: Ends) -> None:
+def test_a_flood_of_messages_that_no_one_waits_for_ends_at_the_deadline(ends: Ends) -> None:
     """Data that is always there must not keep the host from looking at its clock."""
     ends[2].setblocking(False)
     with contextlib.suppress(BlockingIOError):

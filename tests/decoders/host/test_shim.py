@@ -1,4 +1,4 @@
-"""The shim's own laws, told apart from any process."""
+"""The shim's own laws, observed apart from any process."""
 
 import socket
 import sys
@@ -21,7 +21,7 @@ class Explodes:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "expected"),
     [
         (np.array([[1, 2], [3, 4]]), [[1, 2], [3, 4]]),
         (np.array([np.nan, 1.0]), [None, 1.0]),
@@ -33,8 +33,8 @@ class Explodes:
         (Explodes(), "<Explodes: can't be read: RuntimeError>"),
     ],
 )
-def test_plain_values(value: object, said: object) -> None:
-    assert shim.plain(value) == said
+def test_plain_values(value: object, expected: object) -> None:
+    assert shim.plain(value) == expected
 
 
 class Theirs:
@@ -44,7 +44,7 @@ class Theirs:
         self.result = result
 
 
-def test_a_report_is_its_result_whoever_made_the_object() -> None:
+def test_a_report_is_its_result_a_person_who_made_the_object() -> None:
     old = shim.ReportModel()
     old.resultType = 3
     assert shim.result_of(old) == 3
@@ -85,7 +85,7 @@ def test_what_is_there_is_seen_without_a_rest() -> None:
         assert ours.recv(9) == b"x"  # it only looked
 
 
-def test_a_look_in_vain_is_followed_by_more_and_more_skips() -> None:
+def test_a_look_without_result_is_followed_by_more_and_more_skips() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         spin = shim.SpinWait(ours)

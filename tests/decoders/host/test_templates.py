@@ -66,7 +66,7 @@ def test_a_submission_reports_exactly_what_its_algorithm_does_as_a_native_decode
     assert hosted.result == own.result
 
 
-def told(events: list[dict[str, Any]]) -> list[Any]:
+def observed(events: list[dict[str, Any]]) -> list[Any]:
     """What was received and reported, in order."""
     kept = ("start", "n", "triggers", "result")
     return [
@@ -99,5 +99,5 @@ def test_over_lsl_in_lockstep_it_is_the_same_run_and_the_same_score(
     log = [json.loads(line) for line in Path(outcome["log"]).read_text().splitlines()]
     own = native(name)
     assert outcome["reason"] == "finished"
-    assert told(log) == told(own.events)
+    assert observed(log) == observed(own.events)
     assert outcome["score"] == own.score

@@ -51,12 +51,12 @@ def test_a_subjects_next_session_goes_on_from_its_last(mi_session, model: Model)
     parts = [replace(whole, blocks=[block]) for block in whole.blocks]
     other = replace(parts[1], subject="S2")
 
-    def said(*sessions: Recording) -> list[object]:
+    def reported(*sessions: Recording) -> list[object]:
         events = run_offline("mi", MiDecoder(model=model), sessions).events
         return [event["result"] for event in events if event["kind"] == "report"]
 
-    assert said(*parts) == said(whole)
-    assert said(parts[0], other)[12:] == said(other)
+    assert reported(*parts) == reported(whole)
+    assert reported(parts[0], other)[12:] == reported(other)
 
 
 @pytest.mark.parametrize("value", [0.0, np.nan])

@@ -1,4 +1,4 @@
-"""Stacking heeds what foretells left-out trials, and no more than that."""
+"""Stacking weights follow the prediction of held-out trials; the prior weight follows the sessions."""
 
 import numpy as np
 import pytest
@@ -22,12 +22,12 @@ def made(informative: float, n: int = 30, sessions: int = 1) -> Trials:
 
 
 @pytest.mark.parametrize("sessions", [1, 3])
-def test_a_band_that_shows_the_class_is_heeded_and_noise_is_not(sessions: int) -> None:
-    heeded, ignored = _weights(made(3.0, sessions=sessions), LEARNERS, [0, 1], seed=0)
-    assert heeded > 0.5 > ignored >= 0
+def test_a_band_that_shows_the_class_is_used_and_noise_is_not(sessions: int) -> None:
+    used, ignored = _weights(made(3.0, sessions=sessions), LEARNERS, [0, 1], seed=0)
+    assert used > 0.5 > ignored >= 0
 
 
-def test_where_nothing_shows_the_class_all_are_heeded_less() -> None:
+def test_where_nothing_shows_the_class_all_are_used_less() -> None:
     assert max(_weights(made(0.0), LEARNERS, [0, 1], seed=0)) < 0.5
 
 
@@ -41,14 +41,14 @@ def test_the_bands_sum_is_what_the_learners_say_together() -> None:
     twice = (Learner(0, 1.0, 0.5), Learner(0, 0.1, 0.5), Learner(1, 1.0, 0.0))
     first, second = stack(trials, twice, [0], seed=0)
     x = trials.x[:, 0]
-    said = (first.scores(x[0]) + second.scores(x[1])).argmax(axis=1) + 1
-    assert np.mean(said == trials.y) > 0.8
+    labels = (first.scores(x[0]) + second.scores(x[1])).argmax(axis=1) + 1
+    assert np.mean(labels == trials.y) > 0.8
 
 
 def test_the_gradient_is_that_of_the_loss() -> None:
     chance = np.random.default_rng(1)
-    said = log_softmax(chance.normal(size=(3, 20, 3)), axis=-1)
-    loss = _loss(said, chance.integers(3, size=20), np.array([0.5, 0.5, 0.0]))
+    log_p = log_softmax(chance.normal(size=(3, 20, 3)), axis=-1)
+    loss = _loss(log_p, chance.integers(3, size=20), np.array([0.5, 0.5, 0.0]))
     at = np.array([0.3, 0.9, 0.2])
     assert check_grad(lambda w: loss(w)[0], lambda w: loss(w)[1], at) < 1e-5
 

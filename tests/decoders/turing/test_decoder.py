@@ -72,10 +72,10 @@ def play(
 ) -> list[tuple[int, int]]:
     """(end of the packet, task) of each report."""
     decoder.start(INFO)
-    said = []
+    reported = []
     for packet in packets(x, trials):
-        said += [(packet.start + packet.n, task) for task in decoder.step(packet)]
-    return said
+        reported += [(packet.start + packet.n, task) for task in decoder.step(packet)]
+    return reported
 
 
 @pytest.fixture(scope="module")
@@ -88,9 +88,9 @@ def played() -> tuple[list[tuple[int, int, int]], list[tuple[int, int]]]:
 def test_each_trial_is_reported_once_in_time_and_among_its_candidates(
     played: tuple[list[tuple[int, int, int]], list[tuple[int, int]]],
 ) -> None:
-    trials, said = played
-    assert len(said) == len(trials)
-    for (at, behaviour, _), (end, task) in zip(trials, said, strict=True):
+    trials, reported = played
+    assert len(reported) == len(trials)
+    for (at, behaviour, _), (end, task) in zip(trials, reported, strict=True):
         used = end - (at // 10 + 1) * 10
         assert 10 <= used < 5 * RATE
         assert task in TASKS_OF_BEHAVIOUR[behaviour]
@@ -99,10 +99,10 @@ def test_each_trial_is_reported_once_in_time_and_among_its_candidates(
 def test_clear_flicker_is_named_early(
     played: tuple[list[tuple[int, int, int]], list[tuple[int, int]]],
 ) -> None:
-    trials, said = played
+    trials, reported = played
     flicker = [
         (truth == task, end - at)
-        for (at, _, truth), (end, task) in zip(trials, said, strict=True)
+        for (at, _, truth), (end, task) in zip(trials, reported, strict=True)
         if truth != 7
     ]
     assert np.mean([right for right, _ in flicker]) >= 0.8
@@ -120,8 +120,8 @@ def test_noise_alone_is_reported_with_the_last_packet_that_is_valid() -> None:
 def test_a_trial_cut_short_by_the_next_trigger_is_reported_with_its_packet() -> None:
     trials = [(9 * RATE, 1, 7), (11 * RATE, 1, 7)]
     x = np.random.default_rng(0).normal(0, 8, (17 * RATE, len(LEADS))).astype(np.float32)
-    said = play(TuringDecoder(tasks_of_behaviour={1: (3, 4)}), x, trials)
-    assert [end for end, _ in said] == [11 * RATE + 10, 11 * RATE + 10 + 1240]
+    reported = play(TuringDecoder(tasks_of_behaviour={1: (3, 4)}), x, trials)
+    assert [end for end, _ in reported] == [11 * RATE + 10, 11 * RATE + 10 + 1240]
 
 
 def test_a_behaviour_without_tasks_begins_no_trial() -> None:
@@ -143,10 +143,10 @@ def model() -> Model:
 
 def test_imagery_is_learned_from_imagery_recordings(model: Model) -> None:
     test = draw(6, seed=8, tasks=(1, 2))
-    said = play(TuringDecoder(model=model), signal(test, 84, seed=9), test)
-    right = [task == truth for (_, _, truth), (_, task) in zip(test, said, strict=True)]
+    reported = play(TuringDecoder(model=model), signal(test, 84, seed=9), test)
+    right = [task == truth for (_, _, truth), (_, task) in zip(test, reported, strict=True)]
     assert np.mean(right) >= 0.8
-    assert classifier_of(model, "a stranger").leads == ("C3", "CZ", "C4")
+    assert classifier_of(model, "a unknown").leads == ("C3", "CZ", "C4")
 
 
 def test_a_trained_decoder_keeps_the_laws(model: Model) -> None:
@@ -177,7 +177,7 @@ def test_features_that_mean_nothing_do_not_drown_the_one_that_does() -> None:
         assert np.mean((new @ weights[time].T + bias[time]).argmax(axis=1) == y) >= 0.75
 
 
-def test_training_without_imagery_says_what_is_missing() -> None:
+def test_training_without_imagery_shows_what_is_missing() -> None:
     block = ArrayBlock(np.zeros((1000, len(LEADS)), np.float32), ())
     recording = Recording("S01", float(RATE), LEADS, [block])
     with pytest.raises(TruthError, match="no trial of imagery"):
@@ -191,7 +191,7 @@ def test_a_model_of_another_shape_is_refused() -> None:
         TuringDecoder(model=model).start(INFO)
 
 
-def test_without_a_model_the_side_of_the_falling_rhythm_tells_the_hand() -> None:
+def test_without_a_model_the_side_of_the_falling_rhythm_shows_the_hand() -> None:
     trials = draw(6, seed=4, tasks=(1, 2))
     x = signal(trials, 6 * 13 + 12, seed=5)
     evidence = ImageryEvidence(LEADS, float(RATE))

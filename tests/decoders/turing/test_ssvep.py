@@ -88,7 +88,7 @@ def test_no_evidence_before_the_noise_is_known() -> None:
     assert not detector.evidence().log_odds.any()
 
 
-def test_far_frequencies_are_told_apart_and_from_rest_without_any_label() -> None:
+def test_far_frequencies_are_distinguished_and_from_rest_without_any_label() -> None:
     hz = (13.0, 17.0, 21.0)
     detector = SsvepDetector(hz, RATE, LEADS)
     judge(detector, None, 0, 99)
@@ -121,7 +121,7 @@ def share_right_of_close_frequencies(locked: bool) -> float:
     return float(np.mean(right[16:]))
 
 
-def test_frequencies_a_tenth_of_a_hertz_apart_are_told_by_their_phase() -> None:
+def test_frequencies_a_tenth_of_a_hertz_apart_are_shown_by_their_phase() -> None:
     locked = share_right_of_close_frequencies(locked=True)
     assert locked >= 0.7
     assert share_right_of_close_frequencies(locked=False) < locked - 0.2
@@ -155,7 +155,7 @@ def test_evidence_does_not_depend_on_the_unit_of_the_signal(scale: float) -> Non
     np.testing.assert_allclose(odds[0], odds[1], rtol=1e-6, atol=1e-6)
 
 
-def test_a_window_that_has_not_begun_says_nothing() -> None:
+def test_a_window_that_has_not_begun_shows_nothing() -> None:
     model = ResponseModel((13.0,), 1, 1, 2)
     model.set_noise(np.eye(2)[None, None])
     empty = Sample(np.zeros((1, 1, 1, 2), complex), np.ones((1, 1, 1)), np.zeros(1))
@@ -163,7 +163,7 @@ def test_a_window_that_has_not_begun_says_nothing() -> None:
 
 
 def test_frequencies_near_each_other_are_measured_by_the_same_noise() -> None:
-    """Each by its own estimate, a strong response would be told apart by the estimates' errors."""
+    """Each by its own estimate, a strong response would be observed apart by the estimates' errors."""
     model = ResponseModel([15.4, 15.5, 15.7, 21.0], harmonics=1, onsets=1, n_leads=1)
     pooled = model.pooled(np.array([1.0, 1.1, 1.2, 3.0]))
     assert pooled == pytest.approx([1.1, 1.1, 1.1, 3.0])
