@@ -82,7 +82,7 @@ def observe_lockstep(contest: Contest, program: PlaybackPlan) -> Seen:
         for p in decoder.packets
     ]
     return {
-        **_observations(observed, contest),
+        **_observations(observed, contest, lockstep=True),
         "decoder": [*decoder.infos, *packets],
         "log": played.logged,
     }
@@ -105,7 +105,7 @@ def observe_realtime(contest: Contest, program: PlaybackPlan) -> Seen:
     with logged_lines() as log:
         player.play()
     status = [dataclasses.asdict(player.progress)]
-    return {**_observations(observed, contest), "status": status, "log": log}
+    return {**_observations(observed, contest, lockstep=False), "status": status, "log": log}
 
 
 def observe_live(contest: Contest, program: PlaybackPlan) -> Seen:
@@ -116,19 +116,20 @@ def observe_live(contest: Contest, program: PlaybackPlan) -> Seen:
     return observe_realtime(contest, live)
 
 
-def _observations(observed: ObservedTransport, contest: Contest) -> Seen:
+def _observations(observed: ObservedTransport, contest: Contest, lockstep: bool) -> Seen:
     run = next(spec.meta["run"] for spec in observed.streams if "run" in spec.meta)
     pushed = [(role, _any_run(what, run), stamp) for role, what, stamp in observed.pushed]
     begun = next(k for k, (role, what, _) in enumerate(pushed) if _kind(role, what) == "session")
     seen: Seen = {
         "streams": sorted(_any_run(str(spec), run) for spec in observed.streams),
-        "truth": list(_sealed(observed, begun, contest.keys.contest_key(), run)),
+        "truth": list(_sealed(observed, begun, contest.keys.contest_key(), run, lockstep)),
     }
     for role in ("control", "signal", "markers", "codes"):
         seen[role] = [(what, stamp) for r, what, stamp in pushed[begun:] if r == role]
-    seen["control"] = list(_once(seen["control"]))
     # Handshake messages are repeated while a peer waits, so only the distinct ones are compared.
-    seen["handshake"] = sorted({what for role, what, _ in pushed[:begun] if role == "control"})
+    handshake = {what for role, what, _ in pushed[:begun] if role == "control"}
+    seen["handshake"] = sorted(handshake)
+    seen["control"] = list(_once(seen["control"], handshake))
     seen["results"] = sorted({what for role, what, _ in pushed if role == "results"})
     # The judge repeats its messages when teams join, so the last one of each kind is compared.
     judge = {json.loads(what)["kind"]: what for role, what, _ in pushed if role == "judge"}
@@ -136,14 +137,13 @@ def _observations(observed: ObservedTransport, contest: Contest) -> Seen:
     return seen
 
 
-def _once(control: list[tuple[str, float]]) -> Iterator[tuple[str, float]]:
-    """Without keep-alive messages, and without the answers to a repeated hello."""
-    handshake = {"offer", "welcome", "session"}
-    sent = set()
+def _once(control: list[tuple[str, float]], sent: set[str]) -> Iterator[tuple[str, float]]:
+    """Without keep-alive messages, and without answers to a repeated hello: these were sent before."""
     for text, stamp in control:
         kind = _kind("control", text)
-        if kind != "status alive" and not (kind in handshake and text in sent):
-            sent.add(text)
+        repeated = kind in ("offer", "welcome", "session") and text in sent
+        sent.add(text)
+        if kind != "status alive" and not repeated:
             yield text, stamp
 
 
@@ -156,19 +156,20 @@ def _any_run(what: Any, run: str) -> Any:
 
 
 def _sealed(
-    observed: ObservedTransport, begun: int, key: bytes, run: str
+    observed: ObservedTransport, begun: int, key: bytes, run: str, lockstep: bool
 ) -> Iterator[tuple[int, int]]:
     """After how many packets each sealed text came, and its length: both are visible without the key.
 
-    Texts whose number depends on waiting times are left out: probes of the handshake and, in lockstep,
-    the batches of events for the judge.
+    Texts whose number depends on waiting times are left out: in lockstep the batches of events for the
+    judge, and probes that answer its hello. In real time a probe is what is sent where there is no truth.
     """
     packets = 0
     for number, (role, what, _) in enumerate(observed.pushed):
         packets += number > begun and role == "signal"
         if role == "truth":
             kind = json.loads(unseal(what, key, run))["kind"]
-            if kind != "told" and (kind != "probe" or number > begun):
+            answers_judge = kind == "probe" and (lockstep or number < begun)
+            if kind != "told" and not answers_judge:
                 yield packets, len(what)
 
 
