@@ -1,17 +1,18 @@
-"""The guard stands around every parser: whatever goes wrong inside comes out as SourceError."""
+"""Protection around parsers: their errors become SourceError; a child process tries dangerous files."""
 
 import logging
+import os
 import re
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from bci_stream.errors import BciError, SourceError
 
-# What a library only warns of, though samples or events are lost.
+# Warnings of libraries about lost samples or events, which are errors here.
 _LOSSES = re.compile(
     r"does not match the file size|truncat|corrupt|unexpected end|premature|\bEOF\b|could not be read"
     r"|incomplete|Invalid tag",
@@ -25,29 +26,29 @@ _NOISE = re.compile(
 )
 
 
-class _Listener(logging.Handler):
-    """Collects what a library logs instead of letting it print."""
+class _ListHandler(logging.Handler):
+    """Collects log messages of a library in a list."""
 
-    def __init__(self, said: list[str]) -> None:
+    def __init__(self, messages: list[str]) -> None:
         super().__init__(logging.WARNING)
-        self._said = said
+        self._messages = messages
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._said.append(record.getMessage())
+        self._messages.append(record.getMessage())
 
 
 @contextmanager
 def reading(name: str, form: str, logger: str | None = None) -> Iterator[list[str]]:
-    """Around the parsing of one file: errors become SourceError, warnings are collected as notes.
+    """Around the parsing of one file: errors become SourceError; warnings are notes in the list it yields.
 
-    logger: the library's logger, where it logs instead of warning.
+    logger: name of the library's logger, if it logs warnings. The list is complete after the block.
     """
     notes: list[str] = []
-    said: list[str] = []
-    listener = _Listener(said)
+    messages: list[str] = []
+    handler = _ListHandler(messages)
     log = logging.getLogger(logger) if logger else None
     if log:
-        log.addHandler(listener)
+        log.addHandler(handler)
         log.propagate, propagated = False, log.propagate
     try:
         with warnings.catch_warnings(record=True) as caught:
@@ -55,36 +56,36 @@ def reading(name: str, form: str, logger: str | None = None) -> Iterator[list[st
             yield notes
     except BciError:
         raise
-    except Exception as error:  # a parser that is fed a broken file may raise anything
+    except Exception as error:  # a parser may raise anything for a damaged file
         raise SourceError(
-            f"{name} can't be read as {form}: {first_line(error)}. Is it whole, and is it {form}?"
+            f"{name} can't be read as {form}: {first_line(error)}. Is it complete, and is it {form}?"
         ) from error
     finally:
         if log:
-            log.removeHandler(listener)
+            log.removeHandler(handler)
             log.propagate = propagated
-    said += [first_line(warning.message) for warning in caught]
-    _judge(name, form, said)
-    notes += [text for text in dict.fromkeys(said) if not _NOISE.search(text)]
+    messages += [first_line(warning.message) for warning in caught]
+    _refuse_losses(name, form, messages)
+    notes += [text for text in dict.fromkeys(messages) if not _NOISE.search(text)]
 
 
-def _judge(name: str, form: str, said: list[str]) -> None:
-    for text in said:
+def _refuse_losses(name: str, form: str, messages: list[str]) -> None:
+    for text in messages:
         # A file may be called truncated.fif, and a library may quote its name.
         if _LOSSES.search(text.replace(name, "").replace(Path(name).name, "")):
-            raise SourceError(f"{name} is damaged, or not all of it is there ({form}): {text}")
+            raise SourceError(f"{name} is damaged or incomplete ({form}): {text}")
 
 
 def first_line(error: object) -> str:
-    """What an error says, short enough for a message."""
+    """The first line of an error's message, at most 300 characters."""
     text = str(error).strip() or type(error).__name__
     return text.splitlines()[0][:300]
 
 
 def check_file(path: Path, form: str, begins: tuple[bytes, ...], hint: str = "") -> None:
-    """Refuse what is no file, has nothing in it, or does not begin as its format does.
+    """Refuse a file that can't be opened, is empty, or does not begin as its format does.
 
-    hint: what else may be the reason, in this format.
+    hint: another possible reason for a different beginning.
     """
     try:
         with path.open("rb") as file:
@@ -100,18 +101,46 @@ def check_file(path: Path, form: str, begins: tuple[bytes, ...], hint: str = "")
         )
 
 
-PATIENCE_S = 120.0
-# Errors are passed over here: the real reading tells them, with their message.
-_LOAD = """
+DEADLINE_S = 120.0
+_ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+
+
+def run_child(
+    path: Path, form: str, arguments: Sequence[str], deadline_s: float = DEADLINE_S
+) -> "subprocess.CompletedProcess[str]":
+    """Run Python in a child process that reads a file; refuse a file that crashes it or takes too long."""
+    try:
+        ended = subprocess.run(
+            [sys.executable, "-I", *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            env={**os.environ, **_ONE_THREAD},
+            timeout=deadline_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise SourceError(
+            f"{path} was not read within {deadline_s:.0f} s: it is damaged"
+        ) from error
+    if ended.returncode < 0:
+        raise SourceError(
+            f"{path} is damaged: reading it as {form} crashes (signal {-ended.returncode})"
+        )
+    return ended
+
+
+# Errors are ignored: they are reported when the file is read for its data.
+_LOAD_MATLAB = """
 import sys
 try:
     from scipy.io import loadmat
     loadmat(sys.argv[1])
 except NotImplementedError:  # version 7.3: HDF5
     try:
-        import h5py
-        with h5py.File(sys.argv[1]) as file:
-            file.visititems(lambda _, item: isinstance(item, h5py.Dataset) and item[()] is None)
+        from pymatreader import read_mat
+        read_mat(sys.argv[1])
     except Exception:
         pass
 except Exception:
@@ -119,16 +148,6 @@ except Exception:
 """
 
 
-def probe_matlab(path: Path, patience_s: float = PATIENCE_S) -> None:
-    """Refuse a MATLAB file that crashes its parser, or never lets it end."""
-    command = [sys.executable, "-I", "-c", _LOAD, str(path.resolve())]
-    try:
-        ended = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=patience_s, check=False
-        )
-    except subprocess.TimeoutExpired as error:
-        raise SourceError(f"{path} was not read within {patience_s:g} s: it is damaged") from error
-    if ended.returncode < 0:
-        raise SourceError(
-            f"{path} is damaged: reading it as MATLAB crashes (signal {-ended.returncode})"
-        )
+def probe_matlab(path: Path) -> None:
+    """Refuse a MATLAB file that crashes its parser, or keeps it busy for too long."""
+    run_child(path, "MATLAB", ["-c", _LOAD_MATLAB, str(path.resolve())])

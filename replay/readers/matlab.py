@@ -1,8 +1,7 @@
-"""A MATLAB file: variables in our array layout (version 7.3 where h5py is installed)."""
+"""A MATLAB file: variables in our array layout (version 7.3 needs the extra `matlab73`)."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,77 +16,108 @@ from replay.readers.guard import probe_matlab, reading
 
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 
+Fields = dict[str, NDArray[Any]]
+Variables = dict[str, NDArray[Any] | Fields]
+"""The variables of a MATLAB file; the fields of a struct."""
 
-def is_mat73(path: Path) -> bool:
+
+def read_mat(path: Path, options: SourceOptions) -> Content:
+    """Read the variables of a .mat; ?variable= names one, a struct, or STRUCT.FIELD."""
+    with reading(str(path), "MATLAB"):
+        probe_matlab(path)
+        variables = _load_73(path) if _is_version_73(path) else _load_older(path)
+        arrays, variable = recording_in(path.name, variables, options.variable)
+        chosen = dataclasses.replace(options, variable=variable)
+        return content_of_arrays(path.name, "MATLAB", arrays, chosen)
+
+
+def _is_version_73(path: Path) -> bool:
     with path.open("rb") as file:
         head = file.read(520)
     return head.startswith(_HDF5) or head[512:].startswith(_HDF5)  # MATLAB puts a text before it
 
 
-Fields = dict[str, NDArray[Any]]
-Variables = dict[str, NDArray[Any] | Fields]
-"""The variables of a MATLAB file; of a struct, its fields."""
+def _load_73(path: Path) -> Variables:
+    try:
+        import h5py
+        from pymatreader import read_mat as read_variables
+    except ImportError as error:
+        raise SourceError(
+            f"{path} is a MATLAB 7.3 file, which needs `pip install bci-stream[matlab73]`; or save it in "
+            "MATLAB with save(..., '-v7')"
+        ) from error
+    with path.open("rb") as start:
+        is_plain = start.read(len(_HDF5)) == _HDF5
+    if is_plain:  # HDF5 without MATLAB's header, which pymatreader does not recognise
+        with h5py.File(path) as file:
+            return _variables_73(_plain_hdf5(file))
+    return _variables_73(read_variables(str(path)))
 
 
-def load_mat73(path: Path) -> Variables:
-    """The variables that can be part of a recording, as scipy gives those of older versions."""
-    h5py = _h5py(path)
+def _plain_hdf5(group: Any) -> dict[str, Any]:
+    """Numbers by name, and those of groups; matrices as MATLAB has them, transposed."""
+    return {
+        name: _plain_hdf5(item) if hasattr(item, "items") else np.asarray(item).T
+        for name, item in group.items()
+    }
+
+
+def _variables_73(loaded: Mapping[str, Any]) -> Variables:
     variables: Variables = {}
-    with h5py.File(path, "r") as file:
-        # What begins with # is where MATLAB keeps the things that cells point to.
-        for name, item in file.items():
-            if isinstance(item, h5py.Dataset):
-                variables |= _named(h5py, name, item)
-            elif not name.startswith("#") and "MATLAB_sparse" not in item.attrs:
-                variables[name] = _fields(h5py, item)
+    for name, value in sorted(loaded.items()):
+        if isinstance(value, dict):
+            fields = {field: _array_73(item) for field, item in sorted(value.items())}
+            variables[name] = {k: array for k, array in fields.items() if array is not None}
+        elif (array := _array_73(value)) is not None:
+            variables[name] = array
     return variables
 
 
-def _fields(h5py: Any, struct: Any) -> Fields:
-    fields: Fields = {}
-    for name, item in struct.items():
-        fields |= _named(h5py, name, item)
-    return fields
+def _array_73(value: Any) -> NDArray[Any] | None:
+    """A number, a text, a list of texts or a matrix as an array; None for anything else.
+
+    pymatreader drops axes of length 1: a vector becomes a row again.
+    """
+    if isinstance(value, list) and not (value and all(isinstance(each, str) for each in value)):
+        return None
+    array = np.asarray(value)
+    if array.dtype.kind not in "biufU" or not array.size:
+        return None
+    return array[np.newaxis] if array.ndim == 1 and array.dtype.kind != "U" else array
 
 
-def _h5py(path: Path) -> Any:
-    try:
-        return import_module("h5py")
-    except ImportError as error:
-        raise SourceError(
-            f"{path} is a MATLAB 7.3 file, which needs h5py: `pip install h5py`, or save it in "
-            "MATLAB with save(..., '-v7')"
-        ) from error
+def _load_older(path: Path) -> Variables:
+    from scipy.io import loadmat
+
+    loaded = loadmat(path, squeeze_me=False, struct_as_record=True)
+    return {
+        key: _fields_or_texts(value)
+        for key, value in loaded.items()
+        if not key.startswith("__") and isinstance(value, np.ndarray)
+    }
 
 
-def _named(h5py: Any, name: str, item: Any) -> Fields:
-    """{name: array}; nothing for what is no matrix, no text and no cell of texts."""
-    if not isinstance(item, h5py.Dataset) or "MATLAB_empty" in item.attrs:
-        return {}
-    if _is_text(item):
-        return {name: np.array(_lines(item))}
-    if h5py.check_ref_dtype(item.dtype) is h5py.Reference:
-        cells = [item.file[reference] for reference in item[()].T.reshape(-1) if reference]
-        texts = [_lines(cell)[0] for cell in cells if _is_text(cell)]
-        return {name: np.array(texts)} if texts and len(texts) == item.size else {}
-    # MATLAB stores by columns, HDF5 by rows: every matrix comes out turned.
-    return {name: np.asarray(item).T} if item.dtype.kind in "fiu" else {}
+def _fields_or_texts(value: NDArray[Any]) -> NDArray[Any] | Fields:
+    """The fields of a 1 x 1 struct; a cell of texts as an array of texts."""
+    if value.dtype.names and value.size == 1:
+        record = value.reshape(-1)[0]
+        return {name: _texts(np.asarray(record[name])) for name in value.dtype.names}
+    return _texts(value)
 
 
-def _is_text(item: Any) -> bool:
-    """A row of UTF-16 units, or several; an empty text has its size where its letters would be."""
-    is_char = item.attrs.get("MATLAB_class") == b"char" and "MATLAB_empty" not in item.attrs
-    return is_char and item.dtype == np.uint16 and item.ndim == 2
-
-
-def _lines(item: Any) -> list[str]:
-    return [row.tobytes().decode("utf-16-le") for row in np.asarray(item, dtype="<u2").T]
+def _texts(value: NDArray[Any]) -> NDArray[Any]:
+    if value.dtype != object:
+        return value
+    cells = [np.asarray(cell) for cell in value.reshape(-1)]
+    if cells and all(cell.dtype.kind == "U" and cell.size == 1 for cell in cells):
+        return np.array([str(cell.reshape(-1)[0]) for cell in cells])
+    return value
 
 
 class _Choice(NamedTuple):
-    """struct: that holds the data; None where they are no field. variable: their name in there.
+    """struct: the one that holds the data; None if they are not in a struct. variable: their name in it.
 
-    struct_first: the user named the struct, so it goes even before the file's own variables.
+    struct_first: the user named the struct, so its fields take precedence over variables of the file.
     """
 
     struct: str | None
@@ -100,18 +130,18 @@ def recording_in(name: str, variables: Variables, wanted: str | None) -> tuple[F
     plain = {key: item for key, item in variables.items() if not isinstance(item, dict)}
     structs = {key: item for key, item in variables.items() if isinstance(item, dict)}
     choice = _choice_of(name, plain, structs, wanted) if wanted else _usual(name, plain, structs)
-    if choice is None:  # what is wanted is not there: the error that follows lists all there is
+    if choice is None:  # not there: the error that follows lists all variables
         return plain | _dotted(structs), wanted
     own = structs[choice.struct] if choice.struct else {}
-    said = plain | own if choice.struct_first else own | plain
+    stated = plain | own if choice.struct_first else own | plain
     others = {
         key: fields
         for key, fields in structs.items()
         if key != choice.struct and not _first_data_key(fields) and choice.variable not in fields
     }
     if not wanted:
-        _check_agreement(name, others, said)
-    return _merged(others) | said, choice.variable
+        _check_agreement(name, others, stated)
+    return _merged(others) | stated, choice.variable
 
 
 def _usual(name: str, plain: Fields, structs: Mapping[str, Fields]) -> _Choice:
@@ -156,17 +186,17 @@ def _holders(structs: Mapping[str, Fields], field: str) -> list[str]:
 def _several(name: str, holders: list[str], field: str) -> SourceError:
     shown = ", ".join(f"{struct}.{field}" for struct in holders[:12])
     return SourceError(
-        f"{name}: {len(holders)} of its structs have a field {field!r}: {shown}. Only one can be "
-        "meant: say where the data are with ?variable=, which takes a variable, a struct "
+        f"{name}: {len(holders)} of its structs have a field {field!r}: {shown}. State "
+        "which one to use with ?variable=, which takes a variable, a struct "
         f"(?variable={holders[0]}) or a field of one (?variable={holders[0]}.NAME)"
     )
 
 
-def _check_agreement(name: str, structs: Mapping[str, Fields], said: Fields) -> None:
-    """Refuse structs of which two say what the layout asks for, and nothing before them does."""
+def _check_agreement(name: str, structs: Mapping[str, Fields], stated: Fields) -> None:
+    """Refuse a field of the layout that two structs have and nothing of higher precedence has."""
     for field in LAYOUT_KEYS:
         holders = _holders(structs, field)
-        if len(holders) > 1 and field not in said:
+        if len(holders) > 1 and field not in stated:
             raise _several(name, holders, field)
 
 
@@ -185,41 +215,3 @@ def _dotted(structs: Mapping[str, Fields]) -> Fields:
         for struct, fields in structs.items()
         for field, array in fields.items()
     }
-
-
-def read_mat(path: Path, options: SourceOptions) -> Content:
-    """Read the variables of a .mat; ?variable= names one, a struct, or STRUCT.FIELD."""
-    with reading(str(path), "MATLAB"):
-        probe_matlab(path)
-        variables = load_mat73(path) if is_mat73(path) else _load_older(path)
-        arrays, variable = recording_in(path.name, variables, options.variable)
-        chosen = dataclasses.replace(options, variable=variable)
-        return content_of_arrays(path.name, "MATLAB", arrays, chosen)
-
-
-def _load_older(path: Path) -> Variables:
-    from scipy.io import loadmat
-
-    loaded = loadmat(path, squeeze_me=False, struct_as_record=True)
-    return {
-        key: _fields_or_texts(value)
-        for key, value in loaded.items()
-        if not key.startswith("__") and isinstance(value, np.ndarray)
-    }
-
-
-def _fields_or_texts(value: NDArray[Any]) -> NDArray[Any] | Fields:
-    """A 1 x 1 struct gives its fields; a cell of texts becomes an array of texts."""
-    if value.dtype.names and value.size == 1:
-        record = value.reshape(-1)[0]
-        return {name: _texts(np.asarray(record[name])) for name in value.dtype.names}
-    return _texts(value)
-
-
-def _texts(value: NDArray[Any]) -> NDArray[Any]:
-    if value.dtype != object:
-        return value
-    cells = [np.asarray(cell) for cell in value.reshape(-1)]
-    if cells and all(cell.dtype.kind == "U" and cell.size == 1 for cell in cells):
-        return np.array([str(cell.reshape(-1)[0]) for cell in cells])
-    return value

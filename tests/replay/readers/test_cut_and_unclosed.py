@@ -44,7 +44,7 @@ def test_a_number_of_records_that_is_not_true_is_still_refused(write):
     path = write("run.edf")
     whole = path.read_bytes()
     path.write_bytes(whole[:236] + b"99".ljust(8) + whole[244:])
-    with pytest.raises(SourceError, match="not all of it is there"):
+    with pytest.raises(SourceError, match="damaged or incomplete"):
         opened(path)
 
 

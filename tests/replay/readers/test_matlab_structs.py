@@ -22,11 +22,13 @@ def unprobed(monkeypatch):
 def save_73(path, variables):
     """As MATLAB lays it out: a struct is a group, and matrices are turned."""
     h5py = pytest.importorskip("h5py")
-    with h5py.File(path, "w") as file:
+    with h5py.File(path, "w", userblock_size=512) as file:
         for name, value in variables.items():
             group = file.create_group(name) if isinstance(value, dict) else file
             for field, item in value.items() if isinstance(value, dict) else [(name, value)]:
                 group[field] = np.atleast_2d(item).T
+    with path.open("r+b") as file:
+        file.write(b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(116) + b" " * 8 + b"\x00\x02IM")
 
 
 @pytest.fixture(params=[savemat, save_73], ids=["v5", "v7.3"])

@@ -1,14 +1,16 @@
-"""A pickle may be made to hang, to lie or to spoil the next one: it gets one clear error instead."""
+"""A hostile pickle gives one clear error: it executes nothing, does not hang and takes no gigabytes."""
 
 import pickle
 import struct
 import subprocess
 import sys
+from io import BytesIO
 
 import numpy as np
 import pytest
 
 from bci_stream.errors import SourceError
+from replay.readers.pickle_child import load_arrays
 from replay.sources import open_source
 
 PROTOCOLS = range(2, pickle.HIGHEST_PROTOCOL + 1)
@@ -95,11 +97,12 @@ def test_a_list_that_holds_itself_is_refused(tmp_path):
         opened(tmp_path / "x.pkl")
 
 
-def test_a_key_that_takes_for_ever_to_hash_is_refused_at_once(tmp_path):
+def test_a_key_that_takes_for_ever_to_hash_is_refused_after_the_deadline(tmp_path, monkeypatch):
     path = tmp_path / "key.pkl"
     path.write_bytes(b"\x80\x04}" + pickle.dumps(laughs((0,) * 60), 4)[11:-1] + b"Ns.")
-    said, _ = opened_elsewhere(path)
-    assert said.startswith("SourceError")
+    monkeypatch.setattr("replay.readers.pickles.DEADLINE_S", 2.0)
+    with pytest.raises(SourceError, match=r"key\.pkl was not read within 2 s"):
+        opened(path)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +126,7 @@ def test_an_array_whose_type_takes_for_ever_to_spell_is_refused(tmp_path):
     array += b"(U\x00" + dtype + b")U\x01CtR."
     (tmp_path / "x.pkl").write_bytes(array)
     said, _ = opened_elsewhere(tmp_path / "x.pkl")
-    assert "an array of 'list' holds no numbers" in said
+    assert "an array of 'list' holds objects" in said
 
 
 def test_lists_of_numbers_are_read_and_a_row_may_stand_there_twice(tmp_path):
@@ -138,12 +141,22 @@ def test_lists_of_numbers_are_read_and_a_row_may_stand_there_twice(tmp_path):
     [DATA, np.asfortranarray(DATA), DATA.astype(">f4"), DATA[:, ::2], DATA.astype(np.int16)],
     ids=["C", "F", "big endian", "with gaps", "integers"],
 )
-def test_every_array_that_numpy_pickles_is_read(data, protocol, tmp_path):
-    held = {"data": data, "rate": np.float64(100), "leads": np.array(list("abcdefgh"))}
-    held["events"] = np.zeros((0, 3), dtype=int)
-    (tmp_path / "good.pkl").write_bytes(pickle.dumps(held, protocol))
-    read = samples(tmp_path / "good.pkl")
-    np.testing.assert_array_equal(read.T, data.astype(np.float32))
+def test_every_array_that_numpy_pickles_is_read(data, protocol):
+    given = {"data": data, "rate": np.float64(100), "leads": np.array(list("abcdefgh"))}
+    given["events"] = np.zeros((0, 3), dtype=int)
+    content = pickle.dumps(given, protocol)
+    read = load_arrays(BytesIO(content), len(content))
+    assert read.keys() == given.keys()
+    for name, array in read.items():
+        np.testing.assert_array_equal(array, given[name])
+
+
+def test_the_arrays_of_a_child_process_are_those_of_the_file(tmp_path):
+    given = {"data": DATA, "rate": np.float64(100), "leads": np.array(list("abcdefgh")), "file": 1}
+    (tmp_path / "good.pkl").write_bytes(pickle.dumps(given))
+    session = opened(tmp_path / "good.pkl", "?triggers=none")
+    assert [lead.name for lead in session.leads] == list("abcdefgh")
+    np.testing.assert_array_equal(samples(tmp_path / "good.pkl").T, DATA.astype(np.float32))
 
 
 @pytest.mark.parametrize("bare", [False, True], ids=["_frombuffer", "_reconstruct"])
@@ -155,36 +168,27 @@ def test_a_number_is_no_arrays_bytes(bare, tmp_path):
     array = named("numpy.core.numeric", "_frombuffer") + b"(" + size + dtype + shape
     array += text("C") + b"tR"
     if bare:
-        array = named("numpy.core.multiarray", "_reconstruct") + b")R("
+        array = named("numpy.core.multiarray", "_reconstruct") + b"(" + named("numpy", "ndarray")
+        array += b"K\x00\x85" + text("b") + b"tR("
         array += b"K\x01" + shape + dtype + b"\x89" + size + b"tb"
     (tmp_path / "silence.pkl").write_bytes(b"\x80\x02" + array + b".")
-    with pytest.raises(SourceError, match="has 'int' where its bytes should be"):
+    with pytest.raises(
+        SourceError,
+        match=r"can't be read as pickle: (a bytes-like object is required|pickle data|.*not)",
+    ):
         opened(tmp_path / "silence.pkl")
 
 
-STAND_INS = (
-    ("numpy", "dtype"),
-    ("numpy", "ndarray"),
-    ("numpy.core.multiarray", "_reconstruct"),
-    ("numpy.core.numeric", "_frombuffer"),
-    ("numpy.core.multiarray", "scalar"),
-    ("_codecs", "encode"),
+@pytest.mark.parametrize(
+    "name", [("numpy", "dtype"), ("numpy", "ndarray"), ("_codecs", "encode")], ids=".".join
 )
-
-
-@pytest.mark.parametrize("stand_in", STAND_INS, ids=".".join)
-@pytest.mark.parametrize("attribute", ["real", "__init__", "__defaults__", "__doc__"])
-def test_nothing_in_a_pickle_outlives_its_reading(stand_in, attribute, tmp_path):
-    goods = [tmp_path / f"good{protocol}.pkl" for protocol in PROTOCOLS]
-    for protocol, good in zip(PROTOCOLS, goods, strict=True):
-        good.write_bytes(pickle.dumps({"data": DATA, "rate": np.float64(100)}, protocol))
-    value = {"__defaults__": b")", "__doc__": text("x")}.get(attribute, named("numpy", "ndarray"))
-    changed = named(*stand_in) + b"N}" + text(attribute) + value + b"s\x86b0"
+def test_a_pickle_that_changes_what_it_names_spoils_no_other(name, tmp_path):
+    changed = named(*name) + b"N}" + text("__init__") + named("numpy", "ndarray") + b"s\x86b0"
     (tmp_path / "evil.pkl").write_bytes(b"\x80\x02" + changed + b"N.")
-    with pytest.raises(SourceError, match="may only set the state of arrays"):
+    with pytest.raises(SourceError, match="can't be read as pickle"):
         opened(tmp_path / "evil.pkl")
-    for good in goods:
-        np.testing.assert_array_equal(samples(good).T, DATA.astype(np.float32))
+    (tmp_path / "good.pkl").write_bytes(pickle.dumps({"data": DATA, "rate": np.float64(100)}))
+    np.testing.assert_array_equal(samples(tmp_path / "good.pkl").T, DATA.astype(np.float32))
 
 
 @pytest.mark.parametrize(
