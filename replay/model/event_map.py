@@ -1,7 +1,7 @@
-"""The event map turns what a file calls its events into a track's trigger codes.
+"""The event map: from the names of events in a file to a track's trigger codes.
 
-A name that is a number, or a trigger's usual name and a number (`Stimulus/S  2`, `Trigger-In:51`), is
-that code by itself. Any other name needs a rule (`replay.model.event_map`).
+A name that is a number, or a usual name of a trigger and a number (`Stimulus/S  2`, `Trigger-In:51`), is that
+code without a rule. Any other name needs a rule.
 """
 
 import re
@@ -36,7 +36,7 @@ def read_rules(text: str) -> dict[str, Codes]:
 
 @cache
 def matcher(written: str) -> re.Pattern[str]:
-    """What tells the names that are meant: `*` is any text, a sign after a backslash itself."""
+    """The pattern of a written name: `*` is any text, a character after a backslash is that character."""
     signs = _SIGN.findall(written)
     return re.compile(
         "".join(".*" if sign == "*" else re.escape(_bare(sign)) for sign in signs), re.DOTALL
@@ -44,7 +44,7 @@ def matcher(written: str) -> re.Pattern[str]:
 
 
 def plain(written: str) -> str:
-    r"""The name that is meant: `a\,b` is `a,b`."""
+    r"""A written name without its backslashes: `a\,b` is `a,b`."""
     return "".join(map(_bare, _SIGN.findall(written)))
 
 
@@ -81,8 +81,8 @@ def _bad(part: str, text: str) -> SourceError:
 
 
 START, END, OTHERS = "START", "END", "*"
-# What recorders call a trigger. Anything else with a number in it (a button that was pressed,
-# `Response/R  1`; a remark, `Comment/see 8`; `Block 3`) is no stimulus, and must not look like one.
+# Names of triggers that recorders write. Other names with a number (a pressed button, `Response/R  1`; a
+# comment, `Comment/see 8`; `Block 3`) are not stimuli.
 _CODE_IN_NAME = re.compile(
     r"(?:(?i:stimulus|stim|trigger(?:-in)?|trig|marker|event|code|condition)\s*[:/#_=]?\s*)?"
     r"(?:S\s*)?0*(\d{1,5})(?:\.0+)?",
@@ -92,7 +92,7 @@ _SHOWN_LETTERS = 40
 
 
 def code_in(name: str) -> int | None:
-    """The code that a name spells out by itself; None where it spells none."""
+    """The code in a name that needs no rule; None for other names."""
     found = _CODE_IN_NAME.fullmatch(name.strip())
     code = int(found.group(1)) if found else 0
     return code if 0 < code <= MAX_CODE else None
@@ -100,9 +100,9 @@ def code_in(name: str) -> int | None:
 
 @dataclass(frozen=True)
 class EventMap:
-    """Rules from names to codes; without any, names speak for themselves.
+    """Rules from names to codes.
 
-    patterns: rules for all names that fit, as they are written; a name's own rule goes first.
+    rules: by name. patterns: by written pattern, for names without a rule of their own.
     """
 
     rules: Mapping[str, Codes] = field(default_factory=dict)
@@ -120,13 +120,13 @@ class EventMap:
 
     @property
     def instant(self) -> bool:
-        """No rule needs more than the event itself: triggers can be told while a file is read."""
+        """Whether triggers can be found while a file is read: no rule has a delay, START or END."""
         every = (*self.rules.values(), *self.patterns.values())
         delayed = any(after_s for codes in every for _, after_s in codes)
         return not delayed and START not in self.rules and END not in self.rules
 
     def names(self, name: str) -> bool:
-        """Some rule is about this name, and not about all others."""
+        """Whether a rule other than `*` applies to this name."""
         return self._rule(name) is not None
 
     def _rule(self, name: str) -> Codes | None:
@@ -136,7 +136,7 @@ class EventMap:
         return next(fitting, None)
 
     def codes(self, name: str) -> Codes:
-        """What one event becomes: no code, one, or several."""
+        """The codes of one event: none, one or several."""
         rule = self._rule(name)
         if rule is not None:
             return rule
@@ -146,7 +146,7 @@ class EventMap:
         return ((code, 0.0),) if code else ()
 
     def triggers(self, marks: Iterable[Mark], rate: float, n_samples: int) -> Triggers:
-        """The marks of a file as triggers, in order; what falls outside is left out."""
+        """The marks of a file as triggers, in order; those outside the file are left out."""
         marks = [Mark(0, START), *marks, Mark(n_samples - 1, END)] if n_samples else []
         # A long recording has thousands of marks, but few names.
         codes = {name: self._codes_of(name) for name in {mark.name for mark in marks}}
@@ -158,25 +158,25 @@ class EventMap:
         return tuple(sorted((t for t in found if 0 <= t[0] < n_samples), key=lambda t: t[0]))
 
     def _codes_of(self, name: str) -> Codes:
-        # START and END speak only when a rule names them; `*` is about a file's own events.
+        # START and END need a rule of their own; `*` applies to events of the file.
         return self.rules.get(name, ()) if name in (START, END) else self.codes(name)
 
     def unmapped(self, marks: Iterable[Mark]) -> dict[str, int]:
-        """Names that became no trigger though no rule says so, with their counts."""
+        """Names without a rule that give no trigger, with their counts."""
         if OTHERS in self.rules:
             return {}
         counts = Counter(mark.name for mark in marks)
         return {n: k for n, k in counts.items() if not self.names(n) and not self.codes(n)}
 
     def unused(self, marks: Iterable[Mark]) -> list[str]:
-        """Rules whose event never occurs: most often a misspelt name."""
+        """Rules whose event never occurs; most often the name is misspelt."""
         names = {mark.name for mark in marks}
         idle = [name for name in self.rules if name not in names | {START, END, OTHERS}]
         return idle + [p for p in self.patterns if not any(map(matcher(p).fullmatch, names))]
 
 
 def describe_map(events: EventMap, marks: Sequence[Mark]) -> tuple[str, ...]:
-    """What a user should hear about the events that the map could not place."""
+    """Notes about events without a code and rules without an event."""
     notes = []
     lost = events.unmapped(marks)
     if lost:
@@ -185,7 +185,7 @@ def describe_map(events: EventMap, marks: Sequence[Mark]) -> tuple[str, ...]:
         )
     unused = events.unused(marks)
     if unused:
-        notes.append(f"no event is called {', '.join(map(repr, unused))}: that mapping is unused")
+        notes.append(f"no event is called {', '.join(map(repr, unused))}: that rule is not used")
     return tuple(notes)
 
 

@@ -1,8 +1,8 @@
-"""Events: what happened at which sample of a recording.
+"""Events of a recording.
 
-A `Mark` is an event as the file names it; `replay.model.event_map` turns marks into triggers (sample,
-code). `Events` are the triggers of a whole recording: known beforehand, or found in a stim channel
-while it is read.
+A `Mark` is an event with its name in the file; `replay.model.event_map` turns marks into triggers (sample,
+code). `Events` are the triggers of a whole recording, known beforehand or found in a stim channel while it
+is read.
 """
 
 import os
@@ -24,7 +24,7 @@ SCAN_THREADS = min(4, os.cpu_count() or 1)
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One event as the file has it."""
+    """One event with its name in the file."""
 
     sample: int
     name: str
@@ -53,13 +53,13 @@ class KnownEvents:
 
 
 class StimColumn(Protocol):
-    """A stim channel, readable without any other; by several threads at once."""
+    """A stim channel that several threads can read at once."""
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
-        """One word a sample, as it stands in the file."""
+        """The stored value of each sample."""
 
     def values(self, words: NDArray[Any]) -> NDArray[np.floating[Any]]:
-        """The numbers that words mean: 0, or a code."""
+        """The codes of stored values; 0 for no code."""
 
 
 CodeValues = NDArray[np.floating[Any]]
@@ -80,9 +80,9 @@ MarksToTriggers = Callable[[list[Mark]], Triggers]
 
 
 class StimEvents:
-    """Triggers of a stim channel, found while it is read, so that nobody waits for a whole file.
+    """Triggers of a stim channel, found while it is read, so that playing starts at once.
 
-    A trigger stands where the channel takes on a new value other than 0; a held value is one.
+    A trigger is where the channel changes to a value other than 0; a value that is held is one trigger.
     """
 
     def __init__(
@@ -103,11 +103,11 @@ class StimEvents:
         return self._known.all()
 
     def all_marks(self) -> list[Mark]:
-        """Every event of the channel: this reads it from end to end."""
+        """Every event of the channel; this reads the whole channel."""
         starts = range(0, self._n_samples, SCAN_SAMPLES)
         if len(starts) < 2:
             return self.marks(0, self._n_samples)
-        # All that a contest waits for before its first packet, so every core helps.
+        # A contest waits for this before its first packet, so all cores are used.
         with ThreadPoolExecutor(SCAN_THREADS, "scan") as threads:
             pieces = threads.map(lambda start: self.marks(start, start + SCAN_SAMPLES), starts)
             return [mark for piece in pieces for mark in piece]
@@ -116,7 +116,7 @@ class StimEvents:
         stop = min(stop, self._n_samples)
         if start >= stop:
             return []
-        # The sample before tells whether the first value is new or held.
+        # The sample before is read to find out whether the first value is new or held.
         first = max(start - 1, 0)
         words = self._column.read(first, stop).reshape(-1)
         runs = run_starts(words)
@@ -125,14 +125,14 @@ class StimEvents:
 
 
 def run_starts(words: NDArray[Any]) -> NDArray[np.intp]:
-    """Where a channel changes: it seldom does, and only there its words are made numbers."""
+    """The samples at which a channel changes, and the first one."""
     return np.concatenate([[0], np.flatnonzero(words[1:] != words[:-1]) + 1])
 
 
 def marks_of_runs(
     name: str, samples: NDArray[np.intp], values: NDArray[np.floating[Any]]
 ) -> list[Mark]:
-    """The events of a channel that takes on these values at these samples, and holds them."""
+    """The events of a channel that changes to these values at these samples."""
     codes = _codes(name, samples, values)
     new = codes != 0
     new[1:] &= codes[1:] != codes[:-1]
@@ -148,15 +148,15 @@ def _codes(
         raise SourceError(
             f"{name}: the trigger channel holds {values[bad[0]]:g} at sample "
             f"{int(samples[bad[0]])}; a trigger is a whole number from 0 to {MAX_CODE}. "
-            "Name the right channel with ?triggers=NAME, or say ?triggers=none"
+            "Name the right channel with ?triggers=NAME, or use ?triggers=none"
         )
     codes: NDArray[np.int64] = np.rint(values).astype(np.int64)
     return codes
 
 
 def is_code(values: NDArray[np.floating[Any]], highest: int = MAX_CODE) -> NDArray[np.bool_]:
-    """Which are whole numbers from 0 to the highest."""
+    """Whether each value is a whole number from 0 to the highest."""
     whole = np.rint(values)
-    with np.errstate(invalid="ignore"):  # infinite is no whole number
+    with np.errstate(invalid="ignore"):  # of infinite values
         are: NDArray[np.bool_] = (np.abs(values - whole) < 1e-3) & (whole >= 0) & (whole <= highest)
     return are

@@ -1,7 +1,7 @@
-"""Source options: what a user may ask of a source beside its address.
+"""Source options: how a source is read.
 
-The same names work as parameters of a URI (`run1.edf?events=T1=11,T2=21&rate=250`), so that a
-contest file can hold all of it in one string; a URI's own parameters go first.
+The same names are parameters of a URI (`run1.edf?events=T1=11,T2=21&rate=250`), so that a contest file can
+hold them in one string; parameters of the URI take precedence.
 """
 
 import dataclasses
@@ -18,14 +18,14 @@ from tracks.track import Track
 
 
 def track_named(name: str) -> Track:
-    """The track of that name, or a clear refusal."""
+    """The track of that name; raises SourceError if there is none."""
     if name not in TRACKS:
         raise SourceError(f"there is no track {name!r}; the tracks are {', '.join(TRACKS)}")
     return TRACKS[name]
 
 
 def leads_of_rows(track: str, batch: int | None) -> tuple[str, ...]:
-    """The leads of a track's own files, whose rows have no names: the documents' order."""
+    """The leads of files without lead names, in the order of the track's documents."""
     named = track_named(track)
     return named.lead_orders.get(batch or 0, named.leads)
 
@@ -38,19 +38,18 @@ _SUBJECT = re.compile(r"(?![.\s])[^/\\\x00-\x1f\x7f]{1,100}")
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """How a source is to be read; everything has a default that changes nothing.
+    """How a source is read; the defaults change nothing.
 
     track: fit leads and rate to this track. events: names to codes. rename: old lead name to new.
     select: these leads, in this order. resample: to this rate in Hz.
-    missing: what becomes of leads that the track has and the recording has not.
-    nan: what becomes of a recording with samples that are no number: refused before the start, or sent
-    as it is.
-    triggers: where they stand: a channel's name, `annotations`, `events`, `stim`, `last` or `none`.
-    events_file, angles_file: files beside the recording.
-    rate, leads, unit: for files that do not say.
-    stream: which of an XDF's. variable: which of a .mat's or .npz's. batch: emotion's 1 or 2.
+    missing: leads of the track that the recording lacks: `drop`, `zero` (sent flat) or `refuse`.
+    nan: samples that are not finite: `refuse` (the run ends there) or `keep` (they are sent).
+    triggers: where they are: the name of a channel, `annotations`, `events`, `stim`, `last` or `none`.
+    events_file, angles_file: other files of the recording.
+    rate, leads, unit: for files that do not state them.
+    stream: which stream of an XDF. variable: which one of a .mat or .npz. batch: 1 or 2 of emotion.
     files: whether the files of a folder are blocks of one subject, or subjects.
-    as_is: fit nothing to a track, whatever the file or `track` says (to look at it).
+    as_is: do not fit to a track (for inspection).
     """
 
     track: str | None = None
@@ -75,13 +74,13 @@ class SourceOptions:
 
     @property
     def asked(self) -> tuple[str, ...]:
-        """The options that would change what a source gives, beside its track."""
+        """The options, except the track, that differ from the defaults."""
         plain = SourceOptions(track=self.track, as_is=self.as_is, nan=self.nan)
         names = [each.name for each in dataclasses.fields(self)]
         return tuple(name for name in names if getattr(self, name) != getattr(plain, name))
 
     def with_params(self, params: Mapping[str, str]) -> "SourceOptions":
-        """These options with a URI's parameters laid over them."""
+        """These options, replaced by parameters of a URI where given."""
         changes: dict[str, Any] = {name: _read(name, value) for name, value in params.items()}
         return dataclasses.replace(self, **changes)
 
@@ -100,8 +99,7 @@ def _some_names(text: str) -> tuple[str, ...]:
 def _subject(text: str) -> str:
     if not _SUBJECT.fullmatch(text):
         raise ValueError(
-            "a subject's name has 1 to 100 signs, no / or \\ among them, and begins with no dot: "
-            "files are called by it"
+            "subject names are used as file names: 1 to 100 characters, no / or \\, no leading dot"
         )
     return text
 

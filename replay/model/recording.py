@@ -1,4 +1,4 @@
-"""A recording: a session whose blocks lie in a file or in memory, read piece by piece."""
+"""Recordings: sessions made of blocks, and cutting them into packets."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ from tracks.common.codes import BLOCK_START
 
 
 class Block(Protocol):
-    """One uninterrupted stretch of a recording, with a numbering of its own."""
+    """An uninterrupted part of a recording; its samples are numbered from 0."""
 
     @property
     def n_samples(self) -> int: ...
@@ -32,7 +32,7 @@ class Block(Protocol):
 
 @dataclass(frozen=True)
 class ArrayBlock:
-    """A block that lies in memory (or in a memory map): data (samples, leads)."""
+    """A block in memory or in a memory map. data: (samples, leads)."""
 
     data: FloatArray
     triggers: Triggers
@@ -142,7 +142,7 @@ class PieceReader:
 
 
 def block_starts(triggers: Triggers) -> tuple[int, ...]:
-    """Where blocks begin when triggers tell: the first sample, and each 242 after the first one."""
+    """First samples of the blocks by their triggers: sample 0, and each 242 after the first one."""
     starts = sorted({sample for sample, code in triggers if code == BLOCK_START})
     return (0, *(sample for sample in starts[1:] if sample > 0))
 
@@ -160,7 +160,7 @@ def split_triggers(
 
 @dataclass(frozen=True)
 class SpanBlock:
-    """A block as a span of a longer signal; implements `replay.model.recording.Block`."""
+    """A block that is part of a longer signal; implements `Block`."""
 
     signal: Signal
     start: int
@@ -176,7 +176,7 @@ def cut(
 ) -> Iterator[RawPacket]:
     """The packets of a signal; blocks are found on the way, so that the first packet needs no scan.
 
-    starts: where the blocks begin, if that is known; None to begin one at each further 242.
+    starts: first samples of the blocks; None to begin a block at each 242 after the first one.
     """
     position, origin, block, begun = 0, 0, first_block, False
     while position < reader.n_samples:
@@ -202,11 +202,11 @@ def cut(
 
 
 def _next_242(triggers: Triggers, position: int, stop: int, begun: bool) -> tuple[int | None, bool]:
-    """Where the next block begins, up to stop; and whether this block has had its 242."""
+    """The first sample of the next block, up to stop; and whether this block has had its 242."""
     for sample in sorted({sample for sample, code in triggers if code == BLOCK_START}):
         if begun and sample > position:
             return sample, True
-        # A first 242 just behind this packet is the next packet's to find.
+        # A first 242 directly after this packet belongs to the next packet.
         begun = begun or sample < stop
     return None, begun
 

@@ -1,4 +1,4 @@
-"""Content: what a reader found in one file, before it is fitted to a track and cut into blocks."""
+"""Signals, and the content of one file as a reader returns it."""
 
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -11,7 +11,7 @@ from replay.model.events import Events, KnownEvents
 
 
 class Signal(Protocol):
-    """The samples of a file: any stretch of them can be read at any time."""
+    """The samples of a file, readable in any order."""
 
     @property
     def n_samples(self) -> int: ...
@@ -22,9 +22,9 @@ class Signal(Protocol):
 
 @dataclass(frozen=True)
 class ArraySignal:
-    """A signal that lies in memory (or in a memory map) as the rule documents show it.
+    """A signal in memory or in a memory map.
 
-    data: (leads, samples) of any number type, in the unit that `scale` turns into microvolts.
+    data: (leads, samples) of any number type. scale: factor to microvolts.
     """
 
     data: NDArray[Any]
@@ -36,7 +36,7 @@ class ArraySignal:
 
     def read(self, start: int, stop: int) -> FloatArray:
         piece = self.data[:, start:stop].T
-        # What float32 can't hold becomes infinite, and is refused as such (`replay.transform.fit`).
+        # Overflow gives infinity, which `replay.transform.fit` refuses.
         with np.errstate(over="ignore", invalid="ignore"):
             if self.scale != 1.0:
                 piece = piece * np.float64(self.scale)
@@ -45,13 +45,13 @@ class ArraySignal:
 
 @dataclass(frozen=True)
 class Content:
-    """One file's signal, its events, and what it says about itself.
+    """The signal and events of one file, with what the file states about itself.
 
-    name: how messages call it; subject: whose it is, where the file itself says so.
-    block_starts: where the file itself says that blocks begin; None where it does not say.
-    notes: what had to be decided while reading, to be said aloud.
-    lazy: True where the samples stay on the disk until they are asked for.
-    masked: True where its labels were taken out, so that there is no truth in it.
+    name: for messages. form: name of the format. subject, track: None if the file does not state them.
+    block_starts: first sample of each block; None if the file does not state them.
+    notes: decisions made while reading, one line each.
+    lazy: whether samples stay on the disk until they are read.
+    masked: whether labels were removed from the file.
     """
 
     name: str

@@ -1,8 +1,8 @@
-"""The array layout: how a recording lies in named arrays (.npz, .mat, .npy, .pkl).
+"""The array layout: a recording as named arrays (.npz, .mat, .npy, .pkl).
 
-`data` has a row a lead, and often the triggers as its last row; beside it may stand `rate`,
-`leads`, `kinds`, `events` (sample, ..., code), `block_starts`, `track`, `subject`, `angles`. What
-is not said there, the options or the track say.
+`data` has one row for each lead, and often the triggers as its last row. Optional arrays are `rate`, `leads`,
+`kinds`, `events` (sample, ..., code), `block_starts`, `track`, `subject`, `angles`. Facts that are missing
+come from the options or the track.
 """
 
 import re
@@ -26,7 +26,7 @@ from tracks.common.codes import MAX_CODE
 
 
 def looks_like_triggers(row: NDArray[Any]) -> bool:
-    """Whole numbers of 0 and more, mostly 0, but not all: no lead looks like that."""
+    """Whether a row holds whole numbers of 0 and more, mostly 0, which no lead does."""
     values = np.asarray(row)
     whole = bool(np.all(np.isfinite(values)) and np.all(values == np.rint(values)))
     if not whole or values.min() < 0 or values.max() > MAX_CODE:
@@ -42,7 +42,7 @@ def events_of_arrays(
     rate: float,
     options: SourceOptions,
 ) -> tuple[Events, tuple[str, ...]]:
-    """The triggers, and what is to be said about them."""
+    """The triggers, and notes about them."""
     n_samples = int(data.shape[1])
     if options.triggers == "none":
         marks: list[Mark] = []
@@ -50,7 +50,7 @@ def events_of_arrays(
         table = read_events_table(options.events_file, options.events)
         marks = marks_of(table, rate, first_sample=0)
     elif trigger_row is None or ("events" in arrays and options.triggers in (None, "events")):
-        # An array of events can hold two of one sample, which a row can't: it goes first.
+        # An array of events can have two on one sample, unlike a row, so it takes precedence.
         marks = _marks_of_array(name, arrays.get("events"), n_samples)
     else:
         marks = marks_of_row(name, data[trigger_row])
@@ -66,13 +66,13 @@ def marks_of_row(name: str, row: NDArray[Any]) -> list[Mark]:
 
 
 def _check_whole(name: str, meaning: str, column: NDArray[Any]) -> None:
-    """Refuse a column with a fraction: cut off, it would be another event, or at another time."""
+    """Refuse a column with fractions, which rounding would turn into other events."""
     broken = np.flatnonzero(~np.isfinite(column) | (column != np.rint(column)))
     if broken.size:
         raise SourceError(
             f"{name}: events has {column[broken[0]]:g} for the {meaning} of row {broken[0]} (from "
             f"0), in {broken.size} of {len(column)} rows; a {meaning} is a whole number. Round "
-            "them, or say ?triggers=none"
+            "them, or use ?triggers=none"
         )
 
 
@@ -97,13 +97,13 @@ AnyArray = NDArray[Any]
 
 @dataclass(frozen=True)
 class ArrayRows:
-    """names: of the leads, in order. trigger: the row of the triggers; None where none has them."""
+    """names: of the leads, in order. trigger: the row of the triggers; None if there is none."""
 
     names: tuple[str, ...]
     trigger: int | None
 
     def leads(self, name: str, stated: AnyArray | None) -> tuple[Lead, ...]:
-        """stated: a kind for each lead, or for each row; EEG where a file says none."""
+        """stated: a kind for each lead or each row; None for EEG."""
         kinds = ["EEG"] * len(self.names)
         if stated is not None and stated.size:
             kinds = [str(kind).strip().upper() for kind in stated.reshape(-1)]
@@ -120,13 +120,13 @@ class ArrayRows:
     def without_triggers(self, data: AnyArray) -> AnyArray:
         if self.trigger is None:
             return data
-        # They are nearly always the last row: then the leads are a view, not a copy.
+        # Usually the last row, so that the leads are a view, not a copy.
         is_last = self.trigger == data.shape[0] - 1
         return data[:-1] if is_last else np.delete(data, self.trigger, axis=0)
 
 
 def scaled_rows(rows: AnyArray, scales: Sequence[float]) -> ArraySignal:
-    """Rows as a signal, each times its own scale; without a copy where all have the same."""
+    """Rows as a signal, each with its own scale; not copied if all scales are equal."""
     if len(set(scales)) == 1:
         return ArraySignal(rows, scales[0])
     return ArraySignal(rows * np.array(scales, dtype=np.float64)[:, None])
@@ -140,7 +140,7 @@ def find_rows(
     options: SourceOptions,
     notes: list[str],
 ) -> ArrayRows:
-    """What the rows of data are; names: of the leads, as far as the file or the user says."""
+    """Assign the rows of data. names: of the leads, if the file or the options state them."""
     rows = data.shape[0]
     if not names and track:
         names = _document_names(track, rows, options, notes)
@@ -177,7 +177,7 @@ def _named_row(names: tuple[str, ...], options: SourceOptions) -> int | None:
 def check_choice(
     name: str, has_events: bool, names: tuple[str, ...], row: int | None, options: SourceOptions
 ) -> None:
-    """Refuse triggers that the options name and the file has not."""
+    """Refuse triggers that the options name and the file does not have."""
     wanted, held = options.triggers, []
     if row is not None:
         held = ["stim", "last", names[row] if row < len(names) else "TRIGGER"]
@@ -185,8 +185,8 @@ def check_choice(
         held.append("events")
     if wanted not in (None, "none", *held):
         raise SourceError(
-            f"{name} has no {wanted!r} for triggers; it has {', '.join(held) or 'none'}. Say "
-            "?events_file=FILE where they stand in a file of their own, or ?triggers=none"
+            f"{name} has no {wanted!r} for triggers; it has {', '.join(held) or 'none'}. Use "
+            "?events_file=FILE if they are in another file, or ?triggers=none"
         )
 
 
@@ -198,13 +198,14 @@ def _document_names(
         return ()
     order = f"batch {options.batch}" if options.batch else "the document's order"
     orders = track_named(track).lead_orders
-    hint = "; for the first batch say ?batch=1" if orders and not options.batch else ""
+    hint = "; for the first batch use ?batch=1" if orders and not options.batch else ""
     notes.append(f"the file names no leads: taken as {track}'s, in {order}{hint}")
     return names
 
 
 Arrays = Mapping[str, AnyArray]
 
+JOINTS = 8
 DATA_KEYS = ("data", "eeg", "EEG", "signal", "signals", "X", "x")
 RATE_KEYS = ("rate", "fs", "Fs", "srate", "sfreq", "sampling_rate", "sample_rate")
 LEAD_KEYS = ("leads", "ch_names", "channels", "channel_names", "labels", "names")
@@ -212,11 +213,11 @@ LAYOUT_KEYS = (*DATA_KEYS, *RATE_KEYS, *LEAD_KEYS, "kinds", "events", "block_sta
                "subject", "angles", "set")  # fmt: skip
 SUBJECT_ID = re.compile(r"(?!\.)[\w.-]{1,64}")
 MASKED = "masked"
-"""The set that `prepare` shows: played without its track, since it holds no truth."""
+"""The test set of `prepare`: played without its track, because it has no truth."""
 
 
 def content_of_arrays(name: str, form: str, arrays: Arrays, options: SourceOptions) -> Content:
-    """What arrays of that layout hold."""
+    """The content of arrays in this layout."""
     notes: list[str] = []
     masked = text_in(arrays, "set") == MASKED
     names = lead_names(arrays, options)
@@ -226,7 +227,7 @@ def content_of_arrays(name: str, form: str, arrays: Arrays, options: SourceOptio
     rows = find_rows(name, data, names, track, options, notes)
     check_choice(name, "events" in arrays, names, rows.trigger, options)
     leads = rows.leads(name, arrays.get("kinds"))
-    events, said = events_of_arrays(name, arrays, data, rows.trigger, rate, options)
+    events, event_notes = events_of_arrays(name, arrays, data, rows.trigger, rate, options)
     return Content(
         name=name,
         form=form,
@@ -238,7 +239,7 @@ def content_of_arrays(name: str, form: str, arrays: Arrays, options: SourceOptio
         angles=_angles(name, arrays),
         subject=_subject(name, arrays),
         track=None if masked else text_in(arrays, "track"),
-        notes=(*notes, *said),
+        notes=(*notes, *event_notes),
         masked=masked,
     )
 
@@ -248,19 +249,19 @@ def _scale(lead: Lead, options: SourceOptions) -> float:
 
 
 def text_in(arrays: Arrays, key: str) -> str | None:
-    """The text of a 0-d (or one-element) array, if it is there."""
+    """The text of an array with one element; None if it is missing or empty."""
     if key not in arrays or np.size(arrays[key]) != 1:
         return None
     return str(np.asarray(arrays[key]).reshape(-1)[0]).strip() or None
 
 
 def _subject(name: str, arrays: Arrays) -> str | None:
-    """Its id goes into the names of files: a file must not choose where those stand."""
+    """The subject's id, checked because it becomes part of file names."""
     subject = text_in(arrays, "subject")
     if subject and not SUBJECT_ID.fullmatch(subject):
         raise SourceError(
             f"{name}: its subject is {subject[:80]!r}; an id has 1 to 64 letters, digits and . _ -, "
-            "and begins with no dot"
+            "and no leading dot"
         )
     return subject
 
@@ -284,7 +285,7 @@ def _data(
 
 
 def _lies_by_samples(rows: int, columns: int, n_names: int) -> bool:
-    """Names say how many leads there are, with or without triggers; else the longer side is time."""
+    """The number of names decides, with or without triggers; without names the longer side is time."""
     for n_leads in (n_names, n_names + 1) if n_names else ():
         if n_leads in (rows, columns):
             return rows != n_leads
@@ -292,7 +293,7 @@ def _lies_by_samples(rows: int, columns: int, n_names: int) -> bool:
 
 
 def data_key(name: str, arrays: Arrays) -> str:
-    """Which of the variables is the recording."""
+    """The name of the variable that holds the recording."""
     known = [key for key in DATA_KEYS if key in arrays]
     matrices = [
         k for k, a in arrays.items() if a.ndim == 2 and a.dtype.kind in "fiu" and a.size > 64
@@ -329,9 +330,9 @@ def rate_in(
             return rate
     if track:
         rate = float(track_named(track).rate)
-        notes.append(f"the file says no rate: the track's {rate:g} Hz are taken")
+        notes.append(f"the file states no rate: taken as the track's {rate:g} Hz")
         return rate
-    raise SourceError(f"{name} says no rate: add ?rate=HERTZ, or name the track")
+    raise SourceError(f"{name} states no rate: add ?rate=HERTZ, or name the track")
 
 
 def lead_names(arrays: Arrays, options: SourceOptions) -> tuple[str, ...]:
@@ -358,7 +359,13 @@ def _block_starts(name: str, arrays: Arrays, n_samples: int) -> tuple[int, ...] 
 def _angles(name: str, arrays: Arrays) -> NDArray[np.float64] | None:
     if "angles" not in arrays or not arrays["angles"].size:
         return None
-    angles = arrays["angles"]
-    if angles.ndim != 2 or 8 not in angles.shape or angles.dtype.kind not in "fiu":
-        raise SourceError(f"{name}: angles is {_shape(angles)}; it must be rows x 8 joints")
-    return np.asarray(angles if angles.shape[1] == 8 else angles.T, dtype=np.float64)
+    return joint_angles(name, arrays["angles"])
+
+
+def joint_angles(name: str, angles: AnyArray) -> NDArray[np.float64]:
+    """Joint angles as rows x 8 joints; the other way round they are transposed."""
+    if angles.ndim != 2 or JOINTS not in angles.shape or angles.dtype.kind not in "fiu":
+        raise SourceError(
+            f"{name}: angles are {_shape(angles)}; they must be rows x {JOINTS} joints"
+        )
+    return np.asarray(angles if angles.shape[1] == JOINTS else angles.T, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""BIDS: what the names and the tables of the Brain Imaging Data Structure say about a recording."""
+"""BIDS (Brain Imaging Data Structure): names of recordings, and tables beside them."""
 
 import csv
 import dataclasses
@@ -21,7 +21,7 @@ _SUFFIX = re.compile(r"_(?:eeg|ieeg)$")
 
 
 def subject_of(stem: str) -> str | None:
-    """`sub-01_task-x_eeg` is subject 01's; None where a name does not say."""
+    """The subject in a name such as `sub-01_task-x_eeg`; None if there is none."""
     found = _SUBJECT.search(stem)
     return found.group(1) if found else None
 
@@ -61,7 +61,7 @@ Places = dict[str, tuple[float, float, float]]
 
 
 def with_places(content: Content, path: Path) -> Content:
-    """The content with its leads where the tables beside its file say that they stand."""
+    """The content with lead positions from the electrode tables beside its file."""
     tables = _beside(path, "_electrodes.tsv") if is_run(path) else []
     if not tables:
         return content
@@ -80,12 +80,12 @@ def _placed(content: Content, places: Places, note: str) -> Content:
         for lead in content.leads
     )
     count = sum(lead.name in places for lead in leads)
-    said = f"{count} of {len(leads)} leads {note}"
-    return dataclasses.replace(content, leads=leads, notes=(*content.notes, said))
+    note = f"{count} of {len(leads)} lead positions are {note}"
+    return dataclasses.replace(content, leads=leads, notes=(*content.notes, note))
 
 
 def _beside(path: Path, ending: str) -> list[Path]:
-    """The tables that are about this run: they name nothing that it does not, but a space."""
+    """Tables that apply to this run: all entities in their names, except space, are the run's."""
     own = entities_of(path.stem)
     return [
         table
@@ -95,26 +95,26 @@ def _beside(path: Path, ending: str) -> list[Path]:
 
 
 def _read(table: Path) -> tuple[Places, str]:
-    """The places of leads in the head frame, and what is to be said about them."""
+    """Positions of leads in the head frame, and a note about them."""
     system = _system_of(table)
     if system is None:
-        return {}, f"{table.name} is left out: no coordsystem.json says what its numbers mean"
+        return {}, f"{table.name} is left out: no coordsystem.json states its coordinate system"
     with reading(str(system), "BIDS coordinate system"):
         stated = json.loads(system.read_text(encoding="utf-8-sig"))
         frame, unit = _stated(stated, "CoordinateSystem"), _stated(stated, "CoordinateUnits")
         to_head = _to_head(stated, frame, unit)
     if to_head is None:
         return {}, (
-            f"{table.name} is left out: from {frame or 'no system'} in {unit or 'no unit'} there is "
-            "no way to the head without the landmarks NAS, LPA and RPA"
+            f"{table.name} is left out: {frame or 'no system'} in {unit or 'no unit'} can't be "
+            "transformed to the head without the landmarks NAS, LPA and RPA"
         )
     with reading(str(table), "BIDS electrodes table"), table.open(encoding="utf-8-sig") as file:
         rows = list(csv.DictReader(file, delimiter="\t"))
         found = {row["name"]: _place(row) * _METRES[unit] for row in rows}
     places = {n: _moved(p, to_head) for n, p in found.items() if np.isfinite(p).all()}
     if any(abs(axis) > _REACH_M for place in places.values() for axis in place):
-        return {}, f"{table.name} is left out: in {unit}, its leads stand metres from the head"
-    return places, f"stand where {table.name} says ({frame}, {unit})"
+        return {}, f"{table.name} is left out: in {unit}, its leads are metres away from the head"
+    return places, f"from {table.name} ({frame}, {unit})"
 
 
 def _system_of(table: Path) -> Path | None:
@@ -130,7 +130,7 @@ def _stated(system: Mapping[str, Any], key: str) -> str:
 
 
 def _to_head(system: Mapping[str, Any], frame: str, unit: str) -> NDArray[np.float64] | None:
-    """(4, 4): from metres in the file's system to metres in the head frame; None: there is no way."""
+    """(4, 4) transform from metres in the file's system to the head frame; None if unknown."""
     if unit not in _METRES:
         return None
     points = _landmarks(system, frame)
@@ -142,7 +142,7 @@ def _to_head(system: Mapping[str, Any], frame: str, unit: str) -> NDArray[np.flo
 
 
 def _landmarks(system: Mapping[str, Any], frame: str) -> list[NDArray[np.float64]] | None:
-    """Nasion, left and right ear in metres of the electrodes' own system, where all are given."""
+    """Nasion, left and right preauricular points in metres, if all are given in this system."""
     marks = system.get(f"{_MARKS}s") or {}
     metres = _METRES.get(str(system.get(f"{_MARKS}Units")))
     ours = system.get(f"{_MARKS}System") == frame

@@ -1,4 +1,4 @@
-"""An events table: a file beside a recording that lists its events (.tsv, .csv, -eve.fif)."""
+"""Events tables: files that list the events of a recording (.tsv, .csv, -eve.fif)."""
 
 import csv
 import math
@@ -17,7 +17,7 @@ _NAME_COLUMNS = ("value", "trial_type", "description", "code", "name")
 
 
 def events_beside(path: Path, options: SourceOptions) -> EventsTable | None:
-    """The table that the options name, else the one beside the recording, else None."""
+    """The table that the options name, or the one beside the recording; None without either."""
     if options.events_file:
         return read_events_table(options.events_file, options.events)
     if options.triggers not in (None, "events"):
@@ -27,7 +27,7 @@ def events_beside(path: Path, options: SourceOptions) -> EventsTable | None:
             return read_events_table(candidate, options.events)
     if options.triggers == "events":
         names = ", ".join(candidate.name for candidate in _candidates(path))
-        raise SourceError(f"{path.name}: no events file stands beside it (looked for {names})")
+        raise SourceError(f"{path.name}: there is no events file beside it (looked for {names})")
     return None
 
 
@@ -42,7 +42,7 @@ def _candidates(path: Path) -> list[Path]:
 def read_events_table(path: Path, rules: EventMap | None = None) -> EventsTable:
     """Read a `.tsv` or `.csv` with a column `onset` in seconds, or MNE's events in a `.fif`.
 
-    rules: what the names are for: a table may give an event several, in several columns.
+    rules: decide which name of an event is used, where a table has several columns of names.
     """
     if path.suffix.lower() in (".tsv", ".csv"):
         with reading(str(path), "events table"):
@@ -73,14 +73,14 @@ def _onset(path: Path, text: str) -> float:
 
 
 def _name_of(row: dict[str, str], rules: EventMap) -> str:
-    """The name that a rule is about; else what the first of the columns says that says something."""
+    """The name that has a rule, else the first name that is not empty."""
     texts = [(row.get(column) or "").strip() for column in _NAME_COLUMNS]
     names = [text for text in texts if text not in ("", "n/a")]
     return next(filter(rules.names, names), names[0] if names else "n/a")
 
 
 def marks_of(table: EventsTable, rate: float, first_sample: int) -> list[Mark]:
-    """A table's events at samples that count from the file's beginning, as seconds do."""
+    """The events with samples counted from the start of the file. first_sample: of the acquisition."""
     return [
         Mark(onset - first_sample if isinstance(onset, int) else round(onset * rate), name)
         for onset, name in table

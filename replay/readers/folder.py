@@ -1,13 +1,11 @@
-"""A folder of recordings, and whose each of its files is.
+"""Recordings in a folder, grouped by subject.
 
-- a Neuracle folder is one recording;
-- files with BIDS names belong to the subject (and session, and task) that they name, wherever below
-  the folder they stand;
-- a subfolder is a subject, and its files are that subject's blocks; so is a folder that is called
-  `subject01` or `sub-1`;
-- any other file is a subject by itself. `?files=blocks` and `?files=subjects` overrule this.
+- A Neuracle folder is one recording.
+- Files with BIDS names, at any depth, belong to the subject, session and task in their name.
+- A subfolder, or a folder named like `subject01` or `sub-1`, is a subject; its files are the blocks.
+- Any other file is a subject. `?files=blocks` and `?files=subjects` override this.
 
-Numbers in names count as numbers: run-2 comes before run-10.
+Names are sorted by the numbers in them: run-2 comes before run-10.
 """
 
 import re
@@ -23,11 +21,11 @@ from replay.readers.formats import FORMATS
 from replay.readers.neuracle_folder import is_neuracle_folder
 
 _NAMES_A_SUBJECT = re.compile(r"(?:sub|subject|subj)[-_ ]?\d+", re.IGNORECASE)
-# Also what macOS puts beside each file on a foreign disk (`._run1.edf`).
+# Events files, and hidden files such as those of macOS (`._run1.edf`).
 _NO_RECORDING = re.compile(r".*[-_]eve\.fif|evt\.bdf|\..*", re.IGNORECASE)
 _CONTINUES = re.compile(r"(.*)-\d+(\.fif)", re.IGNORECASE)
 _CONTINUES_IN_BIDS = re.compile(r"(.*_split-)(\d+)(_.*\.fif)", re.IGNORECASE)
-# What was made of a BIDS folder's runs, or what they were made of: the same signals once more.
+# Folders of BIDS that hold the same signals again, processed or in another format.
 _NO_RUNS_OF_BIDS = {"derivatives", "sourcedata"}
 
 _Numbered = tuple[list[tuple[str, int]], str]
@@ -47,9 +45,9 @@ def groups_in(path: Path, options: SourceOptions) -> list[Group]:
         return [Group(subject_of(path.stem) or path.stem, (path,))]
     if not path.is_dir():
         raise SourceError(
-            f"{path} is neither a file nor a folder: save what it gives as a file, and play that"
+            f"{path} is neither a file nor a folder: save its data as a file, and play that"
         )
-    if path.name in ("", ".."):  # `.` has no name to call a subject by
+    if path.name in ("", ".."):  # `.` has no name for the subject
         path = path.resolve()
     if is_neuracle_folder(path):
         return [Group(path.name, (path,))]
@@ -94,12 +92,12 @@ def _subfolders(folder: Path, options: SourceOptions) -> list[Group]:
 
 
 def _by_subject(runs: list[Path]) -> list[Group]:
-    """Runs of one subject, session and task are blocks; a second task is a session of its own."""
+    """Runs of one subject, session and task are blocks of one group."""
     ordered = sorted(runs, key=lambda path: (*map(_numbered, series_of(path)), _order(path)))
     series = [(key, tuple(paths)) for key, paths in groupby(ordered, key=series_of)]
-    alone = Counter(key[0] for key, _ in series)
+    n_series = Counter(key[0] for key, _ in series)
     return [
-        Group(key[0] if alone[key[0]] == 1 else "-".join(filter(None, key)), paths)
+        Group(key[0] if n_series[key[0]] == 1 else "-".join(filter(None, key)), paths)
         for key, paths in series
     ]
 
@@ -117,7 +115,7 @@ def _recordings(folder: Path, pattern: str) -> list[Path]:
 
 
 def _is_continuation(path: Path) -> bool:
-    """MNE splits a long file into X.fif, X-1.fif, ... or X_split-01_eeg.fif, ..., and reads them as one."""
+    """Whether MNE reads this file as part of another: X.fif, X-1.fif, ...; X_split-01_eeg.fif, ..."""
     if found := _CONTINUES_IN_BIDS.fullmatch(path.name):
         begin, number, end = found.groups()
         first = f"{begin}{1:0{len(number)}}{end}"
@@ -127,12 +125,12 @@ def _is_continuation(path: Path) -> bool:
 
 
 def _order(path: Path) -> tuple[_Numbered, _Numbered]:
-    # First without the suffix, so that run.edf comes before run-1.edf, and data.bdf before data.1.bdf.
+    # Without the suffix first, so that run.edf comes before run-1.edf, and data.bdf before data.1.bdf.
     return _numbered(str(path.with_suffix(""))), _numbered(str(path))
 
 
 def _numbered(text: str) -> _Numbered:
-    """Sorts by the numbers in a text; by its letters where these are the same (1 and 01)."""
+    """Sort key: by the numbers in a text, then by the text (1 and 01)."""
     parts = re.split(r"(\d+)", text)
     return [(word, int(number or 0)) for word, number in zip_longest(parts[::2], parts[1::2])], text
 

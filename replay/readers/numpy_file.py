@@ -1,4 +1,4 @@
-"""A numpy file: .npy (one matrix, memory-mapped) or .npz (arrays in our layout, clips by class)."""
+"""A numpy file: .npy (one matrix, memory-mapped) or .npz (arrays in our layout, or clips by class)."""
 
 import re
 from pathlib import Path
@@ -23,7 +23,7 @@ from tracks.common.codes import (
 from tracks.emotion import CLASSES, CLIP_NUMBER_LEAD_S, CLIPS, TRACK
 
 EPOC_14 = ("AF3", "F7", "F3", "FC5", "T7", "P7", "O1", "O2", "P8", "T8", "FC6", "F4", "F8", "AF4")
-"""The leads of the headset that such files come from, where a file does not name them."""
+"""The leads of the headset, for files that do not name them."""
 
 FIRST_CLIP_OF_CLASS = {
     label: min(number for number, (_, of) in CLIPS.items() if of == label) for label in CLASSES
@@ -37,7 +37,7 @@ def holds_clips(arrays: Arrays) -> bool:
 
 
 def content_of_clips(name: str, form: str, arrays: Arrays, options: SourceOptions) -> Content:
-    """The clips of a file, in the order of their classes, each a block."""
+    """The clips of a file, in the order of their classes; each clip is a block."""
     classes = sorted(int(found[1]) for key in arrays if (found := _CLASS.fullmatch(key)))
     clips = [_clip(name, arrays, number) for number in classes]
     if len({len(clip) for clip in clips}) > 1:
@@ -96,13 +96,13 @@ def _leads(
 
 
 def read_numpy(path: Path, options: SourceOptions) -> Content:
-    """Read a .npy or .npz; nothing in it is ever unpickled."""
+    """Read a .npy or .npz; pickled objects in it are refused."""
     if path.suffix.lower() == ".npy":
         with reading(str(path), "npy"):
             data = np.load(path, mmap_mode="r", allow_pickle=False)
             return content_of_arrays(path.name, "npy", {"data": data}, options)
     with reading(str(path), "npz"):
-        # Opened here, since numpy leaves a file open that turns out to be no archive.
+        # Opened here, because numpy leaves a file open that is not an archive.
         with path.open("rb") as archive, np.load(archive, allow_pickle=False) as file:
             arrays = {key: file[key] for key in file.files}
         read = content_of_clips if holds_clips(arrays) else content_of_arrays

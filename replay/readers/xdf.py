@@ -1,7 +1,6 @@
 """An XDF file: one signal stream, clock-corrected, with the markers of all its marker streams.
 
-Where the clock was reset or samples are lost, pyxdf breaks a stream into segments: each becomes a
-block.
+pyxdf splits a stream into segments where the clock was reset or samples were lost; each segment is a block.
 """
 
 import dataclasses
@@ -29,23 +28,23 @@ from replay.readers.guard import reading
 
 @dataclass(frozen=True)
 class XdfChannel:
-    """A lead, and what its values are multiplied by to give its unit.
+    """A lead, and the factor from stored values to its unit.
 
-    unit_said: the unit that the header gives; empty where it gives none.
+    stated_unit: the unit in the header; empty if there is none.
     """
 
     lead: Lead
     scale: float
-    unit_said: str
+    stated_unit: str
 
     @property
     def odd_unit(self) -> bool:
-        """It should be a voltage, and its header does not say which, or says something else."""
-        return self.lead.kind in VOLTAGES and microvolts(self.unit_said) is None
+        """Whether the kind is a voltage and the header states no unit of voltage."""
+        return self.lead.kind in VOLTAGES and microvolts(self.stated_unit) is None
 
 
 def channels_of(stream: dict[str, Any]) -> list[XdfChannel]:
-    """The channels of a stream; those that its header does not describe are numbered."""
+    """The channels of a stream; they are numbered if the header does not describe them."""
     count = int(stream["info"]["channel_count"][0])
     described = _descriptions(stream)
     if len(described) != count:
@@ -82,7 +81,7 @@ def _text(entry: dict[str, Any], key: str) -> str:
 
 
 def _position(entry: dict[str, Any]) -> tuple[float, float, float] | None:
-    """`location/{X,Y,Z}` in millimetres, as XDF's convention has it."""
+    """`location/{X,Y,Z}`, in millimetres by XDF's convention, in metres."""
     place = (entry.get("location") or [None])[0] or {}
     texts = [_text(place, axis) for axis in "XYZ"]
     if not all(texts):
@@ -96,24 +95,24 @@ XdfStream = dict[str, Any]
 _MARKER_TYPES = ("marker", "stim", "trigger", "event")
 _WHOLE_WITHIN = 1e-3
 JITTER_S = 0.01
-"""How far two streams' clocks may be apart, besides half a sample."""
+"""Tolerance between the clocks of two streams, in addition to half a sample."""
 
 
 @dataclass(frozen=True)
 class FoundMarks:
-    """Marks, and what is to be said about those that are none."""
+    """Marks, and notes about markers that were left out."""
 
     marks: list[Mark]
     notes: tuple[str, ...] = ()
 
 
 def text_of(stream: XdfStream, key: str) -> str:
-    """What a stream's header says; empty where it says nothing."""
+    """A text in the header of a stream; empty if it is missing."""
     return str((stream["info"].get(key) or [""])[0] or "")
 
 
 def is_signal(stream: XdfStream) -> bool:
-    """Numbers at a steady rate; any other stream can be asked for as triggers."""
+    """Whether a stream has numbers at a nominal rate; any other stream can be used as triggers."""
     return text_of(stream, "channel_format") != "string" and bool(
         float(text_of(stream, "nominal_srate"))
     )
@@ -142,7 +141,7 @@ def _named(name: str, streams: list[XdfStream], wanted: str) -> list[XdfStream]:
 
 
 def _holds_markers(stream: XdfStream) -> bool:
-    """What comes now and then may be data too, such as gaze: only codes or texts are markers."""
+    """Whether an irregular stream holds codes or texts, and not data such as gaze."""
     form, kind = text_of(stream, "channel_format"), text_of(stream, "type").lower()
     one_whole_number = form.startswith("int") and text_of(stream, "channel_count") == "1"
     return form == "string" or one_whole_number or any(word in kind for word in _MARKER_TYPES)
@@ -166,7 +165,9 @@ def _placed(signal: XdfStream, streams: list[XdfStream]) -> FoundMarks:
     sample_at = _sample_finder(signal)
     markers = _in_time(streams)
     placed = [(number, sample_at(time), name) for time, number, name in markers]
-    marks = _told_once((number, Mark(at, name)) for number, at, name in placed if at is not None)
+    marks = _without_repeats(
+        (number, Mark(at, name)) for number, at, name in placed if at is not None
+    )
     left_out = sum(at is None for _, at, _ in placed)
     note = (
         f"{left_out} of {len(markers)} markers lie outside the signal, or in a gap of it, and are "
@@ -176,7 +177,7 @@ def _placed(signal: XdfStream, streams: list[XdfStream]) -> FoundMarks:
 
 
 def _in_time(streams: list[XdfStream]) -> list[tuple[float, int, str]]:
-    """(time, number of its stream, name) of all markers; those of one time as they stand in the file."""
+    """(time, number of its stream, name) of all markers; in the order of the file at one time."""
     markers = [
         (float(time), number, _marker_name(value))
         for number, stream in enumerate(streams)
@@ -185,24 +186,24 @@ def _in_time(streams: list[XdfStream]) -> list[tuple[float, int, str]]:
     return sorted(markers, key=lambda marker: marker[0])
 
 
-def _told_once(marks: Iterable[tuple[int, Mark]]) -> list[Mark]:
-    """What two streams tell alike of one sample (as texts, and as numbers) is one event, not two."""
-    told: Counter[tuple[int, Mark]] = Counter()
-    times: Counter[Mark] = Counter()
+def _without_repeats(marks: Iterable[tuple[int, Mark]]) -> list[Mark]:
+    """Markers that two streams repeat (as texts and as numbers) on one sample are one event."""
+    in_stream: Counter[tuple[int, Mark]] = Counter()
+    taken: Counter[Mark] = Counter()
     kept = []
     for number, mark in marks:
-        told[number, mark] += 1
-        if told[number, mark] > times[mark]:
-            times[mark] += 1
+        in_stream[number, mark] += 1
+        if in_stream[number, mark] > taken[mark]:
+            taken[mark] += 1
             kept.append(mark)
     return kept
 
 
 def _sample_finder(signal: XdfStream) -> Callable[[float], int | None]:
-    """What finds the sample whose stamp is nearest to a time: None where no sample is near."""
+    """A function from a time to the sample nearest to it; None where no sample is near."""
     times = np.asarray(signal["time_stamps"], dtype=np.float64)
-    # Sorted, since a clock may have been set back. Rounded, since pyxdf's line through the stamps
-    # leaves traces far below a microsecond: a time that comes twice is that of its first sample.
+    # Sorted, because a clock may have been set back. Rounded, because pyxdf's regression leaves differences
+    # far below a microsecond; of equal times the first sample is used.
     stamps, samples = np.unique(np.round(times, 6), return_index=True)
     near_s = 0.5 / float(text_of(signal, "nominal_srate")) + JITTER_S
 
@@ -241,10 +242,10 @@ def _choose(name: str, streams: list[XdfStream], options: SourceOptions) -> XdfS
         named = [s for s in full if text_of(s, "type").upper() == "EEG"] or full
     if len(named) == 1 and len(named[0]["time_stamps"]):
         return named[0]
-    raise SourceError(_complaint(name, options.stream, named, streams))
+    raise SourceError(_describe_choice(name, options.stream, named, streams))
 
 
-def _complaint(
+def _describe_choice(
     name: str, wanted: str | None, found: list[XdfStream], streams: list[XdfStream]
 ) -> str:
     held = ", ".join(
@@ -297,7 +298,7 @@ def _content(
 
 
 def _stim_channels(channels: list[XdfChannel], options: SourceOptions) -> list[int]:
-    """Channels that are no leads; the one that holds the triggers, if one does, stands last."""
+    """Channels that are not leads; the one with the triggers, if there is one, is the last."""
     names = [channel.lead.name for channel in channels]
     stim = [i for i, channel in enumerate(channels) if channel.lead.kind == "STIM"]
     if options.triggers == "last":
@@ -322,10 +323,12 @@ def _notes(signal: XdfStream, streams: list[XdfStream], channels: list[XdfChanne
     if len(segments) > 1:
         notes.append(f"clock resets or lost samples break it into {len(segments)} blocks")
     odd = [channel for channel in channels if channel.odd_unit]
-    unsaid = [channel.lead.name for channel in odd if not channel.unit_said]
-    if unsaid:
-        notes.append(f"no unit given for {shorten_list(unsaid)}: taken as microvolts")
-    other = [f"{channel.lead.name} ({channel.unit_said})" for channel in odd if channel.unit_said]
+    unknown = [channel.lead.name for channel in odd if not channel.stated_unit]
+    if unknown:
+        notes.append(f"no unit given for {shorten_list(unknown)}: taken as microvolts")
+    other = [
+        f"{channel.lead.name} ({channel.stated_unit})" for channel in odd if channel.stated_unit
+    ]
     if other:
-        notes.append(f"no voltage, and sent as it is: {shorten_list(other)}")
+        notes.append(f"not a voltage, sent unscaled: {shorten_list(other)}")
     return notes

@@ -1,5 +1,6 @@
 """Commands of `bci-replay` for recordings and devices: record, prepare, devices, emulate, mark."""
 
+import logging
 import signal
 import sys
 from collections.abc import Iterator
@@ -13,12 +14,13 @@ from bci_stream.cli import (
     SecondsType,
     TrackName,
     open_contest,
-    say,
     stop_on_signals,
     stop_signals,
     wire_options,
 )
 from tracks.common.codes import MAX_CODE
+
+logger = logging.getLogger(__name__)
 
 
 @click.command("record")
@@ -29,9 +31,9 @@ from tracks.common.codes import MAX_CODE
     "--seconds",
     "duration_s",
     type=SecondsType(min=0, min_open=True),
-    help="How long (default: until Ctrl-C).",
+    help="Duration (default: until Ctrl-C).",
 )
-@click.option("--overwrite", is_flag=True, help="OUT may be there already.")
+@click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
 @wire_options
 def record_command(
     out: Path,
@@ -43,9 +45,9 @@ def record_command(
     lsl_session: str,
     **_: object,
 ) -> None:
-    """Write streams on the wire to OUT, an XDF file; all of them, if none is named.
+    """Write LSL streams to OUT, an XDF file; all streams, if none is named.
 
-    What is there at the start is recorded: streams that come later are not.
+    Streams that come later are not recorded.
     """
     from bci_stream.wire.lsl import config
     from replay.tools.record.record import query, record
@@ -58,8 +60,7 @@ def record_command(
         duration_s=duration_s,
         lsl_config=config(scope, lsl_session),  # type: ignore[arg-type]
         overwrite=overwrite,
-        on_start=lambda: say("recording; Ctrl-C ends it"),
-        say=say,
+        on_start=lambda: logger.info("recording; Ctrl-C ends it"),
     )
     listed = ", ".join(f"{name} ({kind})" for name, kind in done.streams)
     click.echo(f"{done.path}: {done.n_bytes} bytes, {len(done.streams)} streams: {listed}")
@@ -70,9 +71,19 @@ def record_command(
 @click.option("--track", type=TrackName(), required=True)
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True)
 @click.option("--events", default=None, help="Names to codes: T1=11,T2=21.")
-@click.option("--train-blocks", type=int, default=0, help="Each subject's first blocks train.")
-@click.option("--train-persons", type=int, default=0, help="So many persons train, by the key.")
-@click.option("--overwrite", is_flag=True, help="Sets that stand in OUT are removed.")
+@click.option(
+    "--train-blocks",
+    type=int,
+    default=0,
+    help="Number of first blocks of each subject for training.",
+)
+@click.option(
+    "--train-persons",
+    type=int,
+    default=0,
+    help="Number of persons for training, chosen by the key.",
+)
+@click.option("--overwrite", is_flag=True, help="Remove sets that are in OUT.")
 @wire_options
 def prepare_command(
     recordings: tuple[str, ...],
@@ -96,7 +107,7 @@ def prepare_command(
     split = Split("block", train_blocks) if train_blocks else Split()
     split = Split("person", train_persons) if train_persons else split
     contest = open_contest(contest_path, room)
-    with _clearing_away_on_signals():
+    with _removing_draft_on_signals():
         made = prepare(
             track,
             recordings,
@@ -106,14 +117,13 @@ def prepare_command(
             split=split,
             options=SourceOptions().with_params({"events": events} if events else {}),
             overwrite=overwrite,
-            say=say,
         )
     for path in made:
         click.echo(str(path))
 
 
 class _StoppedError(SystemExit):
-    """A signal came; the exit code is the shell's for it."""
+    """A signal was received; the exit code is 128 and its number, as in a shell."""
 
     def __init__(self, number: int) -> None:
         super().__init__(128 + number)
@@ -121,13 +131,13 @@ class _StoppedError(SystemExit):
 
 
 @contextmanager
-def _clearing_away_on_signals() -> Iterator[None]:
-    """Ctrl-C and SIGTERM end what runs inside as an error would, so that its draft is removed."""
+def _removing_draft_on_signals() -> Iterator[None]:
+    """Raise an error on Ctrl-C and SIGTERM, so that the unfinished sets are removed."""
     before = {number: signal.signal(number, _leave) for number in stop_signals()}
     try:
         yield
     except _StoppedError as stopped:
-        say(f"stopped by {stopped.name}: the unfinished sets were removed")
+        logger.info("stopped by %s: the unfinished sets were removed", stopped.name)
         raise
     finally:
         for number, handler in before.items():
@@ -135,9 +145,7 @@ def _clearing_away_on_signals() -> Iterator[None]:
 
 
 def _leave(number: int, _: FrameType | None) -> None:
-    for (
-        each
-    ) in stop_signals():  # a second one must not stop the clearing away: labels would stay behind
+    for each in stop_signals():  # a second signal must not leave labels behind
         signal.signal(each, signal.SIG_IGN)
     raise _StoppedError(number)
 

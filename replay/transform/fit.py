@@ -90,7 +90,7 @@ def _resampled(content: Content, options: SourceOptions, track: Track | None) ->
     events: Events = ResampledEvents(content.events, up, down, signal.n_samples)
     if content.block_starts and starts:
         events = KnownEvents(_kept_in_blocks(content, events.all(), starts, signal.n_samples))
-    whose = "as asked" if options.resample else f"{track.name}'s rate" if track else ""
+    reason = "as asked" if options.resample else f"{track.name}'s rate" if track else ""
     return dataclasses.replace(
         content,
         rate=target,
@@ -99,7 +99,7 @@ def _resampled(content: Content, options: SourceOptions, track: Track | None) ->
         block_starts=starts,
         notes=(
             *content.notes,
-            describe_resampling(content.rate, target, whose, signal.delay_s(content.rate)),
+            describe_resampling(content.rate, target, reason, signal.delay_s(content.rate)),
         ),
     )
 

@@ -1,4 +1,4 @@
-"""Lead order: which leads of a recording are sent, in which order, under which names."""
+"""Which leads of a recording are sent, in which order, under which names."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -16,14 +16,14 @@ from tracks.track import Track
 
 @dataclass(frozen=True)
 class LeadPlan:
-    """What is sent: of each lead, the column it comes from (None: it is missing, and sent flat)."""
+    """The leads that are sent, and the column of each; None for a missing lead, which is sent flat."""
 
     leads: tuple[Lead, ...]
     columns: tuple[int | None, ...]
     notes: tuple[str, ...] = ()
 
     def picker(self, count: int) -> "ColumnPicker | None":
-        """What makes the columns that are sent of `count` given ones; None where they are the same."""
+        """Picks the columns that are sent out of `count` columns; None if all are sent in their order."""
         return None if self.columns == tuple(range(count)) else ColumnPicker(self.columns)
 
     def applied_to(self, signal: Signal, count: int) -> Signal:
@@ -32,7 +32,7 @@ class LeadPlan:
 
 
 class ColumnPicker:
-    """Some columns of samples, in another order; missing ones are flat."""
+    """Picks columns of samples; missing ones are 0."""
 
     def __init__(self, columns: Sequence[int | None]) -> None:
         self._columns = np.array([c or 0 for c in columns], dtype=np.intp)
@@ -45,7 +45,7 @@ class ColumnPicker:
 
 
 class OrderedSignal:
-    """Some columns of another signal, in another order."""
+    """Picked columns of another signal."""
 
     def __init__(self, signal: Signal, pick: ColumnPicker) -> None:
         self._signal, self._pick = signal, pick
@@ -61,7 +61,7 @@ class OrderedSignal:
 def plan_leads(
     name: str, leads: tuple[Lead, ...], options: SourceOptions, track: Track | None
 ) -> LeadPlan:
-    """Rename what is asked, then select what is asked, else fit to the track."""
+    """Rename leads as asked; then select as asked, or else fit to the track."""
     leads = _renamed(name, leads, options.rename)
     if options.select:
         plan = _selected(name, leads, options.select)
@@ -144,7 +144,9 @@ def _fit_notes(
     if kept != sorted(kept):
         notes.append(f"leads are put into {track.name}'s order")
     if extra:
-        notes.append(f"{len(extra)} leads that {track.name} has not are left out: {_some(extra)}")
+        notes.append(
+            f"{len(extra)} leads that {track.name} does not have are left out: {_some(extra)}"
+        )
     if lacking:
         fate = "sent flat (0)" if missing == "zero" else "not sent (?missing=zero sends them flat)"
         notes.append(
@@ -154,7 +156,7 @@ def _fit_notes(
 
 
 def place(name: str) -> str:
-    """The place on the head that a name means, however it is spelt: `Fc5.`, `EEG T3-Ref`."""
+    """The 10-20 name of a lead in capitals, for any spelling: `Fc5.`, `EEG T3-Ref`."""
     upper = name.upper().strip(" .")
     upper = upper.removeprefix("EEG ").removesuffix("-REF").strip(" .")
     return OLD_NAMES.get(upper, upper)

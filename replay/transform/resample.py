@@ -1,7 +1,7 @@
-"""Resampling without looking ahead: a sample depends on what came at or before its time alone.
+"""Causal resampling: each sample depends only on samples at or before its time.
 
-A zero-phase filter (as offline tools use) would carry a trace of the future into the past, and with
-it of a label. Ours has minimum phase: its delay is small, and said aloud.
+A zero-phase filter, as in offline tools, would leak later samples, and with them labels. This filter has
+minimum phase; its delay is small and noted.
 """
 
 from fractions import Fraction
@@ -41,16 +41,16 @@ def minimum_phase_filter(up: int, down: int) -> NDArray[np.float64]:
     return np.asarray(taps * (up / taps.sum()), dtype=np.float64)
 
 
-def describe_resampling(rate: float, target: float, whose: str, delay_s: float) -> str:
-    """What a listener should know of a resampled signal; whose: who wanted it."""
+def describe_resampling(rate: float, target: float, reason: str, delay_s: float) -> str:
+    """A note about a resampled signal. reason: why it is resampled."""
     return (
-        f"resampled from {rate:g} to {target:g} Hz ({whose}) by a causal filter: "
+        f"resampled from {rate:g} to {target:g} Hz ({reason}) by a causal filter: "
         f"signals come {1000 * delay_s:.1f} ms later, triggers on the next sample"
     )
 
 
 class ResampledSignal:
-    """Another signal at up / down times its rate, readable at any place."""
+    """Another signal at up / down times its rate."""
 
     def __init__(self, signal: Signal, up: int, down: int) -> None:
         self._signal, self._up, self._down = signal, up, down
@@ -62,12 +62,12 @@ class ResampledSignal:
         return (self._signal.n_samples - 1) * self._up // self._down + 1
 
     def delay_s(self, rate: float, frequency_hz: float = 10.0) -> float:
-        """How much later a wave of that frequency comes out (its phase delay), in seconds."""
+        """The phase delay at a frequency, in seconds."""
         _, response = dsp.freqz(self._taps, worN=[frequency_hz], fs=rate * self._up)
         return -float(np.angle(response[0])) / (2 * np.pi * frequency_hz)
 
     def oldest_for(self, sample: int) -> int:
-        """The first sample of the other signal that this one's depends on, or one before it."""
+        """The first input sample that an output sample depends on, or one before it."""
         oldest = (sample * self._down - len(self._taps)) // self._up
         # upfirdn counts its outputs from an input sample where both rates meet: a multiple of down.
         return oldest // self._down * self._down
@@ -82,7 +82,7 @@ class ResampledSignal:
             return np.ascontiguousarray(wanted, dtype=np.float32)
 
     def _held(self, first: int, stop: int) -> NDArray[np.float64]:
-        """Input samples; before the recording its first one is held, so that no step rings."""
+        """Input samples; before the recording its first one is held, to avoid ringing."""
         samples = self._signal.read(max(first, 0), stop).astype(np.float64)
         if first >= 0:
             return samples
@@ -97,7 +97,7 @@ class ResampledEvents:
         self._events, self._up, self._down, self._n_samples = events, up, down, n_samples
 
     def between(self, start: int, stop: int) -> Triggers:
-        # The old samples whose place, rounded up, lies within; the last new sample takes the rest.
+        # Input samples whose position, rounded up, is in the range; the last output sample takes the rest.
         first = (start - 1) * self._down // self._up + 1 if start > 0 else 0
         last = (stop - 1) * self._down // self._up + 1
         if stop >= self._n_samples:

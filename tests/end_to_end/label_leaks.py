@@ -6,10 +6,12 @@ channel that differs and the first fact in it: there a label can be read.
 
 import dataclasses
 import json
+import logging
 import re
 import stat
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -199,10 +201,26 @@ class LiveSession:
             yield dataclasses.replace(packet, stamp=seconds)
 
 
+@contextmanager
+def log_messages(name: str) -> Iterator[list[str]]:
+    """The messages that the loggers of a package log inside the block."""
+    logger, messages = logging.getLogger(name), []
+    handler = logging.Handler()
+    handler.emit = lambda record: messages.append(record.getMessage())  # type: ignore[method-assign]
+    level = logger.level
+    logger.setLevel(logging.INFO)
+    logger.addHandler(handler)
+    try:
+        yield messages
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+
+
 def observe_prepared(sources: list[Path], track: str, out: Path, key: bytes) -> Seen:
     """What `bci-replay prepare` hands to contestants: every public file, its name, place, mode and bytes."""
-    log: list[str] = []
-    written = prepare(track, [str(source) for source in sources], out, key, say=log.append)
+    with log_messages("replay") as log:
+        written = prepare(track, [str(source) for source in sources], out, key)
     public = [path for path in written if stat.S_IMODE(path.stat().st_mode) & 0o077]
     found = {path for path in out.rglob("*") if path.is_file() and path.parent.name != "organiser"}
     assert set(public) == found

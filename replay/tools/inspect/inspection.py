@@ -1,4 +1,4 @@
-"""An inspection: what a recording is, and which track's rules it keeps or breaks."""
+"""Inspection of a recording: its properties, and whether it fits each track."""
 
 import dataclasses
 from collections import Counter
@@ -24,15 +24,16 @@ SCAN_S = 4.0
 
 @dataclass(frozen=True)
 class TrackFit:
-    """How a recording stands to one track: what breaks its rules, what only has to be adapted.
+    """Whether a recording fits one track.
 
-    doubts: of a recording that fits, where it departs from the rules all the same.
+    breaks: why it does not. adapted: what would be changed. warnings: deviations from the rules of a
+    recording that can be played and judged.
     """
 
     track: str
     breaks: tuple[str, ...]
     adapted: tuple[str, ...]
-    doubts: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def fits(self) -> bool:
@@ -41,10 +42,10 @@ class TrackFit:
 
 @dataclass(frozen=True)
 class SessionFacts:
-    """One subject's recording in figures.
+    """Properties of one subject's recording.
 
-    events: code to count. flat: leads that never change. bad: samples that are no number, by lead.
-    ranges: lowest and highest value, by the leads' unit.
+    events: count by code. flat: leads that never change. bad: number of samples that are not finite, by lead.
+    ranges: lowest and highest value, by unit.
     """
 
     subject: str
@@ -66,7 +67,7 @@ class SessionFacts:
 
 @dataclass(frozen=True)
 class Inspection:
-    """All of a source's sessions, beside the track that was asked about (None: all of them)."""
+    """The sessions of a source. track: the one they were compared with; None for all tracks."""
 
     uri: str
     track: str | None
@@ -74,7 +75,7 @@ class Inspection:
 
 
 def inspect_uri(uri: str, options: SourceOptions, track: str | None = None) -> Inspection:
-    """Look at a source as it is: samples that are no number are counted, not refused."""
+    """Inspect a source as it is: samples that are not finite are counted, not refused."""
     source = open_source(uri, dataclasses.replace(options, nan="keep", as_is=True))
     try:
         return inspect_source(source, track or options.track, _keeps_nan(uri, options))
@@ -83,12 +84,12 @@ def inspect_uri(uri: str, options: SourceOptions, track: str | None = None) -> I
 
 
 def _keeps_nan(uri: str, options: SourceOptions) -> bool:
-    """Whether samples that are no number were asked for: then they are no reason against a track."""
+    """Whether ?nan=keep is given, so that samples that are not finite do not break a track."""
     return options.nan == "keep" or ("nan", "keep") in parse_qsl(uri.partition("?")[2])
 
 
 def inspect_source(source: Source, track: str | None = None, keeps_nan: bool = False) -> Inspection:
-    """Read a source from end to end, and say what it holds."""
+    """Read all of a source and describe it."""
     if source.live:
         raise SourceError(
             f"{source.uri} is live: only a recording can be inspected; record it first"
@@ -122,7 +123,7 @@ def _facts(session: Session, tracks: Sequence[Track], keeps_nan: bool) -> Sessio
 
 
 class _Scan:
-    """Lowest and highest value and the bad samples of each lead; of its first one block and sample."""
+    """Range of each lead, number of samples that are not finite, and block and sample of the first."""
 
     def __init__(self, leads: int) -> None:
         self.low, self.high = np.full(leads, np.inf), np.full(leads, -np.inf)
@@ -170,27 +171,27 @@ def _fit(
         adapted.append(f"{len(missing)} of its {len(track.leads)} leads are missing: {shown}")
     if session.rate != track.rate:
         adapted.append(f"{session.rate:g} Hz would be resampled to {track.rate} Hz")
-    breaks += _no_numbers(session, track, bad)
+    breaks += _not_finite(session, track, bad)
     if session.masked:
-        breaks.append("its labels are masked: there is no truth in it")
+        breaks.append("its labels are masked, so it has no truth")
         return TrackFit(track.name, tuple(breaks), tuple(adapted))
     try:
         read_truth(track, session.rate, blocks, session.angles)
     except RuleError as error:
         breaks.append(str(error))
-    doubts = [] if breaks else track.warnings(session.rate, blocks)
-    return TrackFit(track.name, tuple(breaks), tuple(adapted), tuple(doubts))
+    warnings = [] if breaks else track.warnings(session.rate, blocks)
+    return TrackFit(track.name, tuple(breaks), tuple(adapted), tuple(warnings))
 
 
-def _no_numbers(session: Session, track: Track, bad: Mapping[int, tuple[int, int]]) -> list[str]:
-    """Why `start` and `prepare` would refuse the signal. bad: first place, by the lead's number."""
+def _not_finite(session: Session, track: Track, bad: Mapping[int, tuple[int, int]]) -> list[str]:
+    """Why `start` and `prepare` would fail. bad: block and sample of the first, by lead number."""
     played = plan_leads(session.subject, session.leads, SourceOptions(), track).columns
     found = sorted((where, lead) for lead, where in bad.items() if lead in played)
     if not found:
         return []
     (block, sample), lead = found[0]
-    more = f", {len(found) - 1} more of its leads hold some" if len(found) > 1 else ""
+    more = f", {len(found) - 1} more leads have some" if len(found) > 1 else ""
     where = place_in(block, sample, session.rate)
     return [
-        f"{where}: lead {session.leads[lead].name} holds no number{more}; refused without ?nan=keep"
+        f"{where}: lead {session.leads[lead].name} is not a finite number{more}; refused without ?nan=keep"
     ]

@@ -1,4 +1,4 @@
-"""A picture of a recording: signals, spectra, trigger raster, montage."""
+"""Plot of a recording: signals, spectra, triggers, montage."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -28,12 +28,12 @@ MontagePlace = NDArray[np.float64]
 """x, y, z in metres."""
 
 HORIZON = ("Fpz", "Oz", "T7", "T8")
-"""The leads that the outline of the head goes through, as the 10-20 system draws it."""
+"""Leads on the outline of the head in drawings of the 10-20 system."""
 RADIUS_M = 0.095
 
 
 def draw_montage(axes: Axes, leads: Sequence[Lead]) -> None:
-    """The leads' places in the file, or where their names belong if it has none."""
+    """Draw the positions of the leads; without positions, the standard ones for their names."""
     found = {lead.name: np.array(lead.position) for lead in leads if lead.position is not None}
     places = found or _by_name([lead.name for lead in leads])
     if not places:
@@ -50,7 +50,7 @@ def draw_montage(axes: Axes, leads: Sequence[Lead]) -> None:
         show_names=True,
         pointsize=9,
         linewidth=0,
-        sphere=RADIUS_M,  # MNE would fit one, which fails where all leads are at the back
+        sphere=RADIUS_M,  # fitting one fails if all leads are at the back
         show=False,
         verbose="error",
     )
@@ -63,11 +63,10 @@ def draw_montage(axes: Axes, leads: Sequence[Lead]) -> None:
 
 
 def on_round_head(places: Mapping[str, MontagePlace]) -> dict[str, MontagePlace]:
-    """The same places on a round head about the origin, level with Fpz, T7, Oz and T8.
+    """Positions scaled to a round head around the origin, level with Fpz, T7, Oz and T8.
 
-    A head is longer than wide, and MNE's frame is tilted: drawn as they are, leads of the forehead
-    would stand beside it. Where their names tell of places elsewhere the whole head is moved there,
-    since many files count from another point than MNE does.
+    A head is longer than wide and MNE's frame is tilted, so leads of the forehead would be drawn outside it.
+    Positions are shifted to the standard ones of their names, because many files have another origin.
     """
     standard = _standard()
     front, back, left, right = (standard[place(name)] for name in HORIZON)
@@ -90,7 +89,7 @@ def _by_name(names: Sequence[str]) -> dict[str, MontagePlace]:
 
 @cache
 def _standard() -> dict[str, MontagePlace]:
-    """The 10-05 system in MNE's head frame: a montage is brought there when it is set."""
+    """Positions of the 10-05 system in MNE's head frame."""
     known = mne.channels.get_builtin_montages()
     name = "colin27_1005" if "colin27_1005" in known else "standard_1005"
     montage = mne.channels.make_standard_montage(name)
@@ -105,9 +104,9 @@ MAX_TRACES = 24
 MAX_ROWS = 60
 WIDTH_IN = 13.0
 LETTER = 0.0085
-"""How wide a letter of a trigger's code is, in parts of the signals' panel."""
+"""Width of a character of a trigger code, as a fraction of the panel."""
 TINY = 1e-12
-"""Of a power, so that it has a logarithm."""
+"""Smallest power, so that its logarithm exists."""
 STYLE: Any = {
     "font.size": 8,
     "axes.spines.top": False,
@@ -118,11 +117,11 @@ DARK, RED = "#1f3b57", "#c0392b"
 
 
 def plot_uri(uri: str, options: SourceOptions, path: Path) -> list[Path]:
-    """Draw each session; the first as `path`, the others beside it under their subjects' names."""
+    """Plot each session; the first to `path`, the others beside it with the subject in the name."""
     drawn: list[Path] = []
     with closing(open_source(uri, dataclasses.replace(options, nan="keep", as_is=True))) as source:
         if source.live:
-            raise SourceError(f"{uri} is live: only a recording can be drawn; record it first")
+            raise SourceError(f"{uri} is live: only a recording can be plotted; record it first")
         path.parent.mkdir(parents=True, exist_ok=True)
         for session in source.sessions():
             own = path.with_name(f"{path.stem}-{session.subject}.png") if drawn else path
@@ -132,15 +131,15 @@ def plot_uri(uri: str, options: SourceOptions, path: Path) -> list[Path]:
 
 
 def plot_session(session: Session, path: Path) -> None:
-    """Draw one session as a PNG."""
+    """Plot one session to a PNG."""
     with matplotlib.rc_context(STYLE):
         figure = draw_session(session)
         atomic_write(path, lambda file: figure.savefig(file, dpi=110, format="png"))
 
 
 def draw_session(session: Session) -> Figure:
-    """The picture of one session, with axes that are labelled by what they show."""
-    samples, first_s = _stretch(session, max(SHOWN_S, SPECTRUM_S))
+    """The figure of one session."""
+    samples, first_s = _first_samples(session, max(SHOWN_S, SPECTRUM_S))
     n_rows = min(
         len({code for _, own in session.block_triggers() or () for _, code in own}), MAX_ROWS
     )
@@ -162,8 +161,8 @@ def draw_session(session: Session) -> Figure:
     return figure
 
 
-def _stretch(session: Session, seconds: float) -> tuple[NDArray[np.float32], float]:
-    """Samples from one second before the first trigger of a trial on, and where they begin."""
+def _first_samples(session: Session, seconds: float) -> tuple[NDArray[np.float32], float]:
+    """Samples from one second before the first trigger of a trial, and their start in seconds."""
     start = 0
     first_block = next(iter(session.block_triggers() or ()), (0, ()))
     codes = [sample for sample, code in first_block[1] if code not in (BLOCK_START, SESSION_START)]
@@ -201,7 +200,7 @@ def _signals(axes: Axes, session: Session, samples: NDArray[np.float32], first_s
 
 
 def _mark(axes: Axes, marks: Sequence[tuple[float, str]]) -> None:
-    """A line at each trigger, and its code above the panel where there is room for it."""
+    """A line at each trigger, with its code above the panel if there is room."""
     left, right = axes.get_xlim()
     free_from = -np.inf
     for at, code in marks:
@@ -228,7 +227,7 @@ def _spectra(axes: Axes, session: Session, samples: NDArray[np.float32]) -> None
     power, hertz = mne.time_frequency.psd_array_welch(
         changing.T.astype(np.float64), session.rate, fmin=0.5, n_fft=window, verbose="error"
     )
-    seen = hertz <= axes.get_xlim()[1]  # beyond it, a filter's depths would squeeze the rest
+    seen = hertz <= axes.get_xlim()[1]  # the stop band of a filter would compress the rest
     decibels = 10 * np.log10(np.maximum(power[:, seen], TINY))
     axes.plot(hertz[seen], decibels.T, lw=0.4, color=DARK, alpha=0.5)
     axes.plot(hertz[seen], np.median(decibels, axis=0), lw=1.4, color=RED)
@@ -248,7 +247,7 @@ def _raster(axes: Axes, session: Session) -> None:
     step = -(-len(kinds) // MAX_ROWS) or 1
     axes.set_yticks(range(0, len(kinds), step), [str(code) for code in kinds[::step]])
     axes.set(title="triggers (dotted: a block begins)", xlabel="s")
-    # The first sample and the lowest code must not stand on the frame, where they can't be seen.
+    # Margins, so that the first sample and the lowest code are not hidden by the frame.
     axes.set_xlim(-0.005 * offset / session.rate, 1.005 * offset / session.rate)
     axes.set_ylim(-0.6, len(kinds) - 0.4)
     if not codes:

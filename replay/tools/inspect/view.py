@@ -1,4 +1,4 @@
-"""How an inspection looks in a terminal."""
+"""An inspection as tables in a terminal."""
 
 from rich.console import Group, RenderableType
 from rich.markup import escape
@@ -7,7 +7,7 @@ from rich.text import Text
 
 from replay.tools.inspect.inspection import Inspection, SessionFacts, TrackFit
 
-SHOWN_DOUBTS = 3
+SHOWN_WARNINGS = 3
 
 
 def render(inspection: Inspection) -> RenderableType:
@@ -39,7 +39,7 @@ def _rows(facts: SessionFacts) -> list[tuple[str, str]]:
         rows.append(("flat leads", ", ".join(facts.flat)))
     if facts.bad:
         counts = ", ".join(f"{lead} ({count})" for lead, count in facts.bad.items())
-        rows.append(("no numbers", counts))
+        rows.append(("not finite", counts))
     rows += [("note", note) for note in facts.notes]
     return [(name, escape(text)) for name, text in rows]
 
@@ -71,20 +71,20 @@ def _fits(fits: tuple[TrackFit, ...]) -> Table:
 def _answer(fit: TrackFit) -> str:
     if not fit.fits:
         return "[red]no[/red]"
-    return "[yellow]yes, but[/yellow]" if fit.doubts else "[green]yes[/green]"
+    return "[yellow]yes, but[/yellow]" if fit.warnings else "[green]yes[/green]"
 
 
 def _reasons(fit: TrackFit) -> str:
-    """Each doubt is a line of its own; only the first ones are shown."""
-    lines = list(fit.doubts[:SHOWN_DOUBTS])
-    if len(fit.doubts) > SHOWN_DOUBTS:
-        lines.append(f"and {len(fit.doubts) - SHOWN_DOUBTS} more")
+    """One line for each of the first warnings, then the reasons and changes."""
+    lines = list(fit.warnings[:SHOWN_WARNINGS])
+    if len(fit.warnings) > SHOWN_WARNINGS:
+        lines.append(f"and {len(fit.warnings) - SHOWN_WARNINGS} more")
     rest = "; ".join((*fit.breaks, *fit.adapted))
     return "\n".join([*lines, rest] if rest else lines)
 
 
 def _range(unit: str, low: float, high: float) -> str:
-    """No electrode gives a volt: most often the file says the wrong unit, or none."""
-    is_doubtful = unit == "microvolts" and max(-low, high) > 1e6
-    doubt = " (more than a volt: is the unit right?)" if is_doubtful else ""
-    return f"{low:.6g} to {high:.6g} {'of no unit' if unit == 'none' else unit}{doubt}"
+    """A range with its unit; electrodes never give a volt, so then the unit is wrong."""
+    is_too_large = unit == "microvolts" and max(-low, high) > 1e6
+    hint = " (more than a volt: is the unit right?)" if is_too_large else ""
+    return f"{low:.6g} to {high:.6g} {'of no unit' if unit == 'none' else unit}{hint}"

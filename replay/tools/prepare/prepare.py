@@ -1,16 +1,17 @@
-"""Preparing a contest: test sets as the documents describe them, and labelled training sets.
+"""Preparing the sets of a contest from labelled recordings.
 
-    OUT/train/       labelled recordings, for the contestants
-    OUT/test/        what a decoder is shown: masked, without any label
-    OUT/organiser/   the same test recordings with their labels, to be played by bci-replay (which
-                     masks them), and the truth of each; for the organiser's eyes only (mode 0600)
-    OUT/manifest.json, OUT/organiser/manifest.json   what belongs to the sets, with its SHA-256
+    OUT/train/       labelled recordings for the teams
+    OUT/test/        what a decoder sees: masked, without labels
+    OUT/organiser/   the test recordings with labels, which bci-replay plays masked, and their truth; only the
+                     owner may read them (mode 0600)
+    OUT/manifest.json, OUT/organiser/manifest.json   the files of the sets with their SHA-256
 
-Everything follows from the recordings and the contest's key: the same ones give the same files.
+The same recordings and key give the same files.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+import logging
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,7 @@ from tracks.common.angles import row_at
 from tracks.common.numbers import exact_rate
 from tracks.rules import Rules
 
-Say = Callable[[str], None]
+logger = logging.getLogger(__name__)
 
 
 def prepare(
@@ -39,11 +40,11 @@ def prepare(
     split: Split | None = None,
     options: SourceOptions | None = None,
     overwrite: bool = False,
-    say: Say = lambda _: None,
 ) -> list[Path]:
     """Make a contest's sets from labelled recordings; returns the files, in order.
 
-    rules: what the contest changes of the track's. overwrite: sets that stand in `out` are removed.
+    rules: changes of the track's rules. overwrite: remove sets that are in `out`.
+    Raises SourceError if labels break the rules or a sample is not finite; then no set is made.
     """
     judged, split = track_named(track).under(rules or {}), split or Split()
     if not key:
@@ -54,16 +55,17 @@ def prepare(
         writer = SetWriter(judged, draft, key)
         for uri, session in _sessions(uris, source_options):
             for note in session.notes:
-                say(note)
+                logger.info("%s", note)
             first = _write_sets(writer, uri, session, split, session.subject in trained)
             n_blocks = len(session.block_triggers() or ())
-            say(f"{session.subject}: {first} blocks to train, {n_blocks - first} to test")
+            counts = (session.subject, first, n_blocks - first)
+            logger.info("%s: %d blocks to train, %d to test", *counts)
         made = writer.finish(split)
     return [out / file.relative_to(draft) for file in made]
 
 
 def _write_sets(writer: SetWriter, uri: str, session: Session, split: Split, trains: bool) -> int:
-    """Write one subject's recordings; returns how many of its blocks train."""
+    """Write the files of one subject; returns the number of its training blocks."""
     recording = in_memory(session)
     first = _first_test_block(recording, split, trains)
     try:
@@ -77,12 +79,12 @@ def _write_sets(writer: SetWriter, uri: str, session: Session, split: Split, tra
 
 
 def _sessions(uris: Sequence[str], options: SourceOptions) -> Iterator[tuple[str, Session]]:
-    """Every recording, with the URI that it came from."""
+    """Every session, with its URI."""
     seen: set[str] = set()
     for uri in uris:
         source = open_source(uri, options)
         if source.live:
-            raise SourceError(f"{uri} is live: a contest is prepared from recordings")
+            raise SourceError(f"{uri} is live: sets are prepared from recordings")
         for session in source.sessions():
             if session.subject in seen:
                 raise SourceError(

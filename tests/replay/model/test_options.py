@@ -17,7 +17,9 @@ def path(tmp_path):
 
 @pytest.mark.parametrize("name", ["../../../oops", "a/b", "a\\b", ".x", "", " ", "a\nb", "a" * 101])
 def test_a_subject_that_is_no_plain_name_is_refused(name, path):
-    with pytest.raises(SourceError, match="a subject's name has 1 to 100 signs"):
+    with pytest.raises(
+        SourceError, match="subject names are used as file names: 1 to 100 characters"
+    ):
         SourceOptions().with_params({"subject": name})
 
 

@@ -47,13 +47,13 @@ def test_places_in_the_heads_own_frame_are_made_metres(unit, value, run):
     tables(run.parent, ELECTRODES.format(value), System="CapTrak", Units=unit)
     found = places(opened(run))
     assert found == {"C3": pytest.approx((0.05, 0, 0)), "Cz": pytest.approx((0, 0.05, 0))}
-    assert f"2 of 4 leads stand where sub-01_electrodes.tsv says (CapTrak, {unit})" in str(
+    assert f"2 of 4 lead positions are from sub-01_electrodes.tsv (CapTrak, {unit})" in str(
         opened(run).notes
     )
 
 
 def test_places_in_another_frame_are_turned_by_its_landmarks(run):
-    """CTF: x to the nose, y to the left ear; here its origin stands 10 cm too low."""
+    """CTF: x to the nose, y to the left ear; here its origin is 10 cm too low."""
     marks = {"NAS": [0.1, 0, 0.1], "LPA": [0, 0.08, 0.1], "RPA": [0, -0.08, 0.1]}
     tables(run.parent, ELECTRODES.format(0.05), System="CTF", Units="m", marks=marks)
     found = places(opened(run))
@@ -64,11 +64,11 @@ def test_places_in_another_frame_are_turned_by_its_landmarks(run):
 @pytest.mark.parametrize(
     ("stated", "said"),
     [
-        ({}, "no coordsystem.json says what its numbers mean"),
-        ({"System": "CTF", "Units": "mm"}, "from CTF in mm there is no way"),
-        ({"System": "ACPC", "Units": "mm", "marks": {"NAS": [0, 1, 0]}}, "from ACPC in mm"),
-        ({"System": "CapTrak", "Units": "n/a"}, "from CapTrak in n/a there is no way"),
-        ({"System": "CapTrak", "Units": "m"}, "its leads stand metres from the head"),
+        ({}, "no coordsystem.json states its coordinate system"),
+        ({"System": "CTF", "Units": "mm"}, "CTF in mm can't be transformed"),
+        ({"System": "ACPC", "Units": "mm", "marks": {"NAS": [0, 1, 0]}}, "ACPC in mm can't"),
+        ({"System": "CapTrak", "Units": "n/a"}, "CapTrak in n/a can't be transformed"),
+        ({"System": "CapTrak", "Units": "m"}, "its leads are metres away from the head"),
     ],
 )
 def test_what_cant_be_placed_is_left_out_and_that_is_said(stated, said, run):

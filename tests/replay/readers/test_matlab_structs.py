@@ -72,7 +72,7 @@ def test_a_variable_goes_before_a_field_of_the_same_name(save):
 
 def test_a_struct_with_a_recording_of_its_own_says_nothing_about_another(save):
     path = save(data=X, rest={"data": 2 * X, "fs": 500.0})
-    with pytest.raises(SourceError, match="says no rate"):
+    with pytest.raises(SourceError, match="states no rate"):
         played(path)
     check(path, X, 100, rate=100)
 

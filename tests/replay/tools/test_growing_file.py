@@ -79,7 +79,7 @@ def test_a_claim_that_is_refused_leaves_no_part_and_no_lock(tmp_path):
     path = tmp_path / "keep.xdf"
     path.write_text("old")
     for _ in range(2):
-        with pytest.raises(SourceError, match="there already"):
+        with pytest.raises(SourceError, match="exists already"):
             GrowingFile(path, overwrite=False)
     assert list(tmp_path.iterdir()) == [path]
 

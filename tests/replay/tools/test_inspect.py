@@ -50,7 +50,7 @@ def test_figures_are_those_of_the_recording(mi_file):
     assert facts.bad == {"C4": 3}
 
 
-def test_values_of_another_unit_have_a_range_of_their_own_and_no_doubts(tmp_path):
+def test_values_of_another_unit_have_a_range_of_their_own_and_no_hint(tmp_path):
     data = np.array([[-3.0, 4.0, 2.0], [0.0, 5e6, 7.0]])
     leads, kinds = np.array(["Cz", "grip"]), np.array(["EEG", "MISC"])
     np.savez(tmp_path / "x.npz", data=data, rate=250, leads=leads, kinds=kinds)

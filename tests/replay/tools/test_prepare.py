@@ -259,7 +259,7 @@ def test_overwriting_takes_nothing_that_is_not_ours(tmp_path):
 
 def test_another_ones_manifest_is_never_replaced(tmp_path):
     (tmp_path / "manifest.json").write_text('{"name": "a web page"}')
-    with pytest.raises(SourceError, match=r"manifest\.json is none of ours"):
+    with pytest.raises(SourceError, match=r"manifest\.json was not made by `prepare`"):
         prepare("erp", [SHORT["erp"]], tmp_path, KEY, overwrite=True)
 
 
@@ -267,7 +267,7 @@ def test_recordings_are_never_removed_as_sets_of_their_own(tmp_path):
     prepare("erp", [ERP3], tmp_path / "set", KEY, split=Split("person", 2))
     before = files_in(tmp_path / "set")
     for source in ("set", "set/train", "set/train?files=subjects"):
-        with pytest.raises(SourceError, match="stands where its sets are written"):
+        with pytest.raises(SourceError, match="is in a folder of the sets"):
             prepare("erp", [str(tmp_path / source)], tmp_path / "set", KEY, overwrite=True)
     assert files_in(tmp_path / "set") == before
 
@@ -305,6 +305,6 @@ def test_a_recording_of_another_track_is_named(tmp_path):
 
 def test_a_subject_whose_set_could_not_be_read_back_is_refused(tmp_path):
     path = write_emotion(tmp_path / "person [1].npz")
-    with pytest.raises(SourceError, match=r"got 'person \[1\]'; name it otherwise"):
+    with pytest.raises(SourceError, match=r"got 'person \[1\]'; rename it"):
         prepare("emotion", [str(path)], tmp_path / "set", KEY)
     prepare("emotion", [f"{path}?subject=S01"], tmp_path / "set", KEY)

