@@ -209,7 +209,9 @@ def test_a_nan_in_a_lead_that_the_track_plays_is_a_no_with_its_place(tmp_path):
     fit = fit_of(path)
     assert fit == TrackFit(
         "emotion",
-        ("block 0, sample 1100 (4.400 s): lead F3 is not a finite number; refused without ?nan=keep",),
+        (
+            "block 0, sample 1100 (4.400 s): lead F3 is not a finite number; refused without ?nan=keep",
+        ),
         (),
     )
     assert fit_of(f"{path}?nan=keep").fits
