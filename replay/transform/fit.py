@@ -142,6 +142,8 @@ def _check_triggers(content: Content, track: Track | None) -> None:
 def _checked(content: Content, options: SourceOptions) -> Content:
     """The content with a check of each piece; its ends are read now, to find a file that is cut off."""
     signal = content.signal
+    if signal.n_samples < 1:
+        raise SourceError(f"{content.name} has no samples")
     if options.nan != "keep":
         signal = FiniteSignal(signal, content.name, content.leads, content.rate)
     for start in {0, max(signal.n_samples - END_SAMPLES, 0)}:

@@ -77,8 +77,6 @@ def _check(file: RawFile) -> None:
         raise SourceError(f"{file.name}: invalid sampling rate {rate:g} Hz; it must be above 0")
     if not 0 < channels <= MAX_CHANNELS:
         raise SourceError(f"{file.name} has {channels} channels; 1 to {MAX_CHANNELS} can be read")
-    if file.n_samples < 1:
-        raise SourceError(f"{file.name} has no samples")
 
 
 def _kinds(file: RawFile, stated: Mapping[str, str]) -> dict[str, str]:

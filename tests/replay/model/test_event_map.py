@@ -1,4 +1,4 @@
-"""A mapping turns a file's events into a track's codes, and says what it could not place."""
+"""A mapping turns a file's events into a track's codes, and notes what it could not map."""
 
 from collections import Counter
 
@@ -64,7 +64,7 @@ def test_a_code_0_leaves_an_event_out_and_a_star_all_others():
     assert EventMap.parse("T1=11,*=0").triggers(marks, 1.0, 10) == ((3, 11),)
 
 
-def test_start_and_end_stand_on_the_first_and_last_sample():
+def test_start_and_end_are_on_the_first_and_last_sample():
     events = EventMap.parse("START=250+242,END=243")
     assert events.triggers([], 250.0, 100) == ((0, 250), (0, 242), (99, 243))
 
@@ -97,7 +97,7 @@ def test_names_may_hold_any_sign_and_a_comma_after_a_backslash():
         ("*=0", [None] * 4),
     ],
 )
-def test_a_star_stands_for_any_text_and_a_names_own_rule_goes_first(rules, codes):
+def test_a_star_matches_any_text_and_a_names_own_rule_takes_precedence(rules, codes):
     names = ["p300,m,1", "p300,m,2", "a*b", "hello"]
     if codes is None:
         with pytest.raises(SourceError, match="in a name"):
@@ -109,7 +109,7 @@ def test_a_star_stands_for_any_text_and_a_names_own_rule_goes_first(rules, codes
     assert events.triggers(marks, 1.0, 10) == expected
 
 
-def test_a_star_within_a_name_says_nothing_about_start_and_end():
+def test_a_star_within_a_name_does_not_match_start_and_end():
     assert EventMap.parse("S*=1,E*=2").triggers([Mark(3, "Says")], 1.0, 10) == ((3, 1),)
 
 
@@ -121,18 +121,18 @@ def test_a_delayed_code_of_a_pattern_is_no_instant_one():
 @pytest.mark.parametrize(
     "text", ["T1", "T1=", "=11", "T1=x", "T1=70000", "T1=11@", "T1=-3", r"T1\=3"]
 )
-def test_what_is_no_mapping_is_refused_and_the_right_form_told(text):
+def test_what_is_no_mapping_is_refused_with_the_right_form(text):
     with pytest.raises(SourceError, match="NAME=CODE"):
         EventMap.parse(text)
 
 
-def test_events_without_a_code_and_unused_rules_are_said_aloud():
+def test_events_without_a_code_and_unused_rules_are_noted():
     notes = describe_map(EventMap.parse("T9=11"), [Mark(1, "T0"), Mark(2, "T0")])
     assert "'T0' (2)" in notes[0]
     assert "'T9'" in notes[1]
 
 
-def test_patterns_count_as_rules_in_what_is_said_aloud():
+def test_patterns_count_as_rules_in_the_notes():
     notes = describe_map(EventMap.parse("T*=0,X*=3"), [Mark(1, "T0"), Mark(2, "T1")])
     assert notes == ("no event is called 'X*': that rule is not used",)
 

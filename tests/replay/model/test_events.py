@@ -22,7 +22,7 @@ def stim(values, **options) -> StimEvents:
 
 
 def by_the_book(values):
-    """A trigger stands where the channel takes on a new value other than 0."""
+    """A trigger is where the channel changes to a value other than 0."""
     before = [0, *values]
     return tuple((k, v) for k, v in enumerate(values) if v and v != before[k])
 
@@ -44,7 +44,7 @@ def test_any_pieces_give_the_same_triggers(values, sizes):
 
 
 @pytest.mark.parametrize("value", [1.5, -3, np.nan, 0.004, 0x10000 + 7, np.inf])
-def test_what_is_no_code_is_told_with_its_sample(value):
+def test_what_is_no_code_is_reported_with_its_sample(value):
     with pytest.raises(SourceError, match="at sample 2"):
         stim([0, 0, value]).all()
 

@@ -1,4 +1,4 @@
-"""What is asked of a recording is checked when it is read, in words."""
+"""Options are checked when they are read, with clear errors."""
 
 import numpy as np
 import pytest

@@ -55,7 +55,7 @@ def test_no_sample_is_lost_and_start_counts_within_its_block(triggers, packet_sa
     assert packets[-1].last_of_block
 
 
-def test_what_stands_before_the_first_242_is_block_0s():
+def test_samples_before_the_first_242_is_block_0s():
     packets = packets_of(100, [(0, 250), (30, 242), (60, 242)], 10)
     assert [(p.block, p.start) for p in packets if p.start == 0] == [(0, 0), (1, 0)]
     assert block_starts(((0, 250), (30, 242), (60, 242))) == (0, 60)

@@ -123,13 +123,13 @@ def test_an_empty_file_is_called_empty(name, tmp_path):
 @pytest.mark.parametrize(
     ("name", "wrong"), [("run.edf", "x.bdf"), ("run.npz", "x.edf"), ("run.xdf", "x.fif")]
 )
-def test_a_wrong_extension_is_told(name, wrong, write, tmp_path):
+def test_a_wrong_extension_is_reported(name, wrong, write, tmp_path):
     write(name).rename(tmp_path / wrong)
     with pytest.raises(SourceError, match="another format than its name says"):
         play(str(tmp_path / wrong))
 
 
-def test_an_extension_that_nobody_reads_is_told_with_those_that_are_read(tmp_path):
+def test_an_unknown_extension_is_reported_with_those_that_are_read(tmp_path):
     (tmp_path / "notes.txt").write_text("hello")
     with pytest.raises(SourceError, match=r"\.edf.*\.xdf"):
         play(str(tmp_path / "notes.txt"))
@@ -156,7 +156,7 @@ def test_a_file_that_is_cut_off_is_refused_and_not_played_short(name, share, wri
 
 
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.7, 0.9, 0.97])
-def test_brainvision_markers_that_are_cut_off_are_told(share, write):
+def test_brainvision_markers_that_are_cut_off_are_reported(share, write):
     header = write("run.vhdr")
     markers = header.with_name("run.vmrk")
     whole = markers.read_bytes()
@@ -319,7 +319,7 @@ def test_a_mat_without_the_variable_names_those_it_has(tmp_path):
         open_source(f"{tmp_path / 'x.mat'}?variable=up")
 
 
-def test_check_file_tells_a_folder_from_a_file(tmp_path):
+def test_check_file_distinguishes_a_folder_from_a_file(tmp_path):
     with pytest.raises(SourceError, match="can't be opened"):
         check_file(tmp_path, "EDF", ())
 

@@ -1,4 +1,4 @@
-"""A BIDS run takes places and event names from the tables beside it, as far as they say what they mean."""
+"""A BIDS run takes places and event names from the tables beside it, if their meaning is stated."""
 
 import json
 
@@ -62,7 +62,7 @@ def test_places_in_another_frame_are_turned_by_its_landmarks(run):
 
 
 @pytest.mark.parametrize(
-    ("stated", "said"),
+    ("stated", "expected"),
     [
         ({}, "no coordsystem.json states its coordinate system"),
         ({"System": "CTF", "Units": "mm"}, "CTF in mm can't be transformed"),
@@ -71,11 +71,11 @@ def test_places_in_another_frame_are_turned_by_its_landmarks(run):
         ({"System": "CapTrak", "Units": "m"}, "its leads are metres away from the head"),
     ],
 )
-def test_what_cant_be_placed_is_left_out_and_that_is_said(stated, said, run):
+def test_what_cant_be_placed_is_left_out_and_noted(stated, expected, run):
     tables(run.parent, ELECTRODES.format(50), **stated)
     session = opened(run)
     assert places(session) == {}
-    assert said in str(session.notes)
+    assert expected in str(session.notes)
 
 
 def test_of_several_spaces_one_that_can_be_placed_is_taken(run):
@@ -124,7 +124,7 @@ def test_a_rule_about_a_column_holds_for_the_table_beside_a_run_too(write, tmp_p
     assert "rest" in str(session.notes)
 
 
-def test_blanks_around_a_tables_words_mean_nothing(tmp_path):
+def test_blanks_around_a_tables_cells_mean_nothing(tmp_path):
     table = tmp_path / "x.tsv"
     table.write_text("onset \tduration\t value\n 1.5 \t0\t 11 \n")
     assert read_events_table(table) == [(1.5, "11")]

@@ -42,7 +42,7 @@ def test_an_events_file_is_taken_by_every_format(name, write, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "parameter", "said"),
+    ("name", "parameter", "expected"),
     [
         ("run.edf", "rate=500", "for MATLAB, npy, npz, pickle, and not for EDF"),
         ("run_raw.fif", "leads=a,b", "and not for FIF"),
@@ -51,8 +51,8 @@ def test_an_events_file_is_taken_by_every_format(name, write, tmp_path):
         ("run.xdf", "variable=data", "and not for XDF"),
     ],
 )
-def test_a_parameter_that_says_nothing_to_a_format_is_refused(name, parameter, said, write):
-    with pytest.raises(SourceError, match=said):
+def test_a_parameter_that_a_format_does_not_take_is_refused(name, parameter, expected, write):
+    with pytest.raises(SourceError, match=expected):
         opened(write(name), parameter)
 
 

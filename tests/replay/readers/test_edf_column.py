@@ -107,7 +107,7 @@ def test_a_header_that_only_mne_understands_is_left_to_mne(tmp_path):
 
 
 @pytest.mark.parametrize("suffix", [".edf", ".bdf"])
-def test_annotations_outside_the_recording_are_left_out_and_told(suffix, tmp_path):
+def test_annotations_outside_the_recording_are_left_out_and_noted(suffix, tmp_path):
     import edfio
 
     path = write_file(tmp_path / f"x{suffix}", np.zeros((1, 500)), [RATE], (-3000, 5000))

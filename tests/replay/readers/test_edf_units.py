@@ -1,4 +1,4 @@
-"""Units are what an EDF's or BDF's header says, however it spells them."""
+"""Units are what an EDF's or BDF's header states, however it spells them."""
 
 import numpy as np
 import pytest
@@ -51,7 +51,7 @@ def test_every_voltage_becomes_microvolts(suffix, unit, factor, tmp_path):
     np.testing.assert_allclose(samples, values * factor, rtol=1e-7)
 
 
-def test_no_unit_is_microvolts_and_that_is_said(tmp_path):
+def test_no_unit_is_microvolts_and_noted(tmp_path):
     session = opened(write_edf(tmp_path / "x.edf", "", np.arange(500.0)))
     assert (session.leads[1].kind, session.leads[1].unit) == ("EEG", "microvolts")
     assert "the file gives no unit for X: taken as microvolts" in session.notes[0]

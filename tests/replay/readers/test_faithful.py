@@ -31,7 +31,7 @@ def test_the_counter_proves_the_place_of_every_packet(recording):
         assert packet.samples.flags.c_contiguous
 
 
-def test_triggers_stand_on_their_exact_sample(recording):
+def test_triggers_are_on_their_exact_sample(recording):
     session = only_session(recording)
     found = [
         (packet.start + offset, code)

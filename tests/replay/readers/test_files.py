@@ -99,7 +99,7 @@ def test_files_of_one_subject_must_agree(tmp_path):
     assert sessions(f"{tmp_path}?files=blocks&resample=250")[0].rate == 250
 
 
-def test_an_empty_folder_is_told(tmp_path):
+def test_an_empty_folder_is_reported(tmp_path):
     with pytest.raises(SourceError, match="holds no recording"):
         open_source(str(tmp_path))
 
@@ -154,7 +154,7 @@ def test_events_of_a_fif_file_count_from_the_acquisitions_first_sample(tmp_path)
 
 @pytest.mark.parametrize("dated", [True, False])
 @pytest.mark.parametrize("first_sample", [0, 1000])
-def test_annotations_stand_on_mnes_sample_whatever_the_file_counts_from(
+def test_annotations_are_on_mnes_sample_whatever_the_file_counts_from(
     dated, first_sample, tmp_path
 ):
     import mne
@@ -172,7 +172,7 @@ def test_annotations_stand_on_mnes_sample_whatever_the_file_counts_from(
     assert expected == [(10, 1), (125, 2), (499, 3)]
 
 
-def test_a_named_events_file_goes_first(tmp_path, write):
+def test_a_named_events_file_takes_precedence(tmp_path, write):
     table = tmp_path / "mine.csv"
     table.write_text("onset,name\n0.2,7\n")
     (session,) = sessions(f"{write('run.edf')}?events_file={table}")
@@ -182,14 +182,14 @@ def test_a_named_events_file_goes_first(tmp_path, write):
 @pytest.mark.parametrize(
     "text", ["when,name\n1,7\n", "onset,name\nsoon,7\n", "onset,name\nnan,7\n"]
 )
-def test_a_bad_events_file_is_told(text, tmp_path, write):
+def test_a_bad_events_file_is_reported(text, tmp_path, write):
     table = tmp_path / "mine.csv"
     table.write_text(text)
     with pytest.raises(SourceError, match=r"mine\.csv"):
         open_source(f"{write('run.edf')}?events_file={table}")
 
 
-def test_a_stim_channel_is_read_on_the_way_and_named_ones_go_first(write):
+def test_a_stim_channel_is_read_on_the_way_and_named_ones_take_precedence(write):
     path = write("stim.edf")
     (session,) = sessions(path)
     assert "TRIGGER" not in [lead.name for lead in session.leads]
@@ -202,7 +202,7 @@ def test_a_stim_channel_is_read_on_the_way_and_named_ones_go_first(write):
 @pytest.mark.parametrize("name", ["TRIGGER", "Status", "STIM", "trigger"])
 @pytest.mark.parametrize("unit", ["uV", "", "mV", "Boolean"])
 @pytest.mark.parametrize("kind", ["edf", "bdf"])
-def test_a_trigger_channel_gives_its_codes_whatever_unit_its_header_says(
+def test_a_trigger_channel_gives_its_codes_whatever_unit_its_header_states(
     name, unit, kind, tmp_path
 ):
     codes = np.zeros(500)
@@ -219,7 +219,7 @@ def test_delayed_codes_work_with_a_stim_channel_too(write):
     assert triggers(session) == [(260, 11), (385, 241)]
 
 
-def test_a_trigger_channel_that_holds_no_codes_is_told(write):
+def test_a_trigger_channel_that_holds_no_codes_is_reported(write):
     (session,) = sessions(f"{write('stim.edf')}?triggers=C3")
     with pytest.raises(SourceError, match="a trigger is a whole number"):
         session.block_triggers()
@@ -228,7 +228,7 @@ def test_a_trigger_channel_that_holds_no_codes_is_told(write):
 # XDF
 
 
-def test_two_streams_of_one_name_are_told_and_chosen_by_their_id(tmp_path, xdf_writer):
+def test_two_streams_of_one_name_are_reported_and_chosen_by_their_id(tmp_path, xdf_writer):
     path = tmp_path / "two.xdf"
     xdf_writer(path, [("Same", "EEG"), ("Same", "EEG")])
     with pytest.raises(SourceError, match="must hold one signal stream, and has 2 of them"):
@@ -239,7 +239,7 @@ def test_two_streams_of_one_name_are_told_and_chosen_by_their_id(tmp_path, xdf_w
     assert next(session.packets(1)).samples[0, 0] == 2000
 
 
-def test_an_xdf_without_a_signal_is_told(tmp_path, xdf_writer):
+def test_an_xdf_without_a_signal_is_reported(tmp_path, xdf_writer):
     xdf_writer(tmp_path / "none.xdf", [])
     with pytest.raises(SourceError, match="has 0 of them"):
         open_source(str(tmp_path / "none.xdf"))
@@ -266,7 +266,7 @@ def test_a_matlab_7_3_file_is_read_with_h5py(tmp_path):
     np.testing.assert_array_equal(next(session.packets(100)).samples, data.T)
 
 
-def test_samples_by_leads_are_turned_and_that_is_said(tmp_path):
+def test_samples_by_leads_are_turned_and_noted(tmp_path):
     np.save(tmp_path / "tall.npy", np.arange(300.0).reshape(100, 3))
     (session,) = sessions(f"{tmp_path / 'tall.npy'}?rate=250&triggers=none")
     assert len(session.leads) == 3
@@ -310,7 +310,7 @@ def test_numpy_1_pickles_are_read_too(tmp_path):
 # URIs
 
 
-def test_an_unknown_scheme_and_an_unknown_parameter_are_told():
+def test_an_unknown_scheme_and_an_unknown_parameter_are_reported():
     with pytest.raises(SourceError, match="none of the schemes synthetic"):
         open_source("tape:reel7")
     with pytest.raises(SourceError, match="twice"):
@@ -440,7 +440,7 @@ DEVICES = ("neuracle://127.0.0.1:1", "lsl:name")
         *((uri, name) for uri in DEVICES for name in ("events", "resample", "rate")),
     ],
 )
-def test_what_only_files_can_do_is_not_passed_over_in_silence(uri, name):
+def test_what_only_files_can_do_is_refused(uri, name):
     given = {"events": "T1=11", "select": "C3", "resample": "100", "rename": "a=b", "rate": "5"}
     options = SourceOptions(track="mi").with_params({name: given[name]})
     with pytest.raises(SourceError, match=f"{name}\\)? can't be asked for"):
@@ -462,7 +462,7 @@ def test_the_real_moabbs_datasets_are_read():
         open_source("moabb:FakeDataset?subject=99")
 
 
-def test_places_in_millimetres_are_made_metres_and_that_is_said(tmp_path):
+def test_places_in_millimetres_are_made_metres_and_noted(tmp_path):
     import mne
 
     info = mne.create_info(["Oz", "Cz"], RATE, "eeg")

@@ -1,4 +1,4 @@
-"""GDF of both versions: rates, units and event rates are what the header says."""
+"""GDF of both versions: rates, units and event rates are those of the header."""
 
 import struct
 
@@ -92,8 +92,8 @@ def test_a_gdfs_events_may_be_counted_at_a_rate_of_their_own(event_rate, place, 
     path = write_gdf([counting(FAST)], [FAST], event_rate, (place, 7))
     session = opened(path)
     assert triggers(session) == [(1000, 7)]
-    is_said = any(f"counted at {event_rate} Hz" in note for note in session.notes)
-    assert is_said == (event_rate in (1000, 50))
+    is_noted = any(f"counted at {event_rate} Hz" in note for note in session.notes)
+    assert is_noted == (event_rate in (1000, 50))
 
 
 @pytest.mark.parametrize(("unit", "factor"), [("uV", 1), ("mV", 1e3), ("V", 1e6)])

@@ -19,24 +19,24 @@ def test_metres_stay_as_they_are():
     assert places_of(channels(*ON_A_HEAD)).notes == ()
 
 
-def test_one_lead_that_stands_a_metre_away_does_not_move_the_others():
+def test_one_lead_that_is_a_metre_away_does_not_move_the_others():
     found = places_of(channels(*ON_A_HEAD, (0.0, 0.0, 1.0)))
     assert found.metres[:3] == ON_A_HEAD
     assert found.notes == ()
 
 
 @pytest.mark.parametrize(
-    ("unit", "metres", "said"),
+    ("unit", "metres", "expected"),
     [
         (1 / HEAD_RADIUS_M, HEAD_RADIUS_M, "sphere of radius 1"),
         (100, 0.01, "taken as centimetres"),
         (1000, 0.001, "taken as millimetres"),
     ],
 )
-def test_other_units_are_told(unit, metres, said):
+def test_other_units_are_reported(unit, metres, expected):
     found = places_of(channels(*np.array(ON_A_HEAD) * unit))
     np.testing.assert_allclose(found.metres, np.array(ON_A_HEAD) * unit * metres)
-    assert said in found.notes[0]
+    assert expected in found.notes[0]
 
 
 def test_a_lead_on_the_vertex_of_a_sphere_is_no_millimetre():
@@ -50,7 +50,7 @@ def test_unknown_places_stay_unknown():
     assert places_of([]).metres == ()
 
 
-def test_a_cnts_leads_stand_on_the_head(write):
+def test_a_cnts_leads_are_on_the_head(write):
     (session,) = open_source(str(write("run.cnt"))).sessions()
     places = np.array([lead.position for lead in session.leads])
     assert np.linalg.norm(places, axis=1).min() > 0.05

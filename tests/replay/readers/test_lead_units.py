@@ -34,7 +34,7 @@ CASES = {
 
 
 @pytest.mark.parametrize(("given", "expected"), CASES.items())
-def test_an_xdf_channel_is_what_its_header_says(given, expected):
+def test_an_xdf_channel_is_what_its_header_states(given, expected):
     assert described(*given) == expected
 
 
@@ -64,7 +64,7 @@ def test_kinds_of_all_rows_stay_with_their_rows_wherever_the_triggers_are(tmp_pa
     assert found == [("C3", "EEG"), ("FORCE", "MISC"), ("EOG", "EOG")]
 
 
-def test_rows_that_nobody_names_are_numbered_and_that_is_said(tmp_path):
+def test_rows_without_names_are_numbered_and_noted(tmp_path):
     np.savez(tmp_path / "z.npz", data=np.full((2, 100), 0.5), rate=100)
     (session,) = open_source(str(tmp_path / "z.npz")).sessions()
     assert "the file names no leads: they are called ch1 to ch2" in str(session.notes)

@@ -1,4 +1,4 @@
-"""A MATLAB file says the same in every version: 4, 5 and 7.3."""
+"""A MATLAB file gives the same recording in every version: 4, 5 and 7.3."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Of several structs the right one is played, or none; events and leads are what the file says."""
+"""Of several structs the right one is played, or none; events and leads are those of the file."""
 
 import re
 from urllib.parse import urlencode
@@ -70,7 +70,7 @@ def test_a_variable_goes_before_a_field_of_the_same_name(save):
     check(path, X, 250, variable="data")
 
 
-def test_a_struct_with_a_recording_of_its_own_says_nothing_about_another(save):
+def test_a_struct_with_a_recording_of_its_own_does_not_affect_another(save):
     path = save(data=X, rest={"data": 2 * X, "fs": 500.0})
     with pytest.raises(SourceError, match="states no rate"):
         played(path)
@@ -118,7 +118,7 @@ def test_two_rates_are_refused_and_those_of_no_meaning_here_are_not(save):
     check(save(data=X, fs=250.0, a={"version": 1.0}, b={"version": 2.0}), X, 250)
 
 
-def test_a_field_that_is_not_there_is_told_with_those_that_are(save):
+def test_a_field_that_is_not_there_is_reported_with_those_that_are(save):
     path = two_runs(save)
     for wanted in ("run3", "run1.eeg", "run3.data"):
         held = rf"no variable '{re.escape(wanted)}'; it has run1\.data \(3 x 100.*run2\.data"
@@ -129,7 +129,7 @@ def test_a_field_that_is_not_there_is_told_with_those_that_are(save):
 
 
 @pytest.mark.parametrize(
-    ("row", "said"),
+    ("row", "expected"),
     [
         ((5.9, 0, 2), "5.9 for the sample of row 1"),
         ((5, 0, 2.7), "2.7 for the code of row 1"),
@@ -137,9 +137,9 @@ def test_a_field_that_is_not_there_is_told_with_those_that_are(save):
         ((5, 0, np.inf), "inf for the code of row 1"),
     ],
 )
-def test_an_event_with_a_fraction_is_refused(row, said, tmp_path):
+def test_an_event_with_a_fraction_is_refused(row, expected, tmp_path):
     np.savez(tmp_path / "x.npz", data=X, rate=250, events=np.array([(1.0, 0, 7), row]))
-    with pytest.raises(SourceError, match=f"{re.escape(said)}.*whole number"):
+    with pytest.raises(SourceError, match=f"{re.escape(expected)}.*whole number"):
         opened(tmp_path / "x.npz")
     played(tmp_path / "x.npz")
 
@@ -153,7 +153,7 @@ def test_events_of_whole_floats_are_read(tmp_path):
 @pytest.mark.parametrize("extra_row", [0, 1], ids=["leads alone", "with triggers"])
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("key", ["leads", "ch_names"])
-def test_names_and_not_the_longer_side_say_where_the_leads_are(key, turned, extra_row, tmp_path):
+def test_names_and_not_the_longer_side_decide_where_the_leads_are(key, turned, extra_row, tmp_path):
     names = np.array([f"E{number}" for number in range(64)])
     data = np.random.default_rng(1).normal(0, 20, (64 + extra_row, 50))
     data[64:] = 0
@@ -165,7 +165,7 @@ def test_names_and_not_the_longer_side_say_where_the_leads_are(key, turned, extr
     np.testing.assert_array_equal(samples.T, data[:64].astype(np.float32))
 
 
-def test_names_that_the_user_gives_say_it_too(tmp_path):
+def test_names_that_the_user_gives_decide_it_too(tmp_path):
     data = np.random.default_rng(1).normal(0, 20, (8, 5))
     np.save(tmp_path / "short.npy", data)
     samples, _ = played(tmp_path / "short.npy", rate=250, leads=",".join("abcdefgh"))

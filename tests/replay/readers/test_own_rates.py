@@ -1,4 +1,4 @@
-"""Channels with rates of their own: each value stands from its time until the next, and that is said."""
+"""Channels with rates of their own: each value is held until the next, with a note."""
 
 import numpy as np
 import pytest
@@ -69,7 +69,7 @@ def test_a_slower_channel_holds_its_value_wherever_packets_end(
     assert triggers(session) == [(375, 7)]
 
 
-def test_files_of_one_rate_say_nothing_of_it(tmp_path):
+def test_files_of_one_rate_have_no_note(tmp_path):
     path = write_edf(tmp_path / "x.edf", {"C3": (counting(FAST), FAST, "uV")})
     assert opened(path).notes == ()
 

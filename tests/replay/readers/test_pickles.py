@@ -38,7 +38,7 @@ def text(word):
 
 
 def opened_elsewhere(path):
-    """What another process says of a file; it is stopped if it takes too long or too much."""
+    """The error and peak memory (kB) of another process that opens a file, with limits of time and memory."""
     script = (
         "import resource, sys\n"
         f"resource.setrlimit(resource.RLIMIT_AS, ({GIGABYTES << 30}, {GIGABYTES << 30}))\n"
@@ -52,12 +52,12 @@ def opened_elsewhere(path):
     command = [sys.executable, "-c", script, f"{path}?rate=100"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=FAR_TOO_LONG_S)
     assert done.returncode == 0, done.stderr
-    said, peak_kb = done.stdout.rsplit("\n", 2)[:2]
-    return said, int(peak_kb)
+    found, peak_kb = done.stdout.rsplit("\n", 2)[:2]
+    return found, int(peak_kb)
 
 
 def laughs(leaf, times=60, depth=5):
-    """A few hundred bytes that stand for times ** (depth + 1) values."""
+    """A few hundred bytes that expand to times ** (depth + 1) values."""
     kind = type(leaf)
     for _ in range(depth):
         leaf = kind([leaf]) * times
@@ -69,10 +69,10 @@ def test_a_list_that_names_the_same_lists_again_and_again_is_refused_at_once(con
     path = tmp_path / "laughs.pkl"
     path.write_bytes(pickle.dumps(content))
     assert path.stat().st_size < 1000
-    said, _ = opened_elsewhere(path)
-    assert said.startswith("SourceError")
-    assert f"its lists stand for {60**6} values" in said
-    assert "save the data as a numpy array" in said
+    found, _ = opened_elsewhere(path)
+    assert found.startswith("SourceError")
+    assert f"its lists stand for {60**6} values" in found
+    assert "save the data as a numpy array" in found
 
 
 def test_the_same_array_again_and_again_is_refused_too(tmp_path):
@@ -114,8 +114,8 @@ def test_a_key_that_takes_for_ever_to_hash_is_refused_after_the_deadline(tmp_pat
 )
 def test_what_a_few_bytes_claim_is_not_made_room_for(claim, tmp_path):
     (tmp_path / "claim.pkl").write_bytes(claim)
-    said, peak_kb = opened_elsewhere(tmp_path / "claim.pkl")
-    assert said.startswith("SourceError")
+    found, peak_kb = opened_elsewhere(tmp_path / "claim.pkl")
+    assert found.startswith("SourceError")
     assert peak_kb < 500_000
 
 
@@ -125,11 +125,11 @@ def test_an_array_whose_type_takes_for_ever_to_spell_is_refused(tmp_path):
     array = b"\x80\x02" + named("numpy.core.numeric", "_frombuffer")
     array += b"(U\x00" + dtype + b")U\x01CtR."
     (tmp_path / "x.pkl").write_bytes(array)
-    said, _ = opened_elsewhere(tmp_path / "x.pkl")
-    assert "an array of 'list' holds objects" in said
+    found, _ = opened_elsewhere(tmp_path / "x.pkl")
+    assert "an array of 'list' holds objects" in found
 
 
-def test_lists_of_numbers_are_read_and_a_row_may_stand_there_twice(tmp_path):
+def test_lists_of_numbers_are_read_and_a_row_may_be_there_twice(tmp_path):
     row = [float(n) for n in range(500)]
     (tmp_path / "rows.pkl").write_bytes(pickle.dumps([row, row, [0.5] * 500]))
     np.testing.assert_array_equal(samples(tmp_path / "rows.pkl").T, [row, row, [0.5] * 500])

@@ -22,7 +22,7 @@ def everything(session):
 
 
 def known(folder: Path, *names: str) -> list[Path]:
-    """The recordings that these tests were written for: others may stand beside them."""
+    """The recordings that these tests were written for: others may be in the folder."""
     files = [folder / name for name in names]
     missing = [str(path) for path in files if not path.exists()]
     if missing:

@@ -49,7 +49,7 @@ LONG = (5.9, "a long text: every record gets as much room")
 
 
 @pytest.mark.parametrize("suffix", [".edf", ".bdf"])
-def test_events_stand_on_the_sample_of_their_time_and_pauses_begin_blocks(suffix, tmp_path):
+def test_events_are_on_the_sample_of_their_time_and_pauses_begin_blocks(suffix, tmp_path):
     path = write_paused(tmp_path / f"x{suffix}", "015678", [(0.5, "1"), (5.5, "2"), (8.99, "3")])
     session = opened(path)
     assert triggers(session) == [((50, 1),), ((50, 2), (399, 3))]
@@ -59,7 +59,7 @@ def test_events_stand_on_the_sample_of_their_time_and_pauses_begin_blocks(suffix
     assert any("there is a pause in it" in note for note in session.notes)
 
 
-def test_events_within_a_pause_are_left_out_and_that_is_said(tmp_path):
+def test_events_within_a_pause_are_left_out_and_noted(tmp_path):
     path = write_paused(tmp_path / "x.edf", "015678", [(0.5, "1"), (3.0, "2"), (9.5, "3")])
     session = opened(path)
     assert triggers(session) == [((50, 1),), ()]

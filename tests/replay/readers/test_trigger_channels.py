@@ -40,7 +40,7 @@ def save_fif(path, row, kind="stim"):
 
 def test_eeglabs_own_numbers_are_the_codes(tmp_path):
     path = tmp_path / "own.set"
-    # What is handed over in volts stands in the file as microvolts: so the codes do as they are.
+    # Values are given in volts and stored as microvolts, so that the codes are stored unchanged.
     eeglabio.raw.export_set(str(path), np.vstack([signals(), codes_row()]) * 1e-6, RATE, NAMES)
     assert scipy.io.loadmat(path)["data"].max() == 65535
     assert triggers(path) == CODES
@@ -66,7 +66,7 @@ def test_samples_apart_from_their_set_are_no_different(tmp_path):
     assert triggers(path) == CODES
 
 
-def test_a_lead_called_trigger_is_told_rather_than_taken_for_silence(tmp_path):
+def test_a_lead_called_trigger_is_refused_rather_than_taken_for_silence(tmp_path):
     path = tmp_path / "noise.set"
     eeglabio.raw.export_set(str(path), 1e-6 * signals(3), RATE, NAMES)
     with pytest.raises(SourceError, match="a trigger is a whole number"):
@@ -75,7 +75,7 @@ def test_a_lead_called_trigger_is_told_rather_than_taken_for_silence(tmp_path):
 
 @pytest.mark.parametrize("flags", [0x10000, 0x10000 | 0x800000])
 def test_an_amplifiers_flags_above_its_codes_are_taken_off_a_stim_channel(flags, tmp_path):
-    """As they stand in a FIF that was made of a BDF: held all the time."""
+    """As in a FIF that was made from a BDF: held all the time."""
     path = save_fif(tmp_path / "flags_raw.fif", codes_row() + flags)
     assert triggers(path) == CODES
 

@@ -71,11 +71,11 @@ def test_markers_of_one_time_stay_in_the_order_of_the_file(tmp_path):
     look = f"print({__name__}.triggers({__name__}.opened({str(path)!r})))"
     command = [sys.executable, "-c", f"import {__name__}; {look}"]
     for seed in ("1", "2"):  # Python hashes texts otherwise in each process
-        said = subprocess.run(
+        found = subprocess.run(
             command, env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
             capture_output=True, text=True, check=True,
         ).stdout  # fmt: skip
-        assert said.strip() == str([(250, int(code)) for code in (*codes, "5")])
+        assert found.strip() == str([(250, int(code)) for code in (*codes, "5")])
 
 
 def test_two_equal_markers_of_one_sample_are_two(tmp_path):
@@ -86,7 +86,7 @@ def test_two_equal_markers_of_one_sample_are_two(tmp_path):
 # Which streams hold them
 
 
-def test_what_two_streams_tell_alike_is_one_event(tmp_path):
+def test_what_two_streams_repeat_is_one_event(tmp_path):
     """Our own replay sends each code as a text and as a number."""
     texts = strings([101.0, 101.0001, 101.0002, 102.0], ["7", "8", "7", "9"])
     numbers = ("Codes", "Markers", "int32", [101.0, 102.0, 103.0], [7, 9, 5])
@@ -94,7 +94,7 @@ def test_what_two_streams_tell_alike_is_one_event(tmp_path):
     assert triggers(opened(path)) == [(250, 7), (250, 8), (250, 7), (500, 9), (750, 5)]
 
 
-def test_an_irregular_stream_of_data_gives_no_triggers_and_is_told(tmp_path):
+def test_an_irregular_stream_of_data_gives_no_triggers_and_is_noted(tmp_path):
     times = START_S + np.arange(300) / 61
     gaze = ("Gaze", "Gaze", "float32", times, [(k, 2 * k) for k in range(300)])
     pupil = ("Pupil", "", "double64", times, [float(k) for k in range(300)])
@@ -117,7 +117,7 @@ def test_an_irregular_stream_of_data_gives_no_triggers_and_is_told(tmp_path):
         ("", "int32"),
     ],
 )
-def test_numbers_are_markers_where_the_stream_says_so_or_holds_one_whole_number(
+def test_numbers_are_markers_where_the_stream_states_it_or_holds_one_whole_number(
     kind, form, tmp_path
 ):
     path = write_xdf(tmp_path / "x.xdf", ("Codes", kind, form, [101.0, 102.0], [11, 12]))
@@ -174,7 +174,7 @@ def test_a_marker_is_on_its_sample_as_far_as_clocks_are_uncertain(tmp_path):
     assert "1 of 2" in left_out(session)[0]
 
 
-def test_nothing_is_said_where_no_marker_is_left_out(tmp_path):
+def test_no_note_where_no_marker_is_left_out(tmp_path):
     session = opened(write_xdf(tmp_path / "x.xdf", strings([101.0], ["1"])))
     assert not left_out(session)
 

@@ -1,4 +1,4 @@
-"""The commands say what they made, and show our errors as one line."""
+"""The commands list the files that they made, and show our errors as one line."""
 
 import threading
 
@@ -82,7 +82,7 @@ def test_a_place_that_can_not_be_written_is_one_line_and_exit_1(run, words, tmp_
     assert "a part of this path is a file, not a folder" in ended.output
 
 
-def test_prepare_takes_a_used_folder_when_it_is_told_to_overwrite(run):
+def test_prepare_takes_a_used_folder_with_overwrite(run):
     words = ("prepare", "synthetic:erp?subjects=1&trials=1", "--track", "erp", "--out", "set")
     assert run(*words).exit_code == 0
     again = run(*words)

@@ -1,4 +1,4 @@
-"""A recording under way stands beside its name; what was there before stays until it is whole."""
+"""A recording grows beside its name; an older file stays until the new one is complete."""
 
 import os
 
@@ -19,7 +19,7 @@ def test_the_old_file_stays_until_the_new_one_is_whole(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_what_nobody_finished_leaves_the_old_file_and_nothing_else(tmp_path):
+def test_an_unfinished_recording_leaves_the_old_file_and_nothing_else(tmp_path):
     path = tmp_path / "keep.xdf"
     path.write_text("old")
     with GrowingFile(path, overwrite=True) as file:

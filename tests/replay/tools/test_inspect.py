@@ -1,4 +1,4 @@
-"""An inspection tells what a recording is, and which track's rules it keeps or breaks."""
+"""An inspection describes a recording, and which track's rules it follows or breaks."""
 
 from io import StringIO
 
@@ -61,7 +61,7 @@ def test_values_of_another_unit_have_a_range_of_their_own_and_no_hint(tmp_path):
     assert "is the unit right?" not in text
 
 
-def test_the_track_that_it_fits_is_found_and_the_others_say_why_not(mi_file):
+def test_the_track_that_it_fits_is_found_and_the_others_state_why_not(mi_file):
     fits = {fit.track: fit for fit in facts_of(mi_file + "?nan=keep").fits}
     assert set(fits) == set(TRACKS)
     assert [name for name, fit in fits.items() if fit.fits] == ["mi"]
@@ -70,7 +70,7 @@ def test_the_track_that_it_fits_is_found_and_the_others_say_why_not(mi_file):
     assert any("resampled to 250 Hz" in note for note in fits["erp"].adapted)
 
 
-def test_what_breaks_the_rules_of_the_asked_track_is_told_with_its_place(mi_file):
+def test_what_breaks_the_rules_of_the_asked_track_is_reported_with_its_place(mi_file):
     broken = "?events=12=0"
     (fit,) = facts_of(mi_file + broken, "mi").fits
     assert not fit.fits

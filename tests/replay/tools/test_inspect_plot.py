@@ -41,7 +41,7 @@ def drawn(tmp_path):
     return draw
 
 
-def test_codes_stand_between_the_panel_and_its_title_and_none_covers_another(drawn):
+def test_codes_are_between_the_panel_and_its_title_and_none_covers_another(drawn):
     events = [(250 + 7 * k, 100 + k) for k in range(200)]
     for leads in (("Cz",), ("C3", "Cz", "C4"), [f"L{k}" for k in range(24)]):
         axes = drawn(leads, events)["signals"]
@@ -52,7 +52,7 @@ def test_codes_stand_between_the_panel_and_its_title_and_none_covers_another(dra
         assert all(top <= box.y0 and box.y1 <= title for box in boxes)
 
 
-def test_more_leads_than_are_drawn_are_told(drawn):
+def test_more_leads_than_are_drawn_are_reported(drawn):
     many = drawn([f"L{k}" for k in range(30)])
     assert many["signals"].get_title().startswith("signals (first 24 of 30 leads, ")
     assert "first" not in drawn()["signals"].get_title()
@@ -84,7 +84,7 @@ def _radii(axes):
     return np.hypot(*np.asarray(axes.collections[0].get_offsets()).T) / RADIUS_M
 
 
-def test_the_leads_of_a_cap_stand_on_the_head_by_their_names(drawn):
+def test_the_leads_of_a_cap_are_on_the_head_by_their_names(drawn):
     axes = drawn([f"{name}." for name in CAP])["montage"]
     assert axes.get_title() == "montage (standard positions: the file has none)"
     assert {text.get_text() for text in axes.texts if text.get_text()} == set(CAP)
@@ -108,7 +108,7 @@ def test_leads_that_the_file_has_on_the_wrong_side_are_shown_there():
     assert found["C3"][0] > 0 > found["C4"][0]
 
 
-def test_places_without_names_are_taken_as_the_file_says():
+def test_places_without_names_are_taken_as_in_the_file():
     grid = {f"E{k}": np.array([0.06, 0.01 * k, 0.07]) for k in range(4)}
     assert all(at[0] > 0.5 * RADIUS_M for at in on_round_head(grid).values())
 

@@ -144,7 +144,7 @@ def test_every_emotion_clip_keeps_its_signal_its_length_and_its_label(tmp_path):
     assert len(truth["clips"]) == len(clips)
 
 
-def test_emotion_clips_are_baseline_corrected_by_what_stands_before_them(tmp_path):
+def test_emotion_clips_are_baseline_corrected_by_the_samples_before_them(tmp_path):
     path = write_emotion(tmp_path / "p1.npz")
     prepare("emotion", [str(path)], tmp_path / "set", KEY)
     made = load(tmp_path / "set" / "organiser" / "emotion_test_p1.npz")
@@ -227,7 +227,7 @@ def test_a_folder_that_holds_sets_is_not_written_to_again_unasked(tmp_path):
     assert files_in(out) == before
 
 
-def test_nobody_who_trained_before_is_public_when_they_are_tested(tmp_path):
+def test_labels_of_a_person_who_trained_before_are_removed_when_they_are_tested(tmp_path):
     out, fresh = tmp_path / "set", tmp_path / "fresh"
     prepare("erp", [ERP3], out, KEY, split=Split("person", 2))
     prepare("erp", [ERP3], out, KEY, split=Split("person", 1), overwrite=True)

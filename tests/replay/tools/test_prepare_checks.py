@@ -97,9 +97,9 @@ def test_a_broken_clip_is_refused_at_its_place_in_the_source(what, train_blocks,
     split = Split("block", train_blocks) if train_blocks else Split()
     with pytest.raises(SourceError, match=r"S1\.npz, subject S1: ") as refused:
         prepare("emotion", [uri], tmp_path / "set", KEY, split=split)
-    (said,) = breaks_of(uri, "emotion")
-    assert said.startswith(place)
-    assert str(refused.value).endswith(said)
+    (found,) = breaks_of(uri, "emotion")
+    assert found.startswith(place)
+    assert str(refused.value).endswith(found)
     assert [path.name for path in tmp_path.iterdir()] == ["S1.npz"]
 
 
@@ -151,7 +151,7 @@ def test_what_trains_is_what_inspect_takes(tmp_path):
 
 
 @pytest.mark.parametrize("n_blocks", [1, 2])
-def test_every_code_stands_on_a_sample_of_its_own(n_blocks, tmp_path):
+def test_every_code_is_on_a_sample_of_its_own(n_blocks, tmp_path):
     uri = written(tmp_path, "emotion", emotion_blocks(n_blocks))
     prepare("emotion", [uri], tmp_path / "set", KEY)
     for folder in ("organiser", "test"):
@@ -222,7 +222,7 @@ def test_also_in_what_trains_mis_cue_and_rest_are_zero_and_its_labels_stay(tmp_p
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_signal_leaves_no_draft_and_says_so(number, tmp_path, monkeypatch):
+def test_a_signal_leaves_no_draft_and_logs_it(number, tmp_path, monkeypatch):
     written = []
 
     def written_before_the_signal(path, *rest, **options):

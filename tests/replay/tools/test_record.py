@@ -151,7 +151,7 @@ def _assert_mne_reads_it(streams, expected):
 
 
 @pytest.mark.lsl
-def test_a_stream_that_is_not_there_is_told_and_not_waited_for(tmp_path):
+def test_a_stream_that_is_not_there_is_reported_and_not_waited_for(tmp_path):
     session = f"record-{uuid.uuid4().hex[:8]}"
     with pytest.raises(NotFoundError, match="nobody"):
         record(
@@ -216,7 +216,7 @@ printf 'Found Signal\\npress Enter to quit\\nStarted data collection\\n'
 
 @pytest.fixture
 def recorder(tmp_path, monkeypatch, wire):
-    """recorder(script): a LabRecorder that begins, then does what the script says with $1, its file."""
+    """recorder(script): a LabRecorder that begins, then runs the script with $1, its file."""
 
     def install(script: str) -> None:
         program = tmp_path / "LabRecorderCLI"
@@ -267,7 +267,7 @@ def test_a_recorder_that_dies_costs_neither_the_old_recording_nor_the_new(
         ("true", r"did not complete the recording \(is the disk full\?\)$"),
     ],
 )
-def test_a_recording_without_its_end_is_told_in_words(script, message, recorder, write, tmp_path):
+def test_a_recording_without_its_end_is_one_clear_error(script, message, recorder, write, tmp_path):
     stop = threading.Event()
     recorder(script.format(whole=write("run.xdf")) + "; read line")
     with pytest.raises(SourceError, match=message):
@@ -305,13 +305,13 @@ def test_ctrl_c_during_our_own_search_ends_it_at_once(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_search_that_fails_is_told_in_words(tmp_path, monkeypatch):
+def test_a_search_that_fails_is_one_clear_error(tmp_path, monkeypatch):
     monkeypatch.setattr("replay.tools.record.lab_recorder._SEARCH", "raise SystemExit('no liblsl')")
     with pytest.raises(SourceError, match="the search for streams failed: no liblsl"):
         record(tmp_path / "new.xdf", [], stop=threading.Event())
 
 
-def test_a_stream_that_goes_before_the_recorder_begins_is_told(wire, tmp_path, monkeypatch):
+def test_a_stream_that_goes_before_the_recorder_begins_is_reported(wire, tmp_path, monkeypatch):
     nothing = "\"uid='1-2'\" matched no stream!"
     program = tmp_path / "LabRecorderCLI"
     program.write_text(f"#!/bin/sh\ncat <<'END'\n{nothing}\nEND\n")
@@ -364,6 +364,6 @@ def test_a_query_may_hold_no_quote():
         query(name="O'Neill")
 
 
-def test_the_help_says_that_streams_that_come_later_are_not_recorded():
+def test_the_help_states_that_streams_that_come_later_are_not_recorded():
     shown = CliRunner().invoke(record_command, ["--help"]).output
     assert "Streams that come later are not recorded" in shown

@@ -1,4 +1,4 @@
-"""What can be judged but breaks a track's rules is told as a warning; a correct recording has none."""
+"""What can be judged but breaks a track's rules gives a warning; a correct recording has none."""
 
 from io import StringIO
 
@@ -221,7 +221,7 @@ def test_a_nan_in_a_lead_that_is_not_played_is_no_reason_against(tmp_path):
     assert fit_of(recording(tmp_path / "x.npz", bad_lead="EXTRA")) == TrackFit("emotion", (), ())
 
 
-def test_inspect_says_yes_but_with_the_first_warnings_and_how_many_more(tmp_path):
+def test_inspect_answers_yes_but_with_the_first_warnings_and_how_many_more(tmp_path):
     clips = [
         (200 * n + k, code) for n in range(5) for k, code in ((0, n + 1), (25, 240), (150, 241))
     ]

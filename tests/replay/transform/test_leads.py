@@ -1,4 +1,4 @@
-"""Leads are found by their place on the head, put into the track's order, and all of it is said."""
+"""Leads are found by their place on the head, put into the track's order, and each change is noted."""
 
 import numpy as np
 import pytest
@@ -43,7 +43,7 @@ def test_the_first_batch_comes_out_in_the_second_batchs_order():
     assert any("order" in note for note in made.notes)
 
 
-def test_a_recording_in_the_tracks_order_is_left_alone_and_nothing_is_said():
+def test_a_recording_in_the_tracks_order_is_left_alone_without_a_note():
     made = plan(EMOTION_SECOND_BATCH, EMOTION)
     signal = ArraySignal(np.ones((32, 5)))
     assert made.applied_to(signal, 32) is signal
@@ -57,7 +57,7 @@ def test_without_a_track_and_without_being_asked_nothing_changes():
 
 
 @pytest.mark.parametrize(("missing", "sent"), [("drop", 2), ("zero", 32)])
-def test_missing_leads_are_dropped_or_sent_flat_and_said(missing, sent):
+def test_missing_leads_are_dropped_or_sent_flat_and_noted(missing, sent):
     made = plan(["Cz", "Pz", "XX"], EMOTION, missing=missing)
     assert len(made.leads) == sent
     samples = made.applied_to(ArraySignal(np.ones((3, 4))), 3).read(0, 4)
@@ -85,7 +85,7 @@ def test_renaming_and_selecting_do_what_was_asked_in_that_order():
 
 
 @pytest.mark.parametrize("options", [{"rename": {"z": "y"}}, {"select": ("z",)}])
-def test_a_lead_that_is_not_there_is_told_with_those_that_are(options):
+def test_a_lead_that_is_not_there_is_reported_with_those_that_are(options):
     with pytest.raises(SourceError, match=r"no lead 'z'.*it has a, b"):
         plan(["a", "b"], **options)
 

@@ -44,7 +44,7 @@ def test_a_sample_depends_on_nothing_that_comes_after_its_time(factor):
 
 
 @pytest.mark.parametrize(("rate", "target"), [(1000, 250), (160, 1000), (256, 250)])
-def test_a_wave_in_the_pass_band_keeps_its_size_and_comes_as_late_as_said(rate, target):
+def test_a_wave_in_the_pass_band_keeps_its_size_and_comes_as_late_as_noted(rate, target):
     factor = ratio("x", rate, target)
     seconds = np.arange(4 * rate) / rate
     wave = np.sin(2 * np.pi * 10 * seconds)[None]
@@ -101,7 +101,7 @@ def test_a_trigger_at_a_blocks_end_stays_in_its_block(tmp_path):
     assert played == [(0, 242), (0, 243), (1, 242), (1, 243)]
 
 
-def test_resampling_is_said_aloud_with_its_delay(write):
+def test_resampling_is_noted_with_its_delay(write):
     session = next(open_source(f"{write('run.edf')}?resample=125").sessions())
     assert session.rate == 125
     assert any("resampled from 250 to 125 Hz (as asked)" in note for note in session.notes)
