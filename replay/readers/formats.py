@@ -47,8 +47,8 @@ _MATLAB = (
     *((1000 + number).to_bytes(4, "big") for number in _TYPES_4),
 )
 _OLD_PICKLE = (
-    "pickles of protocol 0 and 1 are too old to be told apart from other files: load it in Python and save "
-    "it again with pickle.dump(data, file, protocol=4)"
+    "pickles of protocol 0 and 1 are too old to be recognised: load it in Python and save it "
+    "again with pickle.dump(data, file, protocol=4)"
 )
 _ARRAYS = ("rate", "leads", "unit", "variable", "batch")
 _EDF = "replay.readers.mne.edf:read_edf"

@@ -30,16 +30,16 @@ TAIL_S = 1.0
 
 @dataclass(frozen=True)
 class ClipPiece:
-    """A clip with what stands around it; its triggers count from the piece's start."""
+    """A clip with its fixation and tail; its triggers count from the start of the piece."""
 
     samples: FloatArray
     triggers: Triggers
 
 
 def shuffled_clips(recording: Recording, rng: np.random.Generator) -> Recording:
-    """The same clips, as many to a block as before, in the order that rng draws.
+    """The same clips in an order drawn by rng, with as many clips in each block as before.
 
-    The recording keeps the track's rules: what is no whole clip would not be taken along.
+    The recording must follow the rules of the track; incomplete clips are left out.
     """
     by_block = [_clips(block, recording.rate) for block in recording.blocks]
     pieces = [piece for clips in by_block for piece in clips]
@@ -58,7 +58,7 @@ def _clips(block: Block, rate: float) -> list[ClipPiece]:
     next_numbers = [*(number for number, *_ in bounds[1:]), block.n_samples]
     for (number, start, end, code), next_number in zip(bounds, next_numbers, strict=True):
         first = min(number, max(free_from, number - round(FIXATION_S * rate)))
-        # Where the next clip comes sooner than the tail is long, its samples are its own.
+        # The tail ends where the next clip begins.
         free_from = max(end + 1, min(end + 1 + round(TAIL_S * rate), next_number))
         samples = block.read(first, free_from)
         baseline = samples[: max(start - first, 1)].mean(axis=0, dtype=np.float64)
@@ -68,7 +68,7 @@ def _clips(block: Block, rate: float) -> list[ClipPiece]:
 
 
 def _bounds(triggers: Triggers) -> list[tuple[int, int, int, int]]:
-    """(sample of the clip's number, of its 240, of its 241, the number) of each whole clip."""
+    """(sample of the clip's number, of its 240, of its 241, the number) of each complete clip."""
     found: list[tuple[int, int, int, int]] = []
     number: tuple[int, int] | None = None
     start: int | None = None
@@ -84,7 +84,7 @@ def _bounds(triggers: Triggers) -> list[tuple[int, int, int, int]]:
 
 
 def _end_first(trigger: tuple[int, int]) -> tuple[int, bool]:
-    """As the track reads them: at one and the same sample a clip ends before the next is announced."""
+    """Sort key: at one sample a clip ends before the number of the next one."""
     return trigger[0], trigger[1] != TRIAL_END
 
 
@@ -100,9 +100,9 @@ def _block(pieces: Sequence[ClipPiece]) -> ArrayBlock:
 
 
 def _with_session_codes(blocks: list[ArrayBlock]) -> list[ArrayBlock]:
-    """250 and 251 around them all; 242 and 243 make room, since a TRIGGER row has one code a sample.
+    """Add 250 and 251 at the ends; 242 and 243 move by a sample, because a TRIGGER row has one code a sample.
 
-    But no clip's trigger is passed: without a fixation or a tail they share its sample.
+    They do not move past a trigger of a clip: without a fixation or tail they share its sample.
     """
     (_, *inside), first = blocks[0].triggers, blocks[0]
     begin = ((0, SESSION_START), (min(1, inside[0][0]), BLOCK_START))

@@ -10,11 +10,10 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from types import TracebackType
 from typing import IO
 
 from bci_stream.errors import NotFoundError, SourceError
@@ -56,7 +55,7 @@ def lsl_environment(lsl_config: str | None, folder: Path) -> dict[str, str]:
     return {**os.environ, "LSLAPICFG": str(file)}
 
 
-class LabRecorder:
+class LabRecorder(AbstractContextManager["LabRecorder"]):
     """One recording; leaving the context ends the process.
 
     streams: name of each stream by a query that finds only this one.
@@ -94,15 +93,7 @@ class LabRecorder:
         )
         self._reader.start()
 
-    def __enter__(self) -> "LabRecorder":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         # Also after Ctrl-C the file gets its footers; an error raised before takes precedence.
         with suppress(SourceError):
             if self._process.poll() is None:

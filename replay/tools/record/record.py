@@ -10,10 +10,9 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 from bci_stream.errors import BciError, NotFoundError, SourceError
 from bci_stream.files import with_filename
@@ -23,7 +22,7 @@ from replay.tools.record.lab_recorder import WHERE, FoundStream, LabRecorder, fi
 logger = logging.getLogger(__name__)
 
 
-class GrowingFile:
+class GrowingFile(AbstractContextManager["GrowingFile"]):
     """A file that is written as X.part and gets its name when it is complete; locked against other writers.
 
     Unless `finish` or `keep` is called, leaving the context removes the part.
@@ -48,15 +47,7 @@ class GrowingFile:
             "in .xdf, or use --overwrite"
         )
 
-    def __enter__(self) -> "GrowingFile":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self.lock >= 0:
             self.part.unlink(missing_ok=True)
             self._unlock()

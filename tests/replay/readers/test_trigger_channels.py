@@ -1,5 +1,6 @@
 """A trigger channel's codes are the numbers that its recorder wrote, in every format."""
 
+import edfio
 import eeglabio.raw
 import mne
 import numpy as np
@@ -93,3 +94,16 @@ def test_a_number_above_all_codes_in_an_array_is_refused(tmp_path):
     np.savez(path, data=rows, rate=RATE, leads=["Fz", "Cz", "TRIGGER"])
     with pytest.raises(SourceError, match="70000 at sample 400"):
         triggers(path)
+
+
+BOUNDS = {"physical_range": (-32768, 32767), "digital_range": (-32768, 32767)}
+
+
+@pytest.mark.parametrize("text", ["bad 1", "BAD_1", "Bad:1", "edge 2", "EDGE 2", "new segment/1"])
+def test_bad_stretches_and_edges_are_no_triggers(text, tmp_path):
+    signal = edfio.EdfSignal(np.zeros(500), 250, label="C3", physical_dimension="uV", **BOUNDS)
+    notes = [edfio.EdfAnnotation(0.4, None, text), edfio.EdfAnnotation(1.0, None, "7")]
+    edfio.Edf([signal], data_record_duration=0.2, annotations=notes).write(tmp_path / "x.edf")
+    (session,) = open_source(str(tmp_path / "x.edf")).sessions()
+    assert session.block_triggers() == [(500, ((250, 7),))]
+    assert session.notes == ()
