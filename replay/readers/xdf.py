@@ -17,7 +17,7 @@ import pyxdf
 from bci_stream.errors import SourceError, shorten_list
 from bci_stream.packet import Lead, is_trigger_name
 from replay.model.event_map import describe_map
-from replay.model.events import Events, KnownEvents, Mark
+from replay.model.events import KnownEvents, Mark
 from replay.model.options import SourceOptions
 from replay.model.signal import Content
 from replay.model.units import VOLTAGES, kind_called, microvolts
@@ -287,7 +287,7 @@ def _content(
         rate=rate,
         leads=tuple(channels[i].lead for i in picked),
         signal=scaled_rows(rows, [channels[i].scale for i in picked]),
-        events=_events(found.marks, rate, data.shape[1], options),
+        events=KnownEvents(options.events.triggers(found.marks, rate, data.shape[1])),
         block_starts=_segment_starts(signal),
         notes=(
             *_notes(signal, streams, channels),
@@ -306,10 +306,6 @@ def _stim_channels(channels: list[XdfChannel], options: SourceOptions) -> list[i
     else:
         named = [names.index(options.triggers)] if options.triggers in names else []
     return [i for i in stim if i not in named] + named
-
-
-def _events(marks: list[Mark], rate: float, n_samples: int, options: SourceOptions) -> Events:
-    return KnownEvents(options.events.triggers(marks, rate, n_samples))
 
 
 def _segment_starts(signal: XdfStream) -> tuple[int, ...] | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,22 @@ from bci_stream.errors import SourceError
 from bci_stream.packet import Lead, is_trigger_name
 from replay.model.options import SourceOptions
 from replay.model.signal import Content
-from replay.readers.events_table import EventsTable
+from replay.readers.bids import kinds_beside
+from replay.readers.events_table import EventsTable, events_beside
 from replay.readers.guard import reading
 from replay.readers.mne.raw_events import events_of_raw
 from replay.readers.mne.raw_file import ChannelScale, RawFile, describe_held
 
 MAX_CHANNELS = 4096
 MAX_RATE = 1e6
+
+
+def content_of_file(
+    path: Path, file: RawFile, form: str, options: SourceOptions, notes: list[str]
+) -> Content:
+    """The content of a file, with events and kinds of leads from tables beside it."""
+    table, kinds = events_beside(path, options), kinds_beside(path)
+    return content_of_raw(file, form, options, table=table, kinds=kinds, notes=tuple(notes))
 
 
 def content_of_raw(

@@ -25,10 +25,8 @@ from numpy.typing import NDArray
 from bci_stream.errors import SourceError
 from replay.model.options import SourceOptions
 from replay.model.signal import Content
-from replay.readers.bids import kinds_beside
-from replay.readers.events_table import events_beside
 from replay.readers.guard import reading
-from replay.readers.mne.content import content_of_raw
+from replay.readers.mne.content import content_of_file
 from replay.readers.mne.raw_events import status_codes
 from replay.readers.mne.raw_file import ChannelHeader, RawFile, group_by_rate
 from replay.readers.mne.record_times import RecordTimes
@@ -305,14 +303,7 @@ def read_edf(path: Path, options: SourceOptions) -> Content:
         if header is None:
             raise SourceError(f"{path} has a damaged header: the number of channels is missing")
         file = raw_edf(header)
-    return content_of_raw(
-        file,
-        form,
-        options,
-        table=events_beside(path, options),
-        kinds=kinds_beside(path),
-        notes=tuple(notes),
-    )
+    return content_of_file(path, file, form, options, notes)
 
 
 def raw_edf(header: EdfHeader) -> RawFile:

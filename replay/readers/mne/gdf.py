@@ -18,10 +18,8 @@ from mne.io.edf.edf import RawGDF
 from bci_stream.errors import SourceError
 from replay.model.options import SourceOptions
 from replay.model.signal import Content
-from replay.readers.bids import kinds_beside
-from replay.readers.events_table import events_beside
 from replay.readers.guard import reading
-from replay.readers.mne.content import content_of_raw
+from replay.readers.mne.content import content_of_file
 from replay.readers.mne.raw_file import ChannelHeader, RawFile, group_by_rate
 
 HEADER_BYTES = 256
@@ -116,11 +114,5 @@ def read_gdf(path: Path, options: SourceOptions) -> Content:
             warnings.filterwarnings("ignore", "Unsupported physical dimension")
             raw = GdfFile(path, verbose="warning")
         groups = group_by_rate(raw, path.name, header.counts, lambda _, count: _at_rate(raw, count))
-    return content_of_raw(
-        RawFile(raw, path.name, tuple(groups), header),
-        "GDF",
-        options,
-        table=events_beside(path, options),
-        kinds=kinds_beside(path),
-        notes=tuple(notes),
-    )
+    file = RawFile(raw, path.name, tuple(groups), header)
+    return content_of_file(path, file, "GDF", options, notes)

@@ -17,10 +17,8 @@ import mne
 from bci_stream.errors import SourceError
 from replay.model.options import SourceOptions
 from replay.model.signal import Content
-from replay.readers.bids import kinds_beside
-from replay.readers.events_table import events_beside
 from replay.readers.guard import probe_matlab, reading
-from replay.readers.mne.content import content_of_raw
+from replay.readers.mne.content import content_of_file
 from replay.readers.mne.raw_file import RawFile
 
 
@@ -53,14 +51,8 @@ def _read(
     check(path)
     with reading(str(path), form) as notes, mne.use_log_level("warning"):
         raw = opener(str(path), preload=False)
-    return content_of_raw(
-        RawFile.of(raw, path.name, codes_in_microvolts=microvolts),
-        form,
-        options,
-        table=events_beside(path, options),
-        kinds=kinds_beside(path),
-        notes=tuple(notes),
-    )
+    file = RawFile.of(raw, path.name, codes_in_microvolts=microvolts)
+    return content_of_file(path, file, form, options, notes)
 
 
 _TAG = struct.Struct(">iIii")  # kind, type, size, position of the next tag (0: behind this one)
