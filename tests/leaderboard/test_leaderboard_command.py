@@ -46,7 +46,7 @@ def test_a_log_that_cannot_be_read_is_named_and_the_rest_is_shown(
 def test_a_folder_without_logs_is_refused(tmp_path: Path) -> None:
     with pytest.raises(LogError, match="holds no run log"):
         print_leaderboard(str(tmp_path / "store.sqlite"), logs=tmp_path)
-    with pytest.raises(LogError, match="nothing has run yet"):
+    with pytest.raises(LogError, match="no run has been logged yet"):
         print_leaderboard(str(tmp_path / "store.sqlite"), logs=tmp_path / "nowhere")
 
 
