@@ -1,1 +1,1 @@
-"""A track is one discipline of the contest: its facts, mask, truth, referee and score."""
+"""The tracks of the contest: the facts, mask, truth, referee and score of each."""

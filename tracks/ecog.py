@@ -47,7 +47,7 @@ DEFAULTS = {
 }
 """Decided: how long a packet is; that fewer rows than a packet has are held to its end, rows too many
 dropped (else such a report is refused), and the last value held over a packet without a report (else
-`initial_angle`, which stands before the first one too); what a constant trace scores; that 242 and
+`initial_angle`, which also precedes the first one); what a constant trace scores; that 242 and
 243 bound blocks."""
 
 NRMSE_WEIGHT, CORR_WEIGHT = 50, 50
@@ -61,7 +61,7 @@ class EcogReferee:
         self.subject = subject
         self.rate = rate
         self.refusals = Refusals(subject)
-        self.asks = False
+        self.decision_due = False
         self._constant_corr = float(exact(rules["constant_corr"], "constant_corr"))
         self._constant_nrmse = float(exact(rules["constant_nrmse"], "constant_nrmse"))
         self._truth = Trace()
@@ -86,7 +86,7 @@ class EcogReferee:
         given = self._settle()
         for _, code in triggers(event):
             self._blocks.see(code)
-        self.asks = self._predicted.packet(count(event, "n")) > 0
+        self.decision_due = self._predicted.packet(count(event, "n")) > 0
         self._packets += 1
         return given
 

@@ -1,7 +1,7 @@
 """emotion: nine classes, a decision each second. From seed 002.
 
-Which second a report belongs to stands in `tracks.common.seconds`; here is what it is worth. A trial is a
-clip: 28 of them in 7 blocks (section 2.1).
+`tracks.common.seconds` has which second a report belongs to; this module has how it counts. A trial is
+a clip: 28 of them in 7 blocks (section 2.1).
 """
 
 import sys
@@ -73,7 +73,7 @@ DEFAULTS = {
     "void_reasons": VOID_REASONS,
 }
 """`decision_limit_s` (3.1.5): a decision that took longer is skipped; off, and 0.5 in the final. The
-others were decided, and say what the grid of seconds is: `tracks.common.seconds`."""
+others were decided, and define the grid of seconds: `tracks.common.seconds`."""
 
 
 def read(result: object) -> int | None:
@@ -114,13 +114,13 @@ class EmotionReferee:
     def __init__(self, subject: str, rate: Fraction, rules: Rules) -> None:
         self.subject = subject
         self.refusals = Refusals(subject)
-        self.asks = False
+        self.decision_due = False
         limit = rules["decision_limit_s"]
         self._limit_s = None if limit is None else float(exact(limit, "decision_limit_s"))
         self._grid = SecondGrid(rate, rules)
         self._decisions: dict[Second, Decision] = {}
         self._clips: list[Clip] = []
-        self._open: list[Clip] = []  # those whose verdict has not fallen
+        self._open: list[Clip] = []  # those without a verdict yet
         self._next_over = 0  # the second of this block with which one of them is over
         self._packets = 0
 
@@ -134,8 +134,12 @@ class EmotionReferee:
     def packet(self, event: Event) -> list[Verdict]:
         self._packets += 1
         listed = triggers(event)
-        self.asks = self._grid.packet(count(event, "start"), count(event, "n"), listed)
-        due = self.asks and self._grid.last is not None and self._grid.last[1] >= self._next_over
+        self.decision_due = self._grid.packet(count(event, "start"), count(event, "n"), listed)
+        due = (
+            self.decision_due
+            and self._grid.last is not None
+            and self._grid.last[1] >= self._next_over
+        )
         return self._settle() if due or listed else []
 
     def report(self, event: Event) -> list[Verdict]:

@@ -1,4 +1,4 @@
-"""Every error a user may meet descends from one class, so that a command can show it as one line.
+"""Errors that a user can meet descend from one class, so that a command can show them as one line.
 
     BciError                      shown as its message, exit code 1
     ├── tracks.errors
@@ -9,10 +9,10 @@
         ├── WireError             a stream or message that breaks the protocol
         │   ├── NotFoundError     a stream that never appeared
         │   ├── LostError         a stream that went away, or samples that did
-        │   └── RefusedError      the other side said no, and why
+        │   └── RefusedError      the other side refused, with its reason
         ├── ContestError          a contest file or key that can't be used
         ├── SourceError           a recording or device that can't be read
-        ├── board.errors: StoreError, PageError
+        ├── StoreError, PageError  of the leaderboard
         └── decoders: ModelError, DecoderError, SubmissionError (its own tree: decoders.host.errors)
 
 A message names the thing, the rule, what was got and what to do.

@@ -1,7 +1,7 @@
-"""The rules in force: what the documents leave open was decided, and a contest file may change it.
+"""The rules in force: a track's decided rules with the changes of a contest file.
 
-Each track names its decided rules and their defaults in its own file; here a contest's changes are
-checked against them.
+What the rule documents leave open was decided; each track has these rules and their defaults in its
+own file. This module checks a contest's changes against them.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ VOID_REASONS = ("timeout", "disqualified")
 
 
 def changed(rules: Rules, changes: Rules) -> dict[str, Any]:
-    """The rules with a contest's changes; names that they do not know are passed over, null too."""
+    """The rules with a contest's changes; unknown names and null are ignored."""
     known = {name: value for name, value in changes.items() if name in rules and value is not None}
     return {**rules, **{name: _checked(name, value, rules[name]) for name, value in known.items()}}
 
@@ -35,7 +35,7 @@ def _checked(name: str, value: Any, default: Any) -> Any:
         return value
     if isinstance(default, tuple):
         if not isinstance(value, list | tuple) or not all(isinstance(v, str) for v in value):
-            raise RuleError(f"{name} must be a list of words, got {value!r}")
+            raise RuleError(f"{name} must be a list of strings, got {value!r}")
         return tuple(value)
     exact(value, name)
     return value

@@ -22,13 +22,13 @@ SHOWN_LAST = 5
 
 @dataclass(slots=True)
 class SessionState:
-    """One subject of a run. given: the verdicts so far, in the order in which they fell."""
+    """One subject of a run. given: the verdicts so far, in the order in which they were given."""
 
     subject: object
     referee: Referee
     given: list[Verdict] = field(default_factory=list)
     over: bool = False
-    _score: float | None = 0.0  # None: to be computed anew
+    _score: float | None = 0.0  # None: out of date
 
     def give(self, verdicts: list[Verdict]) -> None:
         self.given += verdicts
@@ -39,7 +39,7 @@ class SessionState:
         self._score = None
 
     def score(self, track: Track) -> float:
-        """The score so far; only what may be shown enters. Computed when a verdict has fallen."""
+        """The score so far, of what may be shown only; computed again after a new verdict."""
         provisional = [] if self.over else self.referee.provisional()
         if self._score is None or provisional:
             rule = track.score if self.over else track.running
@@ -49,7 +49,7 @@ class SessionState:
 
 @dataclass(slots=True)
 class Tally:
-    """What the verdicts so far add up to, kept as they fall."""
+    """Totals of the verdicts so far."""
 
     trials: int = 0
     right: int = 0
@@ -91,10 +91,10 @@ class Run:
         }
 
     def feed(self, event: Event) -> list[Verdict]:
-        """Takes one event; gives the verdicts that fall with it. Unknown kinds are passed over."""
+        """Process one event and return the verdicts that it settles. Unknown kinds are ignored."""
         kind = event_field(event, "kind")
         if not isinstance(kind, str):
-            raise RuleError(f"`kind` must be a word; got {kind!r}")
+            raise RuleError(f"`kind` must be a string; got {kind!r}")
         take = self._kinds.get(kind)
         if take is None:
             return []
@@ -103,9 +103,9 @@ class Run:
         return take(event)
 
     @property
-    def asks(self) -> bool:
+    def decision_due(self) -> bool:
         """Whether the packet just fed completed something that the decoder must now decide on."""
-        return bool(self.sessions) and self.sessions[-1].referee.asks
+        return bool(self.sessions) and self.sessions[-1].referee.decision_due
 
     @property
     def void(self) -> bool:
@@ -113,7 +113,7 @@ class Run:
         return self.track is not None and self.end_reason in self.track.rules["void_reasons"]
 
     def verdicts(self) -> list[Verdict]:
-        """All of them, as if the run ended here."""
+        """Of all trials, as if the run ended here."""
         return [verdict for session in self.sessions for verdict in session.referee.verdicts()]
 
     def refusals(self) -> list[Refusal]:
@@ -133,7 +133,7 @@ class Run:
         }
 
     def standing(self) -> RunStanding:
-        """How the run stands: only what is over and may be shown enters."""
+        """The totals so far, of trials that are over and may be shown."""
         track, tally = self._known_track(), self._tally
         return RunStanding(
             subject=str(self.sessions[-1].subject) if self.sessions else "",
@@ -198,13 +198,13 @@ class Run:
         return self._close()
 
     def _close(self) -> list[Verdict]:
-        """The session is over: the verdicts that had not fallen yet."""
+        """Close the current session; returns the verdicts that were not given yet."""
         if not self.sessions:
             return []
         session = self.sessions[-1]
         session.close()
-        fallen = {verdict.key for verdict in session.given}
-        return self._give([v for v in session.referee.verdicts() if v.key not in fallen])
+        given = {verdict.key for verdict in session.given}
+        return self._give([v for v in session.referee.verdicts() if v.key not in given])
 
     def _give(self, verdicts: list[Verdict]) -> list[Verdict]:
         if verdicts:

@@ -32,7 +32,7 @@ class Referee(Protocol):
     refusals: Refusals
 
     @property
-    def asks(self) -> bool:
+    def decision_due(self) -> bool:
         """Whether the packet just fed completed something that the decoder must now decide on."""
 
     def truth(self, event: Event) -> list[Verdict]: ...

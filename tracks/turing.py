@@ -55,7 +55,7 @@ DEFAULTS = {
     "end_closes_trial": False,
     "void_reasons": VOID_REASONS,
 }
-"""Decided: a report with 5 s is late (8.2 says "below 5 s", 9.9.2 "more than 5 s"); an unreported or
+"""Decided: a report with 5 s is late (8.2 has "below 5 s", 9.9.2 "more than 5 s"); an unreported or
 missing trial is charged with `missing_trial_s`; "the next trigger", up to which a report is a
 trial's (8.1), is the next trial's, unless `end_closes_trial`: then 241 is one, too."""
 

@@ -295,9 +295,9 @@ class TeamRun:
         self._write({**packet, "finish": True} if note.finish else packet, at)
         # A report's latency counts from the moment at which the track asks for a decision (emotion: each
         # second); on tracks without such a moment, from the last packet.
-        if self.run.asks or not self._asked:
+        if self.run.decision_due or not self._asked:
             self._asked_at = at if at >= self._arrivals_from else None
-            self._asked = self.run.asks
+            self._asked = self.run.decision_due
 
     def _report(self, result: object, at: float) -> None:
         if self._session < 0:

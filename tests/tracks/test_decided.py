@@ -45,8 +45,8 @@ def test_every_decided_point_has_its_name(track):
         ("erp", {"characters": "ABC"}, "characters must be .* in some order, got 'ABC'"),
         ("erp", {"characters": 36}, "characters must be .* in some order, got 36"),
         ("erp", {"sequence_s": "2"}, "sequence_s must be a number, got '2'"),
-        ("mi", {"void_reasons": "timeout"}, "void_reasons must be a list of words"),
-        ("mi", {"void_reasons": [1]}, "void_reasons must be a list of words"),
+        ("mi", {"void_reasons": "timeout"}, "void_reasons must be a list of strings"),
+        ("mi", {"void_reasons": [1]}, "void_reasons must be a list of strings"),
     ],
 )
 def test_a_rule_that_can_not_be_is_refused_by_name(track, changes, words):

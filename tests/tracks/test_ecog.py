@@ -394,10 +394,10 @@ def test_trials_are_numbered_in_their_block_and_verdicts_fall_in_turn(new_log):
 
 def test_it_asks_after_every_packet_that_has_rows(new_log):
     log = new_log("ecog")
-    assert not log.run().asks
-    assert log.packet(n=40).run().asks
-    assert not log.packet(n=2).run().asks
-    assert log.packet(n=3).run().asks
+    assert not log.run().decision_due
+    assert log.packet(n=40).run().decision_due
+    assert not log.packet(n=2).run().decision_due
+    assert log.packet(n=3).run().decision_due
 
 
 def test_the_live_score_knows_the_block_of_the_trial_that_runs(new_log):

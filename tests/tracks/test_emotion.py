@@ -228,7 +228,7 @@ def test_it_asks_after_every_fifth_packet_of_a_block_only(new_log):
         run.feed(
             {"kind": "packet", "start": start, "n": 50, "triggers": [[0, code]] if code else []}
         )
-        asked.append(run.asks)
+        asked.append(run.decision_due)
     assert [i for i, ask in enumerate(asked) if ask] == [5, 10]
 
 
@@ -317,9 +317,9 @@ def test_a_whole_clip_right_says_so(new_log):
 
 
 def test_without_a_242_there_is_nothing_to_decide_on(new_log):
-    assert not new_log("emotion").run().asks
+    assert not new_log("emotion").run().decision_due
     log = new_log("emotion").packets(5)
-    assert not log.run().asks
+    assert not log.run().decision_due
     assert len(log.report(0).run().refusals()) == 1
 
 

@@ -77,8 +77,8 @@ def test_a_rule_that_is_null_is_the_default(new_log):
 BROKEN = [
     ([{"kind": "session", "subject": "S", "rate": 250}], "run line must come first"),
     ([{"v": 1}], "field `kind`"),
-    ([{"kind": 3}], "`kind` must be a word"),
-    ([{"kind": ["run"]}], "`kind` must be a word"),
+    ([{"kind": 3}], "`kind` must be a string"),
+    ([{"kind": ["run"]}], "`kind` must be a string"),
     ([RUN, RUN], "second run line"),
     ([{**RUN, "v": 2}], "log version 2"),
     ([{**RUN, "track": "chess"}], "'chess' is none of mi, turing"),
@@ -172,7 +172,7 @@ def test_the_standing_shows_the_last_five_verdicts(new_log):
 def test_before_any_session_the_standing_is_empty():
     run = Run()
     run.feed(RUN)
-    assert (run.standing().score, run.standing().open, run.asks) == (0, None, False)
+    assert (run.standing().score, run.standing().open, run.decision_due) == (0, None, False)
 
 
 def test_rules_of_a_track_are_its_defaults_and_what_a_contest_changes():
@@ -265,9 +265,9 @@ def test_any_kind_of_truth_makes_a_log_one_that_can_be_scored(new_log, track, tr
 
 def test_what_is_shown_live_is_of_the_last_session(new_log):
     log = new_log("emotion").packet(242).packets(5)
-    assert log.run().asks
+    assert log.run().decision_due
     log.session("S02")
     assert (log.run().standing().subject, log.run().standing().open) == ("S02", None)
-    assert not log.run().asks
-    assert log.packet(242).packets(10).run().asks
+    assert not log.run().decision_due
+    assert log.packet(242).packets(10).run().decision_due
     assert log.run().standing().open.trial == 1

@@ -191,7 +191,7 @@ def test_an_answer_after_the_241_ends_the_trial_too(new_log):
 def test_a_label_that_comes_after_the_trial_is_over_brings_the_verdict_at_once(new_log):
     run = new_log("turing").packet(16).packet().report(1).packet(241).run()
     assert [v.right for v in run.feed({"kind": "truth", "block": 0, "label": 1})] == [(True,)]
-    assert not run.asks
+    assert not run.decision_due
 
 
 def test_a_late_label_brings_the_verdict(new_log):

@@ -1,4 +1,4 @@
-"""Joint angles are traces at 200 Hz, a row of eight joints each 5 ms; here two are compared."""
+"""Joint angles: traces at 200 Hz with a row of eight joints every 5 ms, and their comparison."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -173,7 +173,7 @@ class Trace:
 
 
 class Prediction:
-    """A packet adds its rows, held; the first well-formed report of the packet takes their place."""
+    """The reported trace: a packet adds rows of the last value, its first valid report replaces them."""
 
     def __init__(self, rate: Fraction, rules: Rules) -> None:
         self._rate = rate
@@ -222,12 +222,12 @@ class Prediction:
         return None
 
     def filled(self, rows: int) -> Rows:
-        """So many rows at least: the last value held over those that were never received."""
+        """At least `rows` rows: the last value is held over those that were never received."""
         missing = max(0, rows - len(self._trace))
         return np.concatenate([self._trace.rows, np.tile(self._last, (missing, 1))])
 
     def unreported(self, start: int, stop: int) -> tuple[Reason, ...]:
-        """How many rows from start to stop have no report, and what stands there instead."""
+        """How many rows from start to stop have no report, and what is used instead."""
         held, total = self._trace.held_in(start, stop), stop - start
         if not held:
             return ()

@@ -1,4 +1,4 @@
-"""A trigger code marks a moment of the recording; these are common to all tracks.
+"""Trigger codes that all tracks share, and the count of blocks.
 
 From table 1 of the motor imagery and Turing documents (seeds 000 and 001); emotion's (002) has them
 too. Decided: they hold in all tracks (`block_codes` of ecog and erp, whose documents are silent). Any

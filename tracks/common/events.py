@@ -1,4 +1,4 @@
-"""An event is one line of a run log; here its fields are checked as they are taken out of it."""
+"""Events are the lines of a run log; these functions read and check their fields."""
 
 from collections.abc import Mapping
 from typing import Any, TypeAlias

@@ -1,8 +1,7 @@
-"""A mask takes from a labelled recording what a decoder may not see, before it is on the wire.
+"""Masks remove from a labelled recording what a decoder may not see, before it goes on the wire.
 
-`step(samples, triggers)` takes any piece of the recording, in order, and gives the piece that is
-shown. It never looks ahead, never changes its input, and gives the same array back where nothing is
-hidden.
+`step(samples, triggers)` takes any piece of the recording, in order, and returns the piece that is
+shown. It never looks ahead, never changes its input, and returns the same array if nothing is hidden.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +23,7 @@ class Mask(Protocol):
 
 
 class CodeMask:
-    """A mask that changes triggers only; this one shows them all."""
+    """A mask that changes triggers only; the base class shows all of them."""
 
     def __init__(self, rate: Fraction) -> None:
         self.rate = rate

@@ -1,4 +1,4 @@
-"""An exact number: what a decimal says, not its nearest double; so a limit holds to the sample."""
+"""Exact numbers: a decimal as it is written, not its nearest double, so limits hold to the sample."""
 
 import re
 from fractions import Fraction
@@ -9,7 +9,7 @@ from tracks.errors import RuleError
 
 
 def exact(value: object, name: str) -> Fraction:
-    """The decimal that was written (0.29 is 29/100, not 0.28999...), or a clear refusal."""
+    """The decimal as it was written (0.29 is 29/100). Raises RuleError unless it is a finite number."""
     if isinstance(value, Fraction):
         return value
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -33,7 +33,7 @@ _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 
 
 def read_number(result: object) -> int | None:
-    """The whole number that a result stands for; None where it can't be read."""
+    """The whole number that a result represents; None if it represents none."""
     if isinstance(result, str):
         text = strip(result)
         return _whole(float(text)) if _NUMBER.fullmatch(text) else None
@@ -43,14 +43,14 @@ def read_number(result: object) -> int | None:
 
 
 def read_int(result: object) -> int | None:
-    """An integer, Python's or numpy's, and nothing else (a bool is none)."""
+    """A Python or numpy integer; None for anything else, bools too."""
     if isinstance(result, bool) or not isinstance(result, int | np.integer):
         return None
     return int(result)
 
 
 def strip(text: str) -> str:
-    """Without the blanks around it; ASCII's only, as the rest of the grammar is."""
+    """Remove the ASCII blanks around a text."""
     return text.strip(BLANKS)
 
 

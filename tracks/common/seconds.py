@@ -1,4 +1,4 @@
-"""A grid of seconds: from a block's 242 on, every five packets complete the next one to decide on.
+"""The grid of seconds of a block: after its 242, every five packets complete one to decide on.
 
 The second j of a block lies at o + j s to o + (j+1) s, and the j-th five packets after the one that
 carries 242 complete it (seed 002, 3.1.3). Decided, each by its name in the contest file:

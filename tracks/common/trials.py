@@ -1,7 +1,7 @@
-"""A trial is begun by a trigger, takes reports, and is judged against its label (mi, turing, erp).
+"""Trials that a trigger begins and that are judged against one label (mi, turing, erp).
 
-This is what the three tracks share (section "Common" of the rules): which trial a report belongs
-to, how much data it used, and which label is a trial's. The rest stands in each track's own file.
+`TrialReferee` has what the three tracks share: which trial a report belongs to, how much data it
+used, and which label belongs to a trial. Each track's own file has the rest.
 """
 
 from abc import ABC, abstractmethod
@@ -20,7 +20,7 @@ from tracks.errors import RuleError
 from tracks.rules import Rules
 
 MOST_REPORTS = 100
-"""So many reports of a trial are kept to be shown; three at most ever count."""
+"""Reports of a trial that are kept for display; at most three ever count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +57,19 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What a trial asked for; `number` is None where it names no class (nothing is right then)."""
+    """The label of a trial; `number` is None if it names no class, and then no answer is right."""
 
     number: int | None
     text: str
 
 
 class TrialReferee(ABC):
-    """Events of a session in, verdicts out; a track says what begins a trial and how it counts."""
+    """Base of a referee; a track defines what begins a trial and how it counts."""
 
     classes: Mapping[int, str]
     answers_wanted: ClassVar[int] = 1
     next_trigger_ends_trial: ClassVar[bool] = False
-    asks = False
+    decision_due = False
 
     def __init__(self, subject: str, rate: Fraction, rules: Rules) -> None:
         self.subject = subject

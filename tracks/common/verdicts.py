@@ -106,7 +106,7 @@ class Traces:
 
 @dataclass(frozen=True, slots=True)
 class RunStanding:
-    """How a run stands, for a live display. Only trials that are over enter it."""
+    """Totals of a run for a live display, of trials that are over only."""
 
     subject: str
     score: float
