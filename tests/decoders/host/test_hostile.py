@@ -562,8 +562,9 @@ def test_limits_alone_still_end_children_that_left_their_session(
     decoder = submitted(write(hostile(body)), strength="limits")
     ((user,),) = run(decoder, packets(1))
     decoder.close()
-    alive = [process for process in psutil.process_iter() if process.status() != "zombie"]
-    assert user not in [process.uids().real for process in alive]
+    running = [process.info for process in psutil.process_iter(["status", "uids"])]
+    alive = [each["uids"] for each in running if each["uids"] and each["status"] != "zombie"]
+    assert user not in [uids.real for uids in alive]
 
 
 @pytest.mark.usefixtures("limits_only")
