@@ -4,18 +4,17 @@
     python scripts/bench/pacing.py --minutes 10 --turns 1 --most 1   # for the drift
 
 Both play the same 65 channels at 1 kHz in packets of 40 samples to one consumer in another process, in
-turns; the errors of all turns count together. A virtual machine's host may give its cores to others for
-milliseconds, which says nothing of either player but decides who looks better. What the host takes away is
-counted by the kernel (steal): a turn in which it took more than half a percent of a core from either player
-is told and played again, until there are --turns of them or --most were tried.
+turns; the errors of all turns count together. The host of a virtual machine may take its cores away for
+milliseconds, which changes the figures of either player. The kernel counts that time (steal): a turn in which
+it is more than half a percent of a core for either player is marked and repeated, until there are --turns
+quiet turns or --most turns in all.
 
-The error of a push is its time against the time that the player itself meant it for, which is what it stamps
-its packet with (MNE-LSL stamps the end of a packet that it pushes at its beginning: a whole packet is
-taken off). Drift: the slope of the push times against n packets of 40 ms each, from the first one on: what a
-player's own stamps can't hide; by the medians of the run's tenths, since a busy machine makes single
-packets late. CPU is that of the playing process: `CPU` from its first packet to its last, `whole`
-from its start, with all that opening streams and waiting for the consumer costs (MNE-LSL waits for none:
-its first packet is its start).
+The error of a push is its time minus its packet's time stamp, which is the player's own deadline (MNE-LSL
+stamps a packet with its end and pushes it at its beginning: one packet length is subtracted). Drift: the
+slope of the push times against n packets of 40 ms each, which does not depend on the stamps; fitted to the
+medians of the run's tenths, because a busy machine makes single packets late. CPU is that of the playing
+process: `CPU` from its first packet to its last, `whole` from its start, with opening the streams and waiting
+for the consumer (MNE-LSL does not wait: its first packet is its start).
 """
 
 import argparse
@@ -35,18 +34,18 @@ import psutil
 RATE, LEADS, PACKET = 1000.0, 64, 40
 
 QUIET_SHARE = 0.005
-"""How much of a core the host may take away in a turn that counts."""
+"""Largest share of a core that the host may take away in a turn that counts."""
 
 
 class Pushes:
-    """What is noted of each push, and the CPU time of the process at the first and the last."""
+    """Time and lateness of each push, and the CPU time of the process at the first and the last."""
 
     def __init__(self) -> None:
         self.times: list[float] = []
         self.late: list[float] = []
         self._first_cpu = self._cpu = 0.0
 
-    def note(self, now: float, stamp: float) -> None:
+    def record(self, now: float, stamp: float) -> None:
         self.times.append(now)
         self.late.append(now - stamp)
         self._cpu = time.process_time()
@@ -75,7 +74,7 @@ def play_ours(seconds: float) -> tuple[Pushes, float]:
         now = time.monotonic()
         push(self, samples, stamp)
         if len(samples) == PACKET:  # type: ignore[arg-type]  # no probe, no warm-up
-            pushed.note(now, stamp)
+            pushed.record(now, stamp)
 
     pylsl.StreamOutlet.push_chunk = timed
     transport = LslTransport(session=os.environ["BENCH_SESSION"])
@@ -115,7 +114,7 @@ def play_mne_lsl(seconds: float) -> tuple[Pushes, float]:
     def timed(self: object, data: object, timestamp: float) -> None:
         now = time.monotonic()
         push(self, data, timestamp=timestamp)
-        pushed.note(now, timestamp)
+        pushed.record(now, timestamp)
 
     outlet_class.push_chunk = timed
     player = PlayerLSL(raw, chunk_size=PACKET, name="bench", annotations=False)
@@ -160,7 +159,7 @@ def drift_us_a_minute(times: np.ndarray) -> float:
 
 
 def measure(name: str, seconds: float) -> dict[str, Any]:
-    """Run a player in its own process, and consume what it plays in this one."""
+    """Run a player in its own process, and receive its stream in this one."""
     from bci_stream.errors import LostError
     from bci_stream.wire.lsl import LslTransport, config
 
@@ -191,7 +190,7 @@ def measure(name: str, seconds: float) -> dict[str, Any]:
 
 
 def stolen_so_far_s() -> float:
-    """The time that the host took from all cores of this machine; 0 where the kernel does not count it."""
+    """Time that the host took from all cores so far, in seconds; 0 where the kernel does not count it."""
     return float(getattr(psutil.cpu_times(), "steal", 0.0))
 
 
@@ -214,31 +213,33 @@ def main() -> None:
         turn = {name: measure(name, seconds) for name in names}
         turns.append(turn)
         for name in names:
-            tell(name, pooled([turn[name]]), "" if is_quiet(turn) else "not quiet: does not count")
+            print_row(
+                name, pooled([turn[name]]), "" if is_quiet(turn) else "not quiet: does not count"
+            )
     quiet = [turn for turn in turns if is_quiet(turn)]
     if len(quiet) < len(turns):
         print(f"all {len(turns)} turns, quiet or not:")
-        conclude(names, turns)
+        print_rows(names, turns)
     print(f"the {len(quiet)} turns in which the host left both players their cores:")
-    conclude(names, quiet)
+    print_rows(names, quiet)
 
 
 def is_quiet(turn: dict[str, dict[str, Any]]) -> bool:
     return all(figure["stolen"] <= QUIET_SHARE * 100 for figure in turn.values())
 
 
-def conclude(names: list[str], turns: list[dict[str, dict[str, Any]]]) -> None:
+def print_rows(names: list[str], turns: list[dict[str, dict[str, Any]]]) -> None:
     if not turns:
         print("none; try again when the host has less to do")
         return
     rows = {name: pooled([turn[name] for turn in turns]) for name in names}
     for name, row in rows.items():
-        tell(name, row, "together")
+        print_row(name, row, "together")
     if len(rows) == len(PLAYERS):
         compare(rows["ours"], rows["mne-lsl"])
 
 
-def tell(name: str, row: dict[str, float], what: str) -> None:
+def print_row(name: str, row: dict[str, float], what: str) -> None:
     print(
         f"{name:8} {row['packets']:.0f} packets: p50 {row['p50']:.1f} us  p90 {row['p90']:.1f} us  "
         f"p99 {row['p99']:.1f} us  worst {row['worst']:.0f} us  drift {row['drift']:+.2f} us/min  "

@@ -1,4 +1,4 @@
-"""What `bci-replay status` tells of a replay: where it stands, how late it was, whether it runs at all."""
+"""Replays in the background: `bci-replay start`, their state files and the table of `status`."""
 
 import json
 import os
@@ -8,9 +8,11 @@ import sys
 import time
 from dataclasses import replace
 
+import pytest
 from click.testing import CliRunner
+from processes import Processes
 
-from replay.cli import main
+from replay.cli import default_name, main
 from replay.daemon import (
     DaemonState,
     is_suspended,
@@ -31,13 +33,13 @@ def playing(pid: int, **facts) -> DaemonState:
     )
 
 
-def test_it_tells_the_place_in_time_and_the_worst_lateness():
+def test_status_shows_the_progress_and_the_worst_lateness():
     shown = render_states([playing(os.getpid(), rate=250.0, progress=PROGRESS)], as_json=False)
     assert "60% (0:36 of 1:00)" in shown
     assert "0.0 (3574.1) ms" in shown
 
 
-def test_it_tells_who_listens():
+def test_status_shows_teams_or_other_consumers():
     def shown(**progress) -> str:
         return render_states([playing(os.getpid(), progress=progress)], as_json=False)
 
@@ -46,25 +48,25 @@ def test_it_tells_who_listens():
     assert "others" not in shown(teams=(), heard=False)
 
 
-def test_a_live_device_has_no_end_and_a_starting_one_no_place_yet():
+def test_a_live_device_has_no_end_and_a_starting_one_no_progress():
     live = {"played": 100 * 1000, "total": None}
     assert " 1:40 " in render_states([playing(1, rate=1000.0, progress=live)], as_json=False)
     assert " - " in render_states([playing(1)], as_json=False)
 
 
-def test_a_device_that_is_looked_for_is_shown_with_what_keeps_it_and_no_numbers():
+def test_a_device_that_is_not_connected_is_shown_with_the_reason_and_without_counts():
     status = DeviceStatus("lsl:amp", detail="can't connect: Connection refused")
     shown = render_states([playing(1, device=status.as_dict())], as_json=False)
     assert shown.endswith("one: lsl:amp is connecting (can't connect: Connection refused)")
 
 
-def test_a_device_of_a_replay_that_is_over_was_something():
+def test_a_device_of_a_replay_that_has_ended_is_shown_in_the_past_tense():
     over = DaemonState("one", 1, "", [], "", "realtime", "c", state="stopped")
     over.device = DeviceStatus("lsl:amp", "connected").as_dict()
     assert render_states([over], as_json=False).endswith("one: lsl:amp was connected")
 
 
-def test_a_running_device_is_shown_with_all_its_numbers():
+def test_a_running_device_is_shown_with_its_counts():
     status = DeviceStatus("lsl:amp", "connected", "", 400, 30, False, 1, 2, 0, 0, 12.5, -3.0)
     shown = render_states([playing(1, device=status.as_dict())], as_json=False)
     assert shown.endswith(
@@ -73,7 +75,7 @@ def test_a_running_device_is_shown_with_all_its_numbers():
     )
 
 
-def test_a_suspended_process_is_told_from_a_playing_one():
+def test_a_suspended_process_is_shown_as_suspended():
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
         write_state(playing(child.pid))
@@ -93,7 +95,7 @@ def test_a_suspended_process_is_told_from_a_playing_one():
     assert read_state("one").state == "crashed"
 
 
-def test_replays_that_ended_long_ago_are_counted_and_shown_when_asked_for(monkeypatch, tmp_path):
+def test_old_replays_are_counted_and_shown_with_all(monkeypatch, tmp_path):
     monkeypatch.setenv("BCI_HOME", str(tmp_path))
     for name, days_ago in (("old", 2), ("older", 9), ("new", 0)):
         write_state(replace(playing(1), name=name, state="finished"))
@@ -109,3 +111,40 @@ def test_replays_that_ended_long_ago_are_counted_and_shown_when_asked_for(monkey
     assert "older" in shown("--all")
     assert "older" in shown("older")
     assert [state["name"] for state in json.loads(shown("--json"))] == ["new"]
+
+
+# --- starting -----------------------------------------------------------------------------------
+
+
+@pytest.mark.lsl
+@pytest.mark.timeout(120)
+def test_start_logs_the_search_for_a_device_and_ctrl_c_ends_it(
+    processes: Processes,
+) -> None:
+    command = ("replay", "start", "lsl:nope?wait_s=60", "--name", "one")
+    started = processes.start(*command, stderr=subprocess.PIPE)
+    assert started.stderr is not None
+    assert started.stderr.readline() == "one: connecting\n"
+    state = read_state("one")
+    assert state is not None
+    assert state.pid != started.pid
+    started.send_signal(signal.SIGINT)
+    output, _ = started.communicate(timeout=30)
+    assert (started.returncode, output) == (0, "replay 'one' has stopped\n")
+    assert read_state("one").state == "stopped"
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("neuracle://127.0.0.1:8712?protocol=raw&channels=64", "127.0.0.1-8712"),
+        ("neuracle://[fe80::1%eth0]/", "fe80--1-eth0"),
+        ("brainflow:CYTON?serial_port=/dev/ttyUSB0", "CYTON"),
+        ("lsl:M_12345_EEG", "M_12345_EEG"),
+        ("/data/S01.run-1.edf", "S01.run-1"),
+        ("/data/", "data"),
+    ],
+)
+def test_a_replay_is_named_after_what_it_plays(source, name) -> None:
+    assert default_name(None, (source,)) == name
+    assert default_name("mi", (source,)) == "mi"
