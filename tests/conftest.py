@@ -6,6 +6,7 @@ a test leaves behind is ended after it, so that tests depend neither on each oth
 
 import os
 import signal
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -117,6 +118,13 @@ def own_signals() -> Iterator[None]:
     signal.set_wakeup_fd(-1)
     for number, handler in before.items():
         signal.signal(number, handler)
+
+
+@pytest.fixture
+def runtime_folder() -> Iterator[Path]:
+    """A folder for $XDG_RUNTIME_DIR. The path of a socket has at most 107 bytes; tmp_path may be longer."""
+    with tempfile.TemporaryDirectory(prefix="bci-run-") as name:
+        yield Path(name)
 
 
 @pytest.fixture

@@ -37,12 +37,11 @@ print(json.dumps([live.rate, kinds, starts, stamps, triggers, first]))
 """
 
 
-def on_the_wire(folder: Path, uri: str, enough: int, mark_at: int) -> list:
-    (folder / "run").mkdir()
+def on_the_wire(folder: Path, run: Path, uri: str, enough: int, mark_at: int) -> list:
     session = f"board-{os.getpid()}-{folder.name}"
     env = os.environ | {
         "BCI_HOME": str(folder / "home"),
-        "XDG_RUNTIME_DIR": str(folder / "run"),
+        "XDG_RUNTIME_DIR": str(run),
         "PYTHONPATH": str(ROOT),
     }
     command = ["start", uri, "--name", "board", "--foreground", "--start", "consumer"]
@@ -64,9 +63,11 @@ def on_the_wire(folder: Path, uri: str, enough: int, mark_at: int) -> list:
 
 
 @pytest.mark.lsl
-def test_the_synthetic_board_has_names_units_stamps_and_a_mark_from_outside(tmp_path):
+def test_the_synthetic_board_has_names_units_stamps_and_a_mark_from_outside(
+    tmp_path, runtime_folder
+):
     rate, leads, starts, stamps, triggers, _ = on_the_wire(
-        tmp_path, "brainflow:SYNTHETIC", enough=300, mark_at=10
+        tmp_path, runtime_folder, "brainflow:SYNTHETIC", enough=300, mark_at=10
     )
     assert rate == 250
     assert leads[:2] == [["Fz", "EEG", "microvolts"], ["C3", "EEG", "microvolts"]]
@@ -78,7 +79,7 @@ def test_the_synthetic_board_has_names_units_stamps_and_a_mark_from_outside(tmp_
 
 
 @pytest.mark.lsl
-def test_a_playback_file_arrives_sample_for_sample_with_its_marks(tmp_path):
+def test_a_playback_file_arrives_sample_for_sample_with_its_marks(tmp_path, runtime_folder):
     from brainflow.data_filter import DataFilter
 
     from replay.devices.boards import find_board
@@ -92,7 +93,7 @@ def test_a_playback_file_arrives_sample_for_sample_with_its_marks(tmp_path):
     path = tmp_path / "recorded.csv"
     DataFilter.write_file(rows, str(path), "w")
     uri = f"brainflow:PLAYBACK_FILE?file={path}&master_board=SYNTHETIC"
-    _, _, _, _, triggers, first = on_the_wire(tmp_path, uri, enough=400, mark_at=0)
+    _, _, _, _, triggers, first = on_the_wire(tmp_path, runtime_folder, uri, enough=400, mark_at=0)
     values = [int(value) for value in first if value]  # the handshake's row of zeros came first
     assert values == list(range(values[0], values[0] + len(values)))
     assert len(triggers) >= 7
