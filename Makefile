@@ -34,18 +34,15 @@ install: $(STAMP)
 demo: $(STAMP)
 	$(BIN)/python scripts/demo.py
 
-# Quick tests come first; those that measure time have the machine to themselves, after the others.
+# Three workers on two cores, because many tests wait for LSL or a browser. Quick tests come first.
 test: check
-	$(PYTEST) -n $(JOBS) -m "not serial"
-	$(PYTEST) -m serial
+	$(PYTEST) -n $(JOBS)
 
 test-fast: $(STAMP)
-	$(PYTEST) -n $(JOBS) -m "not lsl and not browser and not slow and not serial"
+	$(PYTEST) -n $(JOBS) -m "not lsl and not browser and not slow"
 
 coverage: $(STAMP)
-	rm -f .coverage .coverage.*
-	$(PYTEST) -n $(JOBS) -m "not serial" --cov --cov-report=
-	$(PYTEST) -m serial --cov --cov-append --cov-report=
+	$(PYTEST) -n $(JOBS) --cov --cov-report=
 	$(BIN)/coverage report --skip-covered --sort=cover --fail-under=92
 
 # MUTANTS: names or globs, for example MUTANTS='tracks.erp*'; the settings are in setup.cfg.

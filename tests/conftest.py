@@ -27,7 +27,7 @@ settings.load_profile("any machine")
 LSL_SESSION = f"test-{os.getpid()}"
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 END_TO_END = "end_to_end/"
-LAST = ("slow", "lsl", "browser", "serial")  # the order in which marked tests follow the others
+LAST = ("slow", "lsl", "browser")  # the order in which marked tests follow the others
 
 
 def pytest_configure() -> None:
