@@ -70,9 +70,7 @@ class Commands(click.Group):
             command = " ".join(filter(None, (ctx.command_path, ctx.invoked_subcommand)))
             raise click.ClickException(describe_os_error(error, command)) from error
         except Exception as error:
-            from tracks.errors import (
-                BciError,  # here, since it brings numpy, which --help can do without
-            )
+            from tracks.errors import BciError
 
             if isinstance(error, BciError):
                 raise click.ClickException(str(error)) from error

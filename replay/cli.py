@@ -228,13 +228,13 @@ def inspect(source: str, track: str | None, plot: Path | None, **reading: str | 
     """Show what SOURCE is, which track it fits, and what breaks that track's rules."""
     from rich.console import Console
 
-    from replay.tools.inspect.inspection import inspect_uri
-    from replay.tools.inspect.view import render
+    from replay.tools.inspect import inspect_uri
+    from replay.tools.inspect_view import render
 
     options = _source_options(track, reading)
     Console().print(render(inspect_uri(source, options, track)))
     if plot is not None:
-        from replay.tools.inspect.plot import plot_uri
+        from replay.tools.inspect_plot import plot_uri
 
         for drawn in plot_uri(source, options, plot):
             click.echo(f"drawn: {drawn}")

@@ -17,7 +17,7 @@ from rich.console import Console
 from bci_stream.cli import open_wire, stop_on_signals
 from bci_stream.contest.contest import Contest
 from bci_stream.judge.contest_run import ContestEntry, Wire
-from bci_stream.judge.report_command import write_report
+from bci_stream.judge.results_commands import write_report
 from bci_stream.judge.run_command import play
 
 FOLDER = Path(__file__).parents[1] / ".demo"

@@ -11,7 +11,7 @@ from PIL import Image
 from playwright.sync_api import Browser, sync_playwright
 from simulate_contest import play, simulated_runs
 
-from bci_stream.judge.report_command import write_report
+from bci_stream.judge.results_commands import write_report
 from bci_stream.leaderboard.board import Leaderboard
 from bci_stream.leaderboard.ranking import Qualifying
 from bci_stream.leaderboard.web.server import WebBoard

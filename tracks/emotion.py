@@ -17,14 +17,7 @@ from tracks.common.masks import CodeMask
 from tracks.common.numbers import exact, read_int
 from tracks.common.reasons import Reason
 from tracks.common.seconds import Second, SecondGrid
-from tracks.common.truth import (
-    JITTER_S,
-    Angles,
-    LabelledBlock,
-    TruthEvent,
-    TruthReader,
-    in_seconds,
-)
+from tracks.common.truth import JITTER_S, Angles, LabelledBlock, TruthEvent, TruthReader, in_seconds
 from tracks.common.verdicts import Answer, OpenTrial, Refusals, Traces, Verdict, brief, mean, scored
 from tracks.rules import VOID_REASONS, Rules
 from tracks.track import FRAMEWORKS, CodeList, MapFacts, TimelineFacts, Track
@@ -411,7 +404,7 @@ TRACK = Track(
     synthetic="replay.synthetic.emotion:SETS",
     sample_params={"blocks": "1", "pace": "0.02"},
     dry_run_params={"blocks": "1", "pace": "0.1"},
-    rearrange_test="replay.tools.prepare.clip_shuffle:shuffled_clips",
+    rearrange_test="replay.tools.clip_shuffle:shuffled_clips",
     default_decoder="emotion-de",
     interfaces=(*FRAMEWORKS, "my_algorithm"),
 )

@@ -12,14 +12,7 @@ from tracks.common.masks import Samples, Triggers, recode, zeroed_outside
 from tracks.common.numbers import exact, read_number, strip
 from tracks.common.reasons import Reason
 from tracks.common.trials import Label, Trial, TrialReferee, TrialReport, itr_bits_per_min
-from tracks.common.truth import (
-    JITTER_S,
-    Angles,
-    LabelledBlock,
-    TruthEvent,
-    TruthReader,
-    in_seconds,
-)
+from tracks.common.truth import JITTER_S, Angles, LabelledBlock, TruthEvent, TruthReader, in_seconds
 from tracks.common.verdicts import Answer, Verdict, mean, scored
 from tracks.rules import VOID_REASONS, Rules
 from tracks.track import CodeList, MapFacts, TimelineFacts, Track

@@ -117,7 +117,7 @@ def leaderboard(
     store: str, logs: Path | None, track: str | None, form: str, contest_path: Path | None, **_: Any
 ) -> None:
     """Print the leaderboard of a contest's runs (STORE: a file, or postgresql://...)."""
-    from bci_stream.judge.leaderboard_command import print_leaderboard
+    from bci_stream.judge.results_commands import print_leaderboard
     from bci_stream.leaderboard.ranking import Qualifying
 
     contest = open_contest(contest_path, "")
@@ -151,7 +151,7 @@ def leaderboard(
 @click.option("--title", default="Contest report", show_default=True)
 def report(runs: tuple[Path, ...], out: Path, recordings: tuple[str, ...], title: str) -> None:
     """One self-contained HTML page on RUNS: run logs, or folders of them."""
-    from bci_stream.judge.report_command import write_report
+    from bci_stream.judge.results_commands import write_report
 
     write_report(runs, out, recordings, title)
     click.echo(f"report: {out}")

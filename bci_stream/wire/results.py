@@ -3,17 +3,52 @@
 In lockstep a team may also have a stream of packet requests, which share the numbers of its messages.
 """
 
+import hmac
 import time
 from collections import deque
+from hashlib import sha256
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bci_stream.packet import Lead
 from bci_stream.wire import names
 from bci_stream.wire.crypto import sign
 from bci_stream.wire.messages import Done, PacketRequest, ReportMessage, ResultsMessage, encode
-from bci_stream.wire.requests import encode_request, request_stream
-from bci_stream.wire.transport import SampleOutlet, Transport
+from bci_stream.wire.transport import SampleOutlet, StreamSpec, Transport
+
+REQUEST_LEADS = tuple(
+    Lead(name, "MISC", "none") for name in ("packet", "n", *(f"hmac{k}" for k in range(8)))
+)
+
+
+def request_stream(contest: str, team: str) -> StreamSpec:
+    source_id = names.source_id(contest, "asks", team)
+    return StreamSpec(f"{contest}-{team}-asks", "BCI-Asks", source_id, "int32", leads=REQUEST_LEADS)
+
+
+def encode_request(run: str, packet: int, n: int, token: bytes) -> NDArray[np.int32]:
+    """One row for the stream of packet requests."""
+    row = np.empty((1, len(REQUEST_LEADS)), dtype=np.int32)
+    row[0, :2] = packet, n
+    row[0, 2:] = np.frombuffer(_request_digest(run, packet, n, token), dtype="<i4")
+    return row
+
+
+def decode_request(row: NDArray[np.int32], run: str, token: bytes) -> tuple[int, int] | None:
+    """(packet, n), or None if it was not signed for this run under this token."""
+    packet, n = int(row[0]), int(row[1])
+    signature = row[2:].astype("<i4").tobytes()
+    return (
+        (packet, n)
+        if hmac.compare_digest(signature, _request_digest(run, packet, n, token))
+        else None
+    )
+
+
+def _request_digest(run: str, packet: int, n: int, token: bytes) -> bytes:
+    return hmac.digest(token, f"ask {run} {packet} {n}".encode(), sha256)
+
 
 KEPT = 20_000
 """How many messages are kept, to send them again to a restarted judge."""

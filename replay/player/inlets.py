@@ -9,14 +9,8 @@ from bci_stream.errors import LostError, NotFoundError, WireError
 from bci_stream.wire import names
 from bci_stream.wire.crypto import verified
 from bci_stream.wire.groups import StreamGroup
-from bci_stream.wire.messages import (
-    JudgeMessage,
-    ReportMessage,
-    ResultsMessage,
-    Status,
-    read_judge,
-)
-from bci_stream.wire.requests import LEADS, decode_request
+from bci_stream.wire.messages import JudgeMessage, ReportMessage, ResultsMessage, Status, read_judge
+from bci_stream.wire.results import LEADS, decode_request
 from bci_stream.wire.transport import FoundStream, SampleInlet, Transport
 from bci_stream.wire.verify import MessageVerifier
 

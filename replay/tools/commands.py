@@ -50,7 +50,7 @@ def record_command(
     Streams that come later are not recorded.
     """
     from bci_stream.wire.lsl import config
-    from replay.tools.record.record import query, record
+    from replay.tools.record import query, record
 
     queries = [query(name=name) for name in names] + [query(kind=kind) for kind in kinds]
     done = record(
@@ -99,8 +99,8 @@ def prepare_command(
 ) -> None:
     """Make a contest's sets (train, test, organiser) from labelled RECORDINGS, under its key."""
     from replay.model.options import SourceOptions
-    from replay.tools.prepare.prepare import prepare
-    from replay.tools.prepare.set_writer import Split
+    from replay.tools.prepare import prepare
+    from replay.tools.set_writer import Split
 
     if train_blocks and train_persons:
         raise click.UsageError("split by blocks or by persons: give one of the two")

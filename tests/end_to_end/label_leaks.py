@@ -26,7 +26,7 @@ from bci_stream.wire.transport import StreamSpec
 from replay.model.source import RawPacket, Session
 from replay.player.plan import PlaybackPlan, make_plan
 from replay.player.player import Player, parse_pace
-from replay.tools.prepare.prepare import prepare
+from replay.tools.prepare import prepare
 
 Seen: TypeAlias = dict[str, list[Any]]
 """What was seen in each channel, in order."""

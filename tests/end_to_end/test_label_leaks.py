@@ -16,8 +16,8 @@ from end_to_end.labelled_sessions import LABELS, MOVED_CLIPS, OTHER_LABELS, labe
 
 from bci_stream.packet import Lead
 from replay.model.recording import Recording
-from replay.tools.prepare.clip_shuffle import shuffled_clips
-from replay.tools.prepare.set_writer import write_npz
+from replay.tools.clip_shuffle import shuffled_clips
+from replay.tools.set_writer import write_npz
 from tracks.registry import TRACKS
 
 KEY = b"0123456789abcdef"

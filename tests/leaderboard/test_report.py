@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from bci_stream.errors import BciError, LogError, SourceError
-from bci_stream.judge.report_command import write_report
+from bci_stream.judge.results_commands import write_report
 from bci_stream.leaderboard.report.page import recording_parts
 from bci_stream.leaderboard.report.recording import (
     class_maps,

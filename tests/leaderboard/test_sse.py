@@ -4,12 +4,7 @@ import asyncio
 from typing import cast
 
 from bci_stream.leaderboard.board import Leaderboard
-from bci_stream.leaderboard.web.sse import (
-    KEEP_ALIVE,
-    MOST_WAITING_BYTES,
-    Broadcast,
-    PageConnection,
-)
+from bci_stream.leaderboard.web.sse import KEEP_ALIVE, MOST_WAITING_BYTES, Broadcast, PageConnection
 
 
 class FakeTransport:

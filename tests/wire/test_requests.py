@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from bci_stream.wire.requests import decode_request, encode_request
+from bci_stream.wire.results import decode_request, encode_request
 
 TOKEN = b"t" * 32
 

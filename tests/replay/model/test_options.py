@@ -6,7 +6,7 @@ import pytest
 from bci_stream.errors import SourceError
 from replay.model.options import SourceOptions
 from replay.sources import open_source
-from replay.tools.inspect.inspection import inspect_uri
+from replay.tools.inspect import inspect_uri
 
 
 @pytest.fixture

@@ -3,14 +3,7 @@
 import pytest
 
 from bci_stream.contest.contest import Contest
-from bci_stream.wire.messages import (
-    Done,
-    Join,
-    Offer,
-    PacketRequest,
-    ReportMessage,
-    TeamMessage,
-)
+from bci_stream.wire.messages import Done, Join, Offer, PacketRequest, ReportMessage, TeamMessage
 from replay.player.teams import TeamRegistry
 
 

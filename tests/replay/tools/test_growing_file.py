@@ -5,7 +5,7 @@ import os
 import pytest
 
 from bci_stream.errors import SourceError
-from replay.tools.record.record import GrowingFile
+from replay.tools.record import GrowingFile
 
 
 def test_the_old_file_stays_until_the_new_one_is_whole(tmp_path):

@@ -10,8 +10,8 @@ from rich.console import Console
 from bci_stream.errors import SourceError
 from replay.cli import main
 from replay.model.options import SourceOptions
-from replay.tools.inspect.inspection import inspect_source, inspect_uri
-from replay.tools.inspect.view import render
+from replay.tools.inspect import inspect_source, inspect_uri
+from replay.tools.inspect_view import render
 from tracks.registry import TRACKS
 
 MI_CODES = ((0, 242), (500, 11), (2500, 12), (3500, 13), (4500, 241), (6000, 243))
@@ -102,7 +102,7 @@ def test_a_live_source_is_refused():
 
 @pytest.mark.parametrize("name", ["run.edf", "run.npz"])
 def test_the_picture_is_a_png_with_everything_in_it(name, write, tmp_path):
-    from replay.tools.inspect.plot import plot_uri
+    from replay.tools.inspect_plot import plot_uri
 
     out = tmp_path / "out.png"
     assert plot_uri(str(write(name)), SourceOptions(), out) == [out]

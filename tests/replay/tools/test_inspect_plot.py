@@ -11,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from replay.model.options import SourceOptions
 from replay.sources import open_source
 from replay.synthetic.head import position_of
-from replay.tools.inspect.plot import RADIUS_M, STYLE, draw_session, on_round_head, plot_uri
+from replay.tools.inspect_plot import RADIUS_M, STYLE, draw_session, on_round_head, plot_uri
 
 pytestmark = pytest.mark.slow
 

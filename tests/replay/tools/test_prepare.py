@@ -12,9 +12,9 @@ from bci_stream.errors import SourceError
 from replay.model.options import SourceOptions
 from replay.player.plan import make_plan
 from replay.sources import open_source
-from replay.tools.inspect.inspection import inspect_uri
-from replay.tools.prepare.prepare import prepare
-from replay.tools.prepare.set_writer import Split
+from replay.tools.inspect import inspect_uri
+from replay.tools.prepare import prepare
+from replay.tools.set_writer import Split
 from tracks.common.leads import EMOTION_FIRST_BATCH, EMOTION_SECOND_BATCH
 from tracks.common.truth import read_truth
 from tracks.registry import TRACKS

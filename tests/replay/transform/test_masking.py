@@ -11,8 +11,8 @@ from decoders.offline import run_offline
 from replay.model.recording import Recording
 from replay.model.source import RawPacket
 from replay.sources import open_source
-from replay.tools.prepare.prepare import prepare
-from replay.tools.prepare.set_writer import write_npz
+from replay.tools.prepare import prepare
+from replay.tools.set_writer import write_npz
 from replay.transform.masking import LiveTruth, masked_packets
 from tracks.registry import TRACKS
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bci_stream.errors import LogError, StoreError
-from bci_stream.judge.leaderboard_command import print_leaderboard
+from bci_stream.judge.results_commands import print_leaderboard
 from scripts.simulated_runs import SimulatedRun
 
 

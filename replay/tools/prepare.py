@@ -21,8 +21,8 @@ from replay.model.options import SourceOptions, track_named
 from replay.model.recording import ArrayBlock, Recording
 from replay.model.source import Session
 from replay.sources import open_source
-from replay.tools.prepare.set_folder import drafted
-from replay.tools.prepare.set_writer import SetWriter, Split, digest
+from replay.tools.set_folder import drafted
+from replay.tools.set_writer import SetWriter, Split, digest
 from tracks.common.angles import row_at
 from tracks.common.numbers import exact_rate
 from tracks.rules import Rules

@@ -5,7 +5,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from replay.tools.inspect.inspection import Inspection, SessionFacts, TrackFit
+from replay.tools.inspect import Inspection, SessionFacts, TrackFit
 
 SHOWN_WARNINGS = 3
 

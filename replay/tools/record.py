@@ -17,7 +17,7 @@ from pathlib import Path
 from bci_stream.errors import BciError, NotFoundError, SourceError
 from bci_stream.files import with_filename
 from replay.readers.guard import reading
-from replay.tools.record.lab_recorder import WHERE, FoundStream, LabRecorder, find_streams
+from replay.tools.lab_recorder import WHERE, FoundStream, LabRecorder, find_streams
 
 logger = logging.getLogger(__name__)
 

@@ -1,1 +1,0 @@
-"""`bci-replay inspect`: what a recording is and which track it fits."""

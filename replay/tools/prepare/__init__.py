@@ -1,1 +1,0 @@
-"""`bci-replay prepare`: contest sets from labelled recordings."""

@@ -1,1 +1,0 @@
-"""`bci-replay record`: LSL streams to an XDF file."""
