@@ -13,7 +13,7 @@
         ├── ContestError          a contest file or key that can't be used
         ├── SourceError           a recording or device that can't be read
         ├── StoreError, PageError  of the leaderboard
-        └── decoders: ModelError, DecoderError, SubmissionError (its own tree: decoders.host.errors)
+        └── decoders: ModelError, DecoderError, SubmissionError (its own tree: decoders.host.limits)
 
 A message names the thing, the rule, what was got and what to do.
 """

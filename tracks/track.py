@@ -23,7 +23,7 @@ CodeList: TypeAlias = Sequence[tuple[int, int]]
 """(sample, code) of the triggers of a recording, in order."""
 
 FRAMEWORKS = ("g4", "g3", "g2-online", "g1", "g2")
-"""The contests' frameworks in which a submission pulls packets (`decoders.host.interface`)."""
+"""The contests' frameworks in which a submission pulls packets (`decoders.host.detect`)."""
 
 
 class Referee(Protocol):
@@ -118,7 +118,7 @@ class Track:
         rearrange_test: "module:function" that makes a test recording of a labelled one; empty: none.
     Decoders
         default_decoder: a name of `decoders.registry` or "module:Class". interfaces: which kinds of
-        submission can take part (`decoders.host.interface`).
+        submission can take part (`decoders.host.detect`).
     """
 
     name: str

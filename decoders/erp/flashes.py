@@ -6,6 +6,7 @@ better than a few dozen flashes. In the first minutes it is shrunk towards a sep
 (times x leads).
 """
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -16,11 +17,108 @@ from scipy import linalg
 
 from bci_stream.packet import Lead, SignalInfo
 from decoders.dsp import Array
-from decoders.dsp.artefacts import Limiter
+from decoders.dsp.buffers import Ring
 from decoders.dsp.covariance import RecursiveCovariance, mend, shrink
-from decoders.dsp.epochs import Epoch, Epochs
 from decoders.dsp.filters import CausalFilter, bandpass
 from decoders.dsp.leads import brain_leads, plain_name
+
+Tag = TypeVar("Tag")
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch(Generic[Tag]):
+    """samples (length, leads), a copy; position of its event in the stream."""
+
+    tag: Tag
+    position: int
+    samples: Array
+
+
+class Epochs(Generic[Tag]):
+    """Cuts the `length` samples that begin at each event."""
+
+    def __init__(self, length: int, n_leads: int) -> None:
+        self.length = length
+        self._ring = Ring(length, n_leads)
+        self._waiting: deque[tuple[int, Tag]] = deque()
+
+    def step(
+        self, x: NDArray[np.floating], events: Sequence[tuple[int, Tag]] = ()
+    ) -> list[Epoch[Tag]]:
+        """x (n, leads) and its events (offset in x, tag), in order -> the epochs now complete."""
+        base = self._ring.count
+        stop = base + len(x)
+        self._waiting.extend((base + offset, tag) for offset, tag in events)
+        done: list[Epoch[Tag]] = []
+        while self._waiting and self._waiting[0][0] + self.length <= stop:
+            position, tag = self._waiting.popleft()
+            x = self._push_until(x, position + self.length)
+            done.append(Epoch(tag, position, self._ring.last(self.length).copy()))
+        self._ring.push(x)
+        return done
+
+    def clear(self) -> None:
+        """Drop the epochs that are not complete."""
+        self._waiting.clear()
+
+    def _push_until(self, x: NDArray[np.floating], end: int) -> NDArray[np.floating]:
+        head = max(0, end - self._ring.count)
+        self._ring.push(x[:head])
+        return x[head:]
+
+
+EVERY = 8
+"""The typical amplitude is updated at every eighth sample."""
+FIRST_STEP, STEP_DECAY = 0.3, 5.0
+"""The tracker's relative step falls as STEP_DECAY / updates, for fast convergence."""
+START_SIZE_UV = 10.0
+
+
+class Limiter:
+    """Clips each lead at `factor` times its typical amplitude.
+
+    The typical amplitude is the running median of |x| over about `memory_s` seconds, tracked by steps
+    up or down, so an outlier moves it no more than any other sample. Causal, and independent of how
+    the stream is split. Input must be high-passed. Nothing is clipped in the first `settle_s`.
+    """
+
+    def __init__(
+        self,
+        n_leads: int,
+        rate: float,
+        factor: float = 10.0,
+        memory_s: float = 20.0,
+        settle_s: float = 3.0,
+    ) -> None:
+        self._factor = factor
+        self._last_step = min(FIRST_STEP, EVERY / (memory_s * rate))
+        self._settle = int(settle_s * rate) // EVERY * EVERY
+        self._seen = 0
+        self._size = np.full(n_leads, START_SIZE_UV)
+
+    def step(self, x: Array) -> Array:
+        """x (n, leads), finite -> a clipped copy (n, leads)."""
+        pieces = []
+        while len(x):
+            if self._seen % EVERY == 0:
+                self._track(np.abs(x[0]))
+            n = EVERY - self._seen % EVERY
+            pieces.append(self._clip(x[:n]))
+            self._seen += len(x[:n])
+            x = x[n:]
+        return np.concatenate(pieces) if pieces else x
+
+    def _track(self, amplitude: Array) -> None:
+        updates = self._seen // EVERY + 1
+        step = max(self._last_step, min(FIRST_STEP, STEP_DECAY / updates))
+        self._size = self._size * np.where(amplitude > self._size, 1 + step, 1 / (1 + step))
+
+    def _clip(self, x: Array) -> Array:
+        if self._seen < self._settle:
+            return x
+        bound = self._factor * self._size
+        return np.minimum(np.maximum(x, -bound), bound)
+
 
 ROUNDS = 2
 """Alternating fits of the two factors; converges fast."""
@@ -100,9 +198,6 @@ PREFERRED_LEADS = (
     *("C3", "C4", "POZ", "CP1", "CP2", "FCZ", "O1", "O2", "F3", "F4"),
 )
 """Leads for P300, N200 and N170 (faces), in order of preference."""
-
-Tag = TypeVar("Tag")
-"""Identifies a flash for the caller."""
 
 
 def choose_leads(leads: Sequence[Lead], at_most: int = len(PREFERRED_LEADS)) -> list[int]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from decoders.host.errors import SubmissionError, escape_text
+from decoders.host.limits import SubmissionError, escape_text
 from decoders.host.submission import SubmissionDecoder
 from decoders.offline import OfflineRun, track_of
 from replay.synthetic.registry import open_synthetic

@@ -2,14 +2,73 @@
 
 import ast
 import re
+import shutil
+import tempfile
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from decoders.host.errors import PackageError
-from decoders.host.interface import INTERFACES
-from decoders.host.package import FRAMEWORK_FOLDERS, read_small
+from decoders.host.environment import Environment, environment_for, requested_environment
+from decoders.host.limits import PackageError, SubmissionLimits
+from decoders.host.package import FRAMEWORK_FOLDERS, lay_out, read_small
 from tracks.registry import TRACKS, available_tracks
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """How a generation is recognised, and how its packets differ.
+
+    marks: names that only this generation's submissions use.
+    imports: prefixes of framework modules that only this generation has.
+    positions: whether start positions count per `block` or `continuous` by default.
+    extra_finish: the finish flag comes on an extra empty packet, not on the last one.
+    """
+
+    title: str
+    marks: frozenset[str]
+    imports: tuple[str, ...] = ()
+    positions: str = "block"
+    extra_finish: bool = False
+
+
+INTERFACES = {
+    "g4": Interface(
+        "G4 async (2024): AlgorithmInterface with self._proxy and async run()",
+        frozenset({"_proxy", "set_proxy", "get_source", "AlgorithmResultObject"}),
+        ("Algorithm.method.interface", "Algorithm.method.model"),
+        positions="continuous",
+        extra_finish=True,
+    ),
+    "g3": Interface(
+        "G3 (2023): AlgorithmInterface with self.comm_proxy",
+        frozenset({"comm_proxy"}),
+        ("Algorithm.AlgorithmInterface",),
+    ),
+    "g2-online": Interface(
+        "G2 online (2022): AlgorithmInterface with self.algo_sys_mng",
+        frozenset({"algo_sys_mng", "set_algorithm_system_manager"}),
+        ("AlgorithmSystem.AlgorithmImplement.Interface",),
+    ),
+    "g1": Interface(
+        "G1 camelCase (2019-21): AlgorithmInterface with self._problemInterface",
+        frozenset({"_problemInterface", "setProblemInterface"}),
+    ),
+    "g2": Interface(
+        "G2 snake_case (2022): AlgorithmInterface with self.task",
+        frozenset({"PARADIGMNAME", "set_task", "task"}),
+        ("Algorithm.Interface",),
+    ),
+    "my_algorithm": Interface(
+        "emotion: class MyAlgorithm with get_data(packet) and algorithm()",
+        frozenset({"MyAlgorithm"}),
+    ),
+    "ecog": Interface(
+        "ecog: class EcogAlgorithm with choose_channels, get_data(packet) and algorithm()",
+        frozenset({"EcogAlgorithm"}),
+    ),
+}
+"""In the order of detection: from the most to the least specific names."""
+
 
 BASE = "AlgorithmInterface"
 """The base class of the algorithms of G1 to G4."""
@@ -286,3 +345,42 @@ def _listed(files: list[SourceFile], most: int = 8) -> str:
     shown = [str(source.path) for source in files[:most]]
     more = [f"and {len(files) - most} more"] if len(files) > most else []
     return ", ".join(shown + more) or "no Python file"
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """folder: a private copy, removed by close(); root: the framework's root in it."""
+
+    folder: Path
+    root: Path
+    entry: EntryPoint
+    environment: Environment
+
+    @property
+    def title(self) -> str:
+        """What was detected, for a person to read."""
+        entry, title = self.entry, INTERFACES[self.entry.interface].title
+        return f"{entry.file}: {title} (because {entry.why}), run by {self.environment.title}"
+
+    def close(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def prepare(
+    package: Path,
+    track: str,
+    interface: str | None = None,
+    python: str | None = None,
+    limits: SubmissionLimits | None = None,
+    cache: Path | None = None,
+) -> Prepared:
+    """Unpack it, detect its interface, and make its environment (minutes, the first time)."""
+    folder = Path(tempfile.mkdtemp(prefix="bci-submission-"))
+    try:
+        root = lay_out(package, folder / "package", limits)
+        entry = detect(root, track, interface)
+        environment = environment_for(requested_environment(root, python), cache)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return Prepared(folder, root, entry, environment)

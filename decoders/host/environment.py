@@ -22,7 +22,7 @@ from filelock import FileLock
 from packaging.requirements import InvalidRequirement, Requirement
 
 from bci_stream.files import cache_dir
-from decoders.host.errors import EnvironmentFailed, PackageError
+from decoders.host.limits import EnvironmentFailed, PackageError
 from decoders.host.package import read_small
 
 MAGIC_NUMBERS = {

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 
 from bci_stream.contest.contest import Limits as ContestLimits
+from decoders.decoder import DecoderFailure
 
 MIB = 1 << 20
 GIB = 1 << 30
@@ -65,3 +66,54 @@ def limits_of(granted: ContestLimits) -> SubmissionLimits:
         disk_bytes=granted.disk_mb * MIB,
         output_bytes=granted.output_mb * MIB,
     )
+
+
+class SubmissionError(DecoderFailure):
+    """A submission that can't go on; `ending` and `results` as in DecoderFailure."""
+
+
+class PackageError(SubmissionError):
+    """A folder or archive that can't be used as a submission."""
+
+
+class EnvironmentFailed(SubmissionError):
+    """A submission's own Python environment that can't be made."""
+
+
+class SubmissionCrashed(SubmissionError):
+    """It failed; what it reported before is scored."""
+
+
+class SubmissionLimit(SubmissionCrashed):
+    """It exceeded a resource limit."""
+
+
+class SubmissionTimeout(SubmissionError):
+    """It did not answer in time; the run scores 0."""
+
+    ending = "timeout"
+
+
+class SubmissionStopped(SubmissionError):
+    """The run was stopped; not a fault of the submission."""
+
+    ending = "stopped"
+
+
+class SubmissionDisqualified(SubmissionError):
+    """It misused the interface; the run scores 0."""
+
+    ending = "disqualified"
+
+
+class SubmissionRefused(SubmissionDisqualified):
+    """Its choice of channels breaks the rules; raised before any data."""
+
+
+def escape_text(text: str, most: int = 2000) -> str:
+    """Escape untrusted text for a terminal: one line, at most `most` characters."""
+    shown = "".join(
+        char if char.isprintable() or char == "\t" else char.encode("unicode_escape").decode()
+        for char in text[:most]
+    )
+    return shown if len(text) <= most else f"{shown} ... ({len(text)} characters)"

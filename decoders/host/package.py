@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from decoders.host.errors import PackageError
-from decoders.host.limits import SubmissionLimits
+from decoders.host.limits import PackageError, SubmissionLimits
 
 FRAMEWORK_FOLDERS = ("Algorithm", "AlgorithmImplement", "AlgorithmSystem")
 """A submission's top folder holds one of these."""

@@ -40,17 +40,17 @@ import numpy as np
 
 from bci_stream.packet import FloatArray
 from decoders.host import shim
-from decoders.host.errors import (
+from decoders.host.detect import Prepared
+from decoders.host.limits import (
     EnvironmentFailed,
     SubmissionCrashed,
     SubmissionDisqualified,
     SubmissionError,
+    SubmissionLimits,
     SubmissionStopped,
     SubmissionTimeout,
     escape_text,
 )
-from decoders.host.limits import SubmissionLimits
-from decoders.host.prepared import Prepared
 from decoders.host.sandbox import FILTER_FD, Sandbox
 from decoders.host.watchdog import ProcessTree, Watchdog
 

@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from bci_stream.files import state_dir
-from decoders.host.errors import EnvironmentFailed
-from decoders.host.limits import SubmissionLimits
-from decoders.host.prepared import Prepared
+from decoders.host.detect import Prepared
+from decoders.host.limits import EnvironmentFailed, SubmissionLimits
 
 MACHINES = {
     "x86_64": (0xC000003E, 0),

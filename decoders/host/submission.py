@@ -19,18 +19,18 @@ from bci_stream.contest.contest import Limits as ContestLimits
 from bci_stream.errors import RuleError
 from bci_stream.files import state_dir
 from bci_stream.packet import Packet, SignalInfo
-from decoders.host.errors import (
+from decoders.host.detect import INTERFACES, Prepared, prepare
+from decoders.host.limits import (
     PackageError,
     SubmissionCrashed,
     SubmissionDisqualified,
     SubmissionError,
+    SubmissionLimits,
     SubmissionRefused,
     SubmissionTimeout,
     escape_text,
+    limits_of,
 )
-from decoders.host.interface import INTERFACES
-from decoders.host.limits import SubmissionLimits, limits_of
-from decoders.host.prepared import Prepared, prepare
 from decoders.host.process import GRACE_S, NO_DATA, SubmissionProcess, packet_body
 from decoders.host.sandbox import Strength, at_least, choose_sandbox
 from decoders.host.shim import CHOOSE, PACKET, START

@@ -16,13 +16,13 @@ from typing import IO
 
 import psutil  # type: ignore[import-untyped, unused-ignore]
 
-from decoders.host.errors import (
+from decoders.host.limits import (
     SubmissionDisqualified,
     SubmissionError,
     SubmissionLimit,
+    SubmissionLimits,
     SubmissionTimeout,
 )
-from decoders.host.limits import SubmissionLimits
 
 CHECK_EVERY_S = 0.2
 DETACHED_EVERY = 5

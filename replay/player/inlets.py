@@ -10,7 +10,7 @@ from bci_stream.wire import names
 from bci_stream.wire.crypto import verified
 from bci_stream.wire.groups import StreamGroup
 from bci_stream.wire.messages import JudgeMessage, ReportMessage, ResultsMessage, Status, read_judge
-from bci_stream.wire.results import LEADS, decode_request
+from bci_stream.wire.results import REQUEST_LEADS, decode_request
 from bci_stream.wire.transport import FoundStream, SampleInlet, Transport
 from bci_stream.wire.verify import MessageVerifier
 
@@ -164,7 +164,7 @@ class PacketRequests:
             inlet = self._transport.sample_inlet(found, OPEN_S)
         except (NotFoundError, LostError):
             return  # it ended before it could be opened
-        if inlet.spec.format == "int32" and inlet.spec.channels == len(LEADS):
+        if inlet.spec.format == "int32" and inlet.spec.channels == len(REQUEST_LEADS):
             self._inlets[found.uid] = inlet
         else:
             self._rejected.add(found.uid)

@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from bci_stream.packet import Lead, Packet, SignalInfo
 from decoders.decoder import Decoder
-from decoders.host.errors import EnvironmentFailed
+from decoders.host.limits import EnvironmentFailed
 from decoders.host.submission import SubmissionDecoder
 
 ALLOWED_US = 100.0

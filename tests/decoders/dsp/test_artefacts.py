@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decoders.dsp.artefacts import Limiter
+from decoders.erp.flashes import Limiter
 
 X = np.random.default_rng(2).normal(size=(400, 3))
 

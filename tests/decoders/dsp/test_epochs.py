@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decoders.dsp.epochs import Epoch, Epochs
+from decoders.erp.flashes import Epoch, Epochs
 
 
 def feed(x: np.ndarray, events: list[tuple[int, str]], cuts: list[int]) -> list[Epoch[str]]:

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from bci_stream.packet import Lead, Packet, SignalInfo
-from decoders.host.errors import EnvironmentFailed
-from decoders.host.limits import MIB, SubmissionLimits
+from decoders.host.limits import MIB, EnvironmentFailed, SubmissionLimits
 from decoders.host.sandbox import bubblewrap_fault, must_be_reachable
 from decoders.host.submission import SubmissionDecoder
 

@@ -7,7 +7,7 @@ import pytest
 
 from decoders.host.detect import detect
 from decoders.host.environment import requested_environment
-from decoders.host.errors import PackageError
+from decoders.host.limits import PackageError
 from tests.decoders.host.conftest import Write
 
 BASE = "from Algorithm.Interface.AlgorithmInterface import AlgorithmInterface\n"

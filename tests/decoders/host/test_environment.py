@@ -17,7 +17,7 @@ from decoders.host.environment import (
     read_requirements,
     requested_environment,
 )
-from decoders.host.errors import EnvironmentFailed, PackageError
+from decoders.host.limits import EnvironmentFailed, PackageError
 from tests.decoders.host.conftest import Write
 
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decoders.host.errors import escape_text
+from decoders.host.limits import escape_text
 
 
 @given(st.text())

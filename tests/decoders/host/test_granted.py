@@ -10,8 +10,7 @@ from bci_stream.contest.contest import Limits as ContestLimits
 from bci_stream.contest.contest import load_contest
 from bci_stream.errors import ContestError
 from decoders.cli import main
-from decoders.host.errors import EnvironmentFailed
-from decoders.host.limits import MIB, SubmissionLimits, limits_of
+from decoders.host.limits import MIB, EnvironmentFailed, SubmissionLimits, limits_of
 from decoders.host.sandbox import at_least
 from decoders.host.submission import open_submission
 from tests.decoders.host.conftest import Write, info, packets

@@ -16,9 +16,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from decoders.host.detect import EntryPoint
+from decoders.host.detect import EntryPoint, Prepared
 from decoders.host.environment import Environment
-from decoders.host.errors import (
+from decoders.host.limits import (
+    MIB,
     EnvironmentFailed,
     SubmissionCrashed,
     SubmissionDisqualified,
@@ -26,8 +27,6 @@ from decoders.host.errors import (
     SubmissionLimit,
     SubmissionTimeout,
 )
-from decoders.host.limits import MIB
-from decoders.host.prepared import Prepared
 from decoders.host.sandbox import CLONE, MACHINES, REFUSED, Bubblewrap, LimitsOnly, choose_sandbox
 from tests.decoders.host.conftest import SMALL, Open, Write, needs_bubblewrap, packets, run
 
@@ -492,7 +491,7 @@ def limits_only(monkeypatch: pytest.MonkeyPatch) -> None:
         if not system.exists():
             pytest.skip("root's own interpreter is closed to other users, and there is no other")
         plain = Environment(system, (), "the system's Python")
-        monkeypatch.setattr("decoders.host.prepared.environment_for", lambda *_: plain)
+        monkeypatch.setattr("decoders.host.detect.environment_for", lambda *_: plain)
 
 
 @pytest.mark.usefixtures("limits_only")

@@ -6,7 +6,7 @@ import pytest
 
 from bci_stream.files import state_dir
 from decoders.decoder import ChannelChooser
-from decoders.host.errors import SubmissionStopped
+from decoders.host.limits import SubmissionStopped
 from decoders.host.submission import open_submission
 from tests.decoders.host.conftest import Write, info, packets
 

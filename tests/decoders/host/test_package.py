@@ -11,8 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from decoders.host.errors import PackageError
-from decoders.host.limits import SubmissionLimits
+from decoders.host.limits import PackageError, SubmissionLimits
 from decoders.host.package import lay_out
 
 Pack = Callable[[Path, dict[str, bytes]], Path]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from decoders.host import process as host
 from decoders.host import shim
-from decoders.host.errors import SubmissionDisqualified, SubmissionTimeout
+from decoders.host.limits import SubmissionDisqualified, SubmissionTimeout
 
 JSON = st.recursive(
     st.none()

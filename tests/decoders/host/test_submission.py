@@ -11,7 +11,7 @@ import pytest
 
 from bci_stream.packet import Packet
 from decoders.host.environment import Environment, _prefix_of, find_interpreter
-from decoders.host.errors import (
+from decoders.host.limits import (
     EnvironmentFailed,
     PackageError,
     SubmissionCrashed,
@@ -453,7 +453,7 @@ def test_the_shim_runs_on_every_python_even_without_numpy(
     except EnvironmentFailed as absent:
         pytest.skip(str(absent))
     bare = Environment(interpreter, (_prefix_of(interpreter),), "bare")
-    monkeypatch.setattr("decoders.host.prepared.environment_for", lambda *_: bare)
+    monkeypatch.setattr("decoders.host.detect.environment_for", lambda *_: bare)
     assert run(submitted(write(CASES["G2"])), packets(2)) == [[[0, 1, 10]], [[10, 1, 10]]]
     assert run(submitted(write(G4_FILES), interface="g4"), packets(1))[0][1:] == ["S1", 0]
 

@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from decoders.turing.response_model import ResponseModel, Sample
-from decoders.turing.ssvep import Demodulator, NarrowbandNoise, SsvepDetector
+from decoders.turing.ssvep import Demodulator, NarrowbandNoise, ResponseModel, Sample, SsvepDetector
 
 RATE = 250.0
 LEADS = 4
