@@ -247,9 +247,3 @@ def _set_on_signal(reader: int, stop: threading.Event) -> None:
         if stop.is_set() and number != signal.SIGHUP:  # kernel and shell may both send SIGHUP
             os._exit(128 + number)
         stop.set()
-
-
-def say(text: str) -> None:
-    """To the person at the terminal, not into a pipe. Where that is gone, the work goes on."""
-    with contextlib.suppress(OSError):
-        click.echo(text, err=True)

@@ -6,9 +6,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from tracks.common.masks import Triggers as Triggers
+
 FloatArray: TypeAlias = NDArray[np.float32]
-Triggers: TypeAlias = tuple[tuple[int, int], ...]
-"""(offset in the packet, code), in order of their offset; several may share a sample."""
 
 
 def with_trigger(samples: FloatArray, triggers: Triggers) -> FloatArray:

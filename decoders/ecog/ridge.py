@@ -197,7 +197,7 @@ def total(parts: Sequence[RegressionMoments]) -> RegressionMoments:
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class HeldOutFold:
     """A held-out fold in the scale of the rest: what the score of a fit on it needs."""
 
     n: float
@@ -209,7 +209,7 @@ class LeftOut:
     scale: Scale
 
     @classmethod
-    def of(cls, fold: RegressionMoments, scale: Scale) -> "LeftOut":
+    def of(cls, fold: RegressionMoments, scale: Scale) -> "HeldOutFold":
         xx, xy = fold.standard(scale)
         x = (fold.x / fold.n - scale.x_mean) / scale.x_sd
         return cls(fold.n, xx, xy, x, fold.y / fold.n, fold.yy / fold.n, scale)
@@ -273,7 +273,7 @@ def _choices(
     trusts = (0.0,) if start is None else TRUSTS
     whole, rests = total(folds), _rests(folds)
     pairs = zip(folds, rests, strict=True)
-    held_out = [LeftOut.of(fold, Scale.of(rest)) for fold, rest in pairs]
+    held_out = [HeldOutFold.of(fold, Scale.of(rest)) for fold, rest in pairs]
     tried = []
     for balance in BALANCES:
         solvers = [_Solver.of(rest, _shrunk(balance, slow)) for rest in rests]

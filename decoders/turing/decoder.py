@@ -95,7 +95,7 @@ UNTRAINED = (
     "with `bci-decode train --track turing RECORDING... --out FILE`, then give --model FILE"
 )
 
-Watch: TypeAlias = Callable[[Sequence[int], Array], None]
+BeliefCallback: TypeAlias = Callable[[Sequence[int], Array], None]
 """Called at the end of each trial with its tasks and their posterior after each packet."""
 
 
@@ -123,7 +123,7 @@ class TuringDecoder:
         seed: int = 0,
         frequencies_hz: Mapping[int, float] = SSVEP_HZ,
         tasks_of_behaviour: Mapping[int, Sequence[int]] = TASKS_OF_BEHAVIOUR,
-        watch: Watch | None = None,
+        watch: BeliefCallback | None = None,
     ) -> None:
         self._watch = watch
         self._model = model

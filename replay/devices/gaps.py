@@ -47,7 +47,7 @@ REGULAR_SAMPLES = 0.5
 """Stamps made by a device's counter are regular to 1 % of a sample over many chunks, so that a single
 missing sample shows. Stamps made on arrival never are."""
 
-Floats = NDArray[np.float64]
+SecondsArray = NDArray[np.float64]
 
 
 class _RunningMax:
@@ -112,14 +112,14 @@ class DelayStatistics:
     def _chunk_s(self) -> float:
         return min(self._chunk.value, LARGEST_CHUNK_S)
 
-    def count_usual(self, delays: Floats, least_s: float) -> int:
+    def count_usual(self, delays: SecondsArray, least_s: float) -> int:
         """Number of samples before the first with an unusual rise, which is also above least_s."""
         before = self.floor_s if self._negative_floor else float(delays[0])
         floor = np.minimum.accumulate(np.concatenate(([before], delays[:-1])))
         unusual = delays - floor > max(self.suspect_s, least_s)
         return int(np.argmax(unusual)) if unusual.any() else len(delays)
 
-    def learn(self, delays: Floats, stamps: Floats) -> None:
+    def learn(self, delays: SecondsArray, stamps: SecondsArray) -> None:
         """Learn from samples with usual delays."""
         first, last = float(stamps[0]), float(stamps[-1])
         if self._negative_floor and first < self._now - FLOOR_S:  # backwards: another clock
@@ -150,7 +150,7 @@ class SampleRun:
 
     samples: FloatArray
     codes: NDArray[np.int64]
-    stamps: Floats
+    stamps: SecondsArray
     lost: NDArray[np.int64]
 
     @property
@@ -220,7 +220,7 @@ class _SuspectedGap:
     def rise_s(self) -> float:
         return self.least_s - self.floor_s
 
-    def step(self, delays: Floats) -> int:
+    def step(self, delays: SecondsArray) -> int:
         """Returns the number of samples until it is decided, or all of them."""
         for i, delay_s in enumerate(delays.tolist()):
             self.samples += 1
@@ -295,7 +295,7 @@ class GapFinder:
             self._number = int(numbers[n - 1]) if n else self._number
             yield from self._hold(taken, suspected) if suspected else self._pieces(taken, 0)
 
-    def _accept(self, delays: Floats, stamps: Floats) -> int:
+    def _accept(self, delays: SecondsArray, stamps: SecondsArray) -> int:
         """Number of samples with usual delays; the one after them begins a suspected gap."""
         least_s = MOST_OF_A_CYCLE * (self._cycle or 0) / self.rate
         n = self._delays.count_usual(delays, least_s)

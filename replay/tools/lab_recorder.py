@@ -197,7 +197,7 @@ print(json.dumps(streams_now(sys.argv[2:], float(sys.argv[1]))))
 
 
 @dataclass(frozen=True)
-class FoundStream:
+class StreamToRecord:
     """An LSL stream. form: its channel format."""
 
     uid: str
@@ -215,7 +215,7 @@ class FoundStream:
 
 def find_streams(
     queries: Sequence[str], lsl_config: str | None, stop: threading.Event
-) -> list[list[FoundStream]]:
+) -> list[list[StreamToRecord]]:
     """The streams that match each query now."""
     with tempfile.TemporaryDirectory(prefix="bci-record-") as folder:
         process = subprocess.Popen(
@@ -235,7 +235,7 @@ def find_streams(
                 process.kill()
     if process.returncode:
         raise SourceError(f"the search for streams failed: {errors.strip()[-300:]}")
-    return [[FoundStream(*stream) for stream in streams] for streams in json.loads(out)]
+    return [[StreamToRecord(*stream) for stream in streams] for streams in json.loads(out)]
 
 
 def _ended(process: subprocess.Popen[str], stop: threading.Event) -> tuple[str, str]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from bci_stream.errors import BciError, NotFoundError, SourceError
 from bci_stream.files import with_filename
 from replay.readers.guard import reading
-from replay.tools.lab_recorder import WHERE, FoundStream, LabRecorder, find_streams
+from replay.tools.lab_recorder import WHERE, LabRecorder, StreamToRecord, find_streams
 
 logger = logging.getLogger(__name__)
 
@@ -154,7 +154,7 @@ def record(
     return Recorded(path, path.stat().st_size, streams)
 
 
-def _choose(queries: Sequence[str], found: Sequence[Sequence[FoundStream]]) -> dict[str, str]:
+def _choose(queries: Sequence[str], found: Sequence[Sequence[StreamToRecord]]) -> dict[str, str]:
     """The streams to record, each once: its name by a query that finds only this one."""
     for asked, streams in zip(queries, found, strict=True):
         if not streams:
@@ -172,7 +172,7 @@ def _choose(queries: Sequence[str], found: Sequence[Sequence[FoundStream]]) -> d
     return {f"uid='{stream.uid}'": str(stream) for stream in each_once if stream.writable}
 
 
-def _listed(streams: Sequence[FoundStream]) -> str:
+def _listed(streams: Sequence[StreamToRecord]) -> str:
     return ", ".join(str(stream) for stream in streams)
 
 

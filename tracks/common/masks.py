@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 Samples: TypeAlias = NDArray[np.float32]
 Triggers: TypeAlias = tuple[tuple[int, int], ...]
+"""(offset in the packet, code), in order of their offset; several may share a sample."""
 
 
 class Mask(Protocol):

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binomtest, permutation_test
 
+from bci_stream.leaderboard.embargo import TrialKey
 from tracks.common.verdicts import Verdict
 
 FLIPS: Final = 9999
 SEED: Final = 20240611
 
 FloatVector = NDArray[np.float64]
-TrialKey = tuple[str, int, int]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from decoders.ecog.decoder import EcogDecoder
 from decoders.ecog.features import FEATURES_A_LEAD, EcogFeatures, slow_features
 from decoders.ecog.model import Kalman
 from decoders.ecog.ridge import (
-    LeftOut,
+    HeldOutFold,
     RegressionMoments,
     fit_ridge,
     least_needed,
@@ -132,7 +132,7 @@ def test_score_from_moments_is_the_tracks_score() -> None:
     ridge = usual_ridge(RegressionMoments.of(x[:200], y[:200]))
     out = RegressionMoments.of(x[200:], y[200:])
     found = pooled_score(
-        LeftOut.of(out, ridge.scale).sums(ridge.weights), out.n, out.high - out.low
+        HeldOutFold.of(out, ridge.scale).sums(ridge.weights), out.n, out.high - out.low
     )
     units = (x[200:] - ridge.scale.x_mean) / ridge.scale.x_sd
     p, t = ridge.scale.targets(units @ ridge.weights), y[200:]

