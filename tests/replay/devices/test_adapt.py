@@ -137,7 +137,7 @@ def resampled(raw, factor, packet_samples=10, leads=2):
     return list(LiveResampler(RATE, factor, leads).packets(iter(raw), packet_samples))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     st.sampled_from(FACTORS),
     st.lists(st.integers(4, 90), min_size=1, max_size=20),

@@ -238,13 +238,13 @@ def due(n):
     return 100 + 0.04 * np.arange(1, n + 1)
 
 
-@pytest.mark.parametrize("gap_s", [0.12, 0.4, 1.5, 60.0])
+@pytest.mark.parametrize("gap_s", [0.12, 0.4, 1.5, 20.0])
 def test_a_device_that_goes_on_as_if_nothing_had_been_has_lost_samples(gap_s):
     arrivals = due(100) + gap_s * (np.arange(100) >= 30)
     assert found_by_arrival(chunks(arrivals)) == [30]
 
 
-@pytest.mark.parametrize("stall_s", [0.12, 0.4, 1.5, 60.0])
+@pytest.mark.parametrize("stall_s", [0.12, 0.4, 1.5, 20.0])
 @pytest.mark.parametrize("hurry", [1e-4, 0.01, 0.03])
 def test_what_comes_late_but_all_of_it_is_not_lost(stall_s, hurry):
     """hurry: between two chunks of the backlog."""
