@@ -86,9 +86,9 @@ def test_synth_and_inspect(command, tmp_path: Path) -> None:
     command("replay", "synth", SOURCE, "--out", "made")
     (made,) = (tmp_path / "made").glob("*.npz")
     assert made.name == "eyes_test_S11.npz"
-    told = command("replay", "inspect", str(made))
-    assert "eyes" in told
-    assert "yes" in told
+    printed = command("replay", "inspect", str(made))
+    assert "eyes" in printed
+    assert "yes" in printed
 
 
 def test_prepare_makes_its_sets(command, tmp_path: Path) -> None:

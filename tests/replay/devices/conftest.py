@@ -10,5 +10,5 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 @pytest.fixture(autouse=True)
 def own_runtime_folder(tmp_path, monkeypatch):
-    """Marks of these tests are nobody else's."""
+    """Manual triggers of these tests reach no other process."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))

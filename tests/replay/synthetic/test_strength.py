@@ -1,7 +1,7 @@
 """At the middle of the difficulty knob signals are as strong as in people who were recorded.
 
 Recorded (shared recordings, measured in the same way): flicker at the best occipital lead 4 to 12 dB
-above its neighbours in 5 people; single flashes of two spellers with 8 and 16 leads told apart with an
+above its neighbours in 5 people; single flashes of two spellers with 8 and 16 leads separated with an
 AUC of 0.82 and 0.85.
 """
 
@@ -61,7 +61,7 @@ def test_flicker_is_as_strong_as_in_recorded_people() -> None:
 
 
 def flash_auc(one: Recording) -> float:
-    """The first half's flashes train a linear discriminant, the second half's are told apart."""
+    """The first half's flashes train a linear discriminant, the second half's are classified."""
     sos = signal.butter(2, (0.5, 11), "band", fs=one.rate, output="sos")
     data = signal.sosfilt(sos, picked(one, SPELLER), axis=0)
     starts, labels, character = [], [], ""
