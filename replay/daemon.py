@@ -65,13 +65,13 @@ def log_path(name: str) -> Path:
 
 
 def start_time(pid: int) -> str:
-    """When a process started, in seconds since boot; empty where there is no such process."""
+    """When a process started, in 1/100 s since boot (as in /proc/PID/stat); empty if there is none."""
     try:
         process = psutil.Process(pid)
         if process.status() == psutil.STATUS_ZOMBIE:
             return ""
         # Since boot, because both times change when the system's clock is set.
-        return f"{process.create_time() - psutil.boot_time():.2f}"
+        return f"{(process.create_time() - psutil.boot_time()) * 100:.0f}"
     except psutil.Error:
         return ""
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -31,6 +32,12 @@ def playing(pid: int, **facts) -> DaemonState:
     return DaemonState(
         "one", pid, start_time(pid), ["long.npz"], "", "realtime", "c", state="playing", **facts
     )
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+def test_a_start_time_is_the_one_in_proc_so_a_running_daemon_survives_an_upgrade():
+    stat = Path("/proc/self/stat").read_text().rsplit(")", 1)[1].split()
+    assert start_time(os.getpid()) == stat[19]
 
 
 def test_status_shows_the_progress_and_the_worst_lateness():
