@@ -88,7 +88,7 @@ def test_a_masked_set_is_never_taken_for_a_labelled_one(track, tmp_path):
     with pytest.raises(SourceError, match="is a masked test set without labels"):
         open_source(f"{shown}?track={track}")
     (session,) = inspect_uri(shown, SourceOptions(), track).sessions
-    assert session.fits[0].breaks[-1] == "its labels are masked: there is no truth in it"
+    assert session.fits[0].breaks[-1] == "its labels are masked, so it has no truth"
     program = make_plan(open_source(shown), None)
     assert program.truths == (None,)
     assert next(iter(program.sessions[0].packets(40))).samples.shape[0] == 40
