@@ -20,6 +20,7 @@ from scipy import signal
 
 from replay.model.recording import Recording
 from replay.synthetic.registry import open_synthetic
+from tracks.common.codes import TRIAL_END, TRIAL_START
 from tracks.emotion import CLASSES as EMOTIONS
 from tracks.emotion import CLIPS
 from tracks.erp import CHARACTERS, GROUPS, TARGETS
@@ -141,9 +142,9 @@ def emotion_contrast(session: Recording, left: Axes, right: Axes) -> None:
             for sample, code in block.triggers:
                 if code in CLIPS:
                     clip = code
-                elif code == 240:
+                elif code == TRIAL_START:
                     start = sample
-                elif code == 241:
+                elif code == TRIAL_END:
                     rows[CLIPS[clip][1]] += powers[start:sample].mean(0)
                     counts[CLIPS[clip][1]] += 1
         rows /= np.maximum(counts, 1)[:, None]

@@ -33,18 +33,18 @@ from tracks.ecog import CHANNELS_SENT
 FOLDS = 5
 PIECES_A_FOLD = 2
 """Each fold is two pieces, since a calibration is rest first and then walking."""
-SHORTEST_ROWS = 200 * 10
+SHORTEST_ROWS = ANGLE_RATE * 10
 """In a short recording each fold is one piece, to keep pieces from being neighbours."""
-SHORTEST_RECORDING_ROWS = 200
+SHORTEST_RECORDING_ROWS = ANGLE_RATE
 EVERY_ROWS = 8
 """Weights are learned from every eighth row: neighbours are alike."""
-KEPT_ROWS = 200 * 300
+KEPT_ROWS = ANGLE_RATE * 300
 """Rows per subject kept to choose the smoothing: five minutes."""
 DOUBTS = (1.0, 10.0, 100.0)
 """Factors on the error variance of the estimates, which is not white as the filter assumes."""
 WORTH_IT = 0.5
 """Points by which smoothing must improve the score."""
-ENOUGH_ROWS = 200 * 60
+ENOUGH_ROWS = ANGLE_RATE * 60
 """No smoothing is learned from less than a minute."""
 
 

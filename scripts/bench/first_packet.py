@@ -21,6 +21,8 @@ from pathlib import Path
 
 import numpy as np
 
+from tracks.common.codes import BLOCK_END, BLOCK_START, TRIAL_END
+
 RATE = 1000
 TRIAL_S = 8
 TRACK = "mi"
@@ -91,11 +93,11 @@ def _make(folder: Path, seconds: int, leads: int) -> Iterator[Path]:
 def _triggers(seconds: int) -> list[tuple[int, int]]:
     """(second, code): a block of trials, labelled as mi's training data are."""
     trials = range(4, seconds - TRIAL_S, TRIAL_S)
-    found = [(1, 242), (seconds - 1, 243)]
+    found = [(1, BLOCK_START), (seconds - 1, BLOCK_END)]
     for number, begin in enumerate(trials):
         label = 10 * (1 + number % 2)
         found += [(begin + after_s, label + code) for code, after_s in ((1, 0), (2, 2), (3, 3))]
-        found.append((begin + 4, 241))
+        found.append((begin + 4, TRIAL_END))
     return sorted(found)
 
 

@@ -148,14 +148,14 @@ def test_recordings_that_can_not_do_without_a_part_have_no_figure(
     assert "needs at least 2 trials of every class" in figure.note
 
 
-def test_one_block_has_no_figure_and_shows_so(opened, mi_session, tmp_path: Path) -> None:
+def test_one_block_has_no_figure_and_a_note(opened, mi_session, tmp_path: Path) -> None:
     opened["one"] = [mi_session(blocks=1, trials=6)]
     figure = train("mi", ["one"], tmp_path / "m.model").figure
     assert figure.score is None
     assert "nothing can be left out" in str(figure)
 
 
-def test_what_can_not_be_trained_is_said(opened, tmp_path: Path) -> None:
+def test_what_can_not_be_trained_is_refused(opened, tmp_path: Path) -> None:
     opened["empty"] = []
     with pytest.raises(DecoderError, match="can't be trained"):
         train("mi", ["empty"], tmp_path / "m", decoder="mi-chance")

@@ -86,6 +86,21 @@ def test_classes_and_joints_have_their_chinese_names(name):
     assert all(ord(track.names["zh"][word][0]) in HAN for word in names)
 
 
+@pytest.mark.parametrize(
+    ("name", "title", "unit", "used_unit"),
+    [
+        ("mi", "Motor imagery", "bits/min", "s"),
+        ("turing", "Brain-computer Turing test", "points", "s"),
+        ("emotion", "Emotion recognition", "share of seconds", ""),
+        ("ecog", "Joint angles from ECoG", "points", ""),
+        ("erp", "P300 speller", "bits/min", "sequences"),
+    ],
+)
+def test_title_and_units(name, title, unit, used_unit):
+    track = TRACKS[name]
+    assert (track.title, track.unit, track.used_unit) == (title, unit, used_unit)
+
+
 @pytest.mark.parametrize("track", TRACKS.values(), ids=lambda track: track.name)
 def test_every_track_is_named_in_both_languages(track):
     assert track.names["en"][track.name]

@@ -23,6 +23,7 @@ from replay.model.recording import ArrayBlock, Recording
 from scripts.bench.recordings.files import NotThisLayoutError, read_each
 from scripts.bench.recordings.references import EntropyClassifier, UsualClass
 from scripts.bench.table import Row, mean, row_of
+from tracks.common.codes import BLOCK_END, BLOCK_START, SESSION_START, TRIAL_END, TRIAL_START
 from tracks.emotion import CLASSES, CLIPS
 
 LEADS = ("AF3", "F7", "F3", "FC5", "T7", "P7", "O1", "O2", "P8", "T8", "FC6", "F4", "F8", "AF4")
@@ -90,14 +91,15 @@ def session_of(path: Path, order: int) -> Recording:
     labels = [int(label) for label in np.random.default_rng(order).permutation(list(CLASSES))]
     pause = PAUSE_S * RATE
     parts = [np.repeat(clips[labels[0]][:1], pause, axis=0)]
-    triggers = [(0, 250), (10, 242)]
+    triggers = [(0, SESSION_START), (10, BLOCK_START)]
     at = pause
     for label in labels:
         clip = clips[label]
-        triggers += [(at - RATE // 10, FIRST_CLIP[label]), (at, 240), (at + len(clip) - 1, 241)]
+        end = at + len(clip) - 1
+        triggers += [(at - RATE // 10, FIRST_CLIP[label]), (at, TRIAL_START), (end, TRIAL_END)]
         parts += [clip, np.repeat(clip[-1:], pause, axis=0)]
         at += len(clip) + pause
-    triggers.append((at - 1, 243))
+    triggers.append((at - 1, BLOCK_END))
     leads = tuple(Lead(name) for name in LEADS)
     block = ArrayBlock(np.concatenate(parts), tuple(triggers))
     return Recording(path.stem, float(RATE), leads, [block])

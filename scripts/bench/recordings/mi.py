@@ -19,6 +19,7 @@ from decoders.offline import OfflineRun, run_offline
 from replay.model.recording import ArrayBlock, Recording
 from scripts.bench.recordings.files import NotThisLayoutError, read_each, rows_of_each
 from scripts.bench.table import Row, row_of
+from tracks.common.codes import BLOCK_START, TRIAL_END
 from tracks.common.verdicts import Verdict
 from tracks.mi import IMAGERY_S, score
 
@@ -71,7 +72,7 @@ def session(subject: str, pair: Sequence[Path]) -> Recording:
         raw = mne.io.read_raw_edf(path, preload=True, verbose="ERROR")
         rate = float(raw.info["sfreq"])
         samples = np.ascontiguousarray(raw.get_data().T * 1e6, dtype=np.float32)
-        triggers = [(0, 242)]
+        triggers = [(0, BLOCK_START)]
         for mark in raw.annotations:
             label = classes.get(str(mark["description"]))
             imagery = _imagery(round(float(mark["onset"]) * rate), label or 0, rate)
@@ -87,7 +88,7 @@ def session(subject: str, pair: Sequence[Path]) -> Recording:
 
 def _imagery(start: int, label: int, rate: float) -> list[tuple[int, int]]:
     marks = [(start + round(s * rate), 10 * label + 1 + k) for k, s in enumerate(SEGMENT_TIMES_S)]
-    return [*marks, (start + round(IMAGERY_S * rate), 241)]
+    return [*marks, (start + round(IMAGERY_S * rate), TRIAL_END)]
 
 
 def _row(subject: str, method: str, sessions: Sequence[Recording]) -> Row:

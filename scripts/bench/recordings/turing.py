@@ -23,6 +23,7 @@ from replay.model.recording import ArrayBlock, Recording
 from scripts.bench.recordings.files import NotThisLayoutError, read_each
 from scripts.bench.recordings.references import CanonicalCorrelation, Recited
 from scripts.bench.table import Row, mean, row_of
+from tracks.common.codes import BLOCK_START
 from tracks.turing import TASK_S
 
 FREQUENCIES_HZ = {3: 13.0, 4: 21.0, 5: 17.0}
@@ -108,7 +109,7 @@ def _triggers(
         for at, end, (_, _, code) in zip(places, ends, events.tolist(), strict=True)
         if code in TASK_OF_EVENT and end - at >= whole_samples
     ]
-    return ((0, 242), *((at, 8 * BEHAVIOUR_OF_TASK[task] + task) for at, task in trials))
+    return ((0, BLOCK_START), *((at, 8 * BEHAVIOUR_OF_TASK[task] + task) for at, task in trials))
 
 
 def _ours(person: Recording) -> PersonResult:

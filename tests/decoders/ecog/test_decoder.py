@@ -82,14 +82,14 @@ def test_a_dead_lead_changes_little(model: Model) -> None:
     assert outcome.score > 45
 
 
-def test_training_without_angles_shows_so() -> None:
+def test_training_without_angles_is_refused() -> None:
     recording = walk("A", 1, 1)
     blind = Recording("A", recording.rate, recording.leads, recording.blocks)
     with pytest.raises(TruthError, match="no joint angles"):
         fit([blind], seed=0, progress=lambda _: None)
 
 
-def test_training_on_less_than_a_second_shows_so() -> None:
+def test_training_on_less_than_a_second_is_refused() -> None:
     whole = walk("A", 1, 1)
     assert whole.angles is not None
     short = Recording("A", whole.rate, whole.leads, whole.blocks, whole.angles[:50])

@@ -54,7 +54,7 @@ def test_a_half_made_environment_is_made_again(tmp_path: Path) -> None:
     assert not marked.exists()
 
 
-def test_packages_that_can_not_be_had_are_reported_so_and_leave_nothing(
+def test_packages_that_can_not_be_had_are_reported_and_leave_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("PIP_NO_INDEX", "UV_OFFLINE"):

@@ -495,7 +495,7 @@ def limits_only(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("limits_only")
-def test_limits_alone_run_it_as_no_one_and_say_how_weak_that_is(
+def test_limits_alone_run_it_as_another_user_and_warn_that_this_is_weak(
     write: Write, submitted: Open
 ) -> None:
     decoder = submitted(

@@ -41,7 +41,7 @@ def test_the_title_has_interface_and_isolation_and_the_log_is_in_the_state_folde
     assert decoder.log.read_text() == "it runs\n"
 
 
-def test_a_run_that_is_reported_to_stop_does_not_wait_for_the_submission(write: Write) -> None:
+def test_a_run_that_is_stopped_does_not_wait_for_the_submission(write: Write) -> None:
     stop = threading.Event()
     root = write({"Algorithm/impl/AlgorithmImplement.py": CODE})
     decoder = open_submission(root, "mi", stop=stop)

@@ -140,7 +140,7 @@ def test_what_is_no_archive_is_reported(
         lay_out(tmp_path / name, tmp_path / "into")
 
 
-def test_absent_and_empty_submissions_are_reported_so(tmp_path: Path) -> None:
+def test_absent_and_empty_submissions_are_reported(tmp_path: Path) -> None:
     with pytest.raises(PackageError, match="no such submission"):
         lay_out(tmp_path / "nothing", tmp_path / "into")
     (tmp_path / "empty").mkdir()

@@ -43,7 +43,7 @@ def soon() -> float:
 
 
 @given(value=JSON)
-def test_what_a_submission_shows_arrives_as_it_was(value: object) -> None:
+def test_a_submissions_messages_arrive_unchanged(value: object) -> None:
     ours, theirs = socket.socketpair()
     with ours:
         child = shim.ShimPipe(theirs.detach(), 1 << 20)
@@ -107,7 +107,7 @@ def framed(body: bytes, kind: bytes = shim.REPORT) -> bytes:
         b"\xff" * 8,
     ],
 )
-def test_garbage_is_reported_from_messages(raw: bytes, ends: Ends) -> None:
+def test_garbage_is_distinguished_from_messages(raw: bytes, ends: Ends) -> None:
     ends[2].sendall(raw)
     with pytest.raises(SubmissionDisqualified, match="wrote into the pipe"):
         ends[0].receive(soon(), "ask")

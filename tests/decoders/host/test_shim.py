@@ -44,7 +44,7 @@ class Theirs:
         self.result = result
 
 
-def test_a_report_is_its_result_a_person_who_made_the_object() -> None:
+def test_a_report_is_its_result_for_any_class_of_object() -> None:
     old = shim.ReportModel()
     old.resultType = 3
     assert shim.result_of(old) == 3
@@ -100,7 +100,7 @@ def test_a_look_without_result_is_followed_by_more_and_more_skips() -> None:
         spin.wait()
         ours.recv(1)
         spin.wait()
-        assert spin._skips == 1  # an answer at once, and all begins anew
+        assert spin._skips == 1  # an answer at once restarts the count
 
 
 def test_a_link_that_is_gone_is_left_to_the_read_that_follows() -> None:

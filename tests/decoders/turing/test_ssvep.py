@@ -87,7 +87,9 @@ def test_no_evidence_before_the_noise_is_known() -> None:
     assert not detector.evidence().log_odds.any()
 
 
-def test_far_frequencies_are_distinguished_and_from_rest_without_any_label() -> None:
+def test_far_frequencies_are_distinguished_from_each_other_and_from_rest_without_any_label() -> (
+    None
+):
     hz = (13.0, 17.0, 21.0)
     detector = SsvepDetector(hz, RATE, LEADS)
     judge(detector, None, 0, 99)

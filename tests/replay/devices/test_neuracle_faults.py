@@ -112,7 +112,7 @@ def test_a_stall_without_end_is_a_dead_connection(protocol):
     check_nothing_invented(run, packets, 8)
     assert run.states[:3] == ["connected", "stalled", "reconnecting"]
     assert re.search(r"open, but no samples come \(1\.[56] s\)", run.details())
-    missed = range(1100, 2400)  # measured before anybody was connected again: sent to nobody
+    missed = range(1100, 2400)  # measured while the connection was down
     assert not set(missed) & set(counters(packets))
 
 
@@ -289,7 +289,7 @@ def test_opening_reports_what_is_wrong_when_bytes_make_no_frames():
 def test_what_was_seen_while_looking_is_not_sent_later(protocol):
     run = Run(recording(5), protocol)
     assert run.feed.open().leads
-    run.clock.advance(1.0)  # somebody timeouts for the teams
+    run.clock.advance(1.0)  # while the replay waits for the teams
     packets = run.packets()
     assert counters(packets)[0] > 1000
     assert [len(packet.samples) for packet in packets[:-1]] == [40] * (len(packets) - 1)

@@ -80,7 +80,7 @@ class VirtualConnection:
     def receive(
         self, timeout_s: float, least_bytes: int = 1, period_s: float = 0.0
     ) -> bytes | None:
-        """Like the system: timeouts for so many bytes, or returns what has come in that time."""
+        """Like the system: waits for so many bytes, or returns what has come in that time."""
         deadline = self.clock.now() + timeout_s
         gathered = b""
         while len(gathered) < least_bytes:

@@ -24,9 +24,8 @@ const WORDS = {
     angles: "Joint angles of the last closed trial", predicted: "reported", measured: "measured",
     confusionHint: "Rows: truth. Columns: what was reported.", none: "none",
     back: "All teams", unknownTeam: "There is no team of this name on this track.",
-    notLoaded: "This could not be loaded from the judge.",
     sessions: "Scores of the subjects", leads: "{team} leads with {score} {unit}",
-    seconds: "s", microvolts: "µV", closedOnly: "Only closed trials count here.",
+    seconds: "s", closedOnly: "Only closed trials count here.",
     tieRule: "Ties: higher accuracy, then less data used; still equal: the rank is shared.",
   },
   zh: {
@@ -52,9 +51,8 @@ const WORDS = {
     angles: "最近结束试次的关节角度", predicted: "报告", measured: "实测",
     confusionHint: "行：真值；列：报告。", none: "无",
     back: "所有队伍", unknownTeam: "该赛道没有这支队伍。",
-    notLoaded: "无法从裁判端加载。",
     sessions: "各受试者得分", leads: "{team} 以 {score} {unit} 领先",
-    seconds: "秒", microvolts: "µV", closedOnly: "只计入已结束的试次。",
+    seconds: "秒", closedOnly: "只计入已结束的试次。",
     tieRule: "同分时：正确率高者在前，其次所用数据少者；仍相同则并列。",
   },
 };
