@@ -5,7 +5,10 @@ reports the angles of that packet: eight rows of eight joints, at 200 Hz.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
+
+import numpy as np
 
 from tracks.common.angles import (
     ANGLE_RATE,
@@ -13,6 +16,7 @@ from tracks.common.angles import (
     AngleComparison,
     AngleMoments,
     Prediction,
+    RowMask,
     Rows,
     Trace,
     as_rows,
@@ -24,11 +28,12 @@ from tracks.common.events import Event, count, items, range_in, triggers
 from tracks.common.leads import ECOG_32
 from tracks.common.masks import CodeMask, Triggers
 from tracks.common.numbers import exact
+from tracks.common.outages import VoidRows, Voids, voided
 from tracks.common.reasons import Reason
 from tracks.common.truth import Angles, TruthEvent, TruthReader
 from tracks.common.verdicts import Answer, OpenTrial, Refusals, Traces, Verdict, by_block, mean
 from tracks.errors import TruthError
-from tracks.rules import VOID_REASONS, Rules
+from tracks.rules import COMMON_RULES, Rules
 from tracks.track import TimelineFacts, TraceFacts, Track
 
 CHANNELS_SENT = 24
@@ -43,7 +48,7 @@ DEFAULTS = {
     "constant_corr": 0.0,
     "constant_nrmse": 1.0,
     "block_codes": True,
-    "void_reasons": VOID_REASONS,
+    **COMMON_RULES,
 }
 """Decided: how long a packet is; that fewer rows than a packet has are held to its end, rows too many
 dropped (else such a report is refused), and the last value held over a packet without a report (else
@@ -53,6 +58,9 @@ dropped (else such a report is refused), and the last value held over a packet w
 NRMSE_WEIGHT, CORR_WEIGHT = 50, 50
 """Section 3.3 (3)."""
 
+LEAST_ROWS = 2
+"""A trial that an outage leaves fewer rows is void."""
+
 
 class EcogReferee:
     """Section 3.2 (what is reported) and 3.3 (how it is scored)."""
@@ -61,6 +69,7 @@ class EcogReferee:
         self.subject = subject
         self.rate = rate
         self.refusals = Refusals(subject)
+        self.voids = Voids()
         self.decision_due = False
         self._constant_corr = float(exact(rules["constant_corr"], "constant_corr"))
         self._constant_nrmse = float(exact(rules["constant_nrmse"], "constant_nrmse"))
@@ -68,8 +77,12 @@ class EcogReferee:
         self._predicted = Prediction(rate, rules)
         self._trials: list[tuple[int, int, int]] = []  # block, first row, row after the last
         self._given = 0
+        self._judged: dict[int, tuple[Reason | None, list[VoidRows], Verdict]] = {}
         self._moments = AngleMoments()  # of the rows since the last verdict
+        self._measured_from = 0
         self._measured = 0
+        self._voids_measured = 0  # lines in `voids` that the moments take into account
+        self._row_ends: list[int] = []  # of each packet, the row after its last one
         self._final = 0  # rows before it can change no more
         self._blocks = BlockCounter(rules["block_codes"])
         self._packets = 0
@@ -87,6 +100,7 @@ class EcogReferee:
         for _, code in triggers(event):
             self._blocks.see(code)
         self.decision_due = self._predicted.packet(count(event, "n")) > 0
+        self._row_ends.append(len(self._predicted))
         self._packets += 1
         return given
 
@@ -109,6 +123,8 @@ class EcogReferee:
             return []
         ahead = self._trials[self._given :]  # in a live run a trial is known once it has ended
         block = ahead[0][0] if ahead else self._blocks.current
+        if self.voids and self.voids.by_operator(block, self._place(block, self._given)):
+            return []
         return [self._verdict(block, len(self._trials), "", self._measured, found)]
 
     def last_traces(self) -> Traces | None:
@@ -133,36 +149,72 @@ class EcogReferee:
         given = []
         known = min(len(self._truth), self._final)
         while self._given < len(self._trials) and self._trials[self._given][2] <= known:
-            given.append(self._judge(self._given, self._predicted.rows))
-            self._moments = AngleMoments()
-            self._measured = max(self._measured, self._trials[self._given][2])
             self._given += 1
+            given.append(self._judge(self._given - 1, self._predicted.rows))
+            self._moments = AngleMoments()
+            self._measured = max(self._measured, self._trials[self._given - 1][2])
+            self._measured_from = self._measured
         return given
 
     def _measure(self) -> None:
-        stop = min(len(self._truth), self._final)
-        if stop > self._measured:
-            rows = slice(self._measured, stop)
-            self._moments.add(self._truth.rows[rows], self._predicted.rows[rows])
+        if len(self.voids) != self._voids_measured:
+            self._moments, self._measured = AngleMoments(), self._measured_from
+            self._voids_measured = len(self.voids)
+        start, stop = self._measured, min(len(self._truth), self._final)
+        if stop > start:
+            void = self.voids.rows(self._row_ends, start, stop)
+            rows = np.flatnonzero(_kept(range(start, stop), void)) + start
+            if len(rows):
+                self._moments.add(self._truth.rows[rows], self._predicted.rows[rows])
             self._measured = stop
 
+    def _place(self, block: int, number: int) -> int:
+        """The place in its block of a trial, of which `number` trials come before it."""
+        return [trial[0] for trial in self._trials[:number]].count(block)
+
     def _judge(self, number: int, predicted: Rows) -> Verdict:
-        trials = self._ranges()
-        block, start, end = trials[number]
-        in_block = [trial[0] for trial in trials[:number]].count(block)
-        truth = self._truth.rows[max(0, start) : max(0, end)]
-        if not len(truth):
-            why = (Reason("no_angles"),)
-            return Verdict(self.subject, block, in_block, None, (), scored=False, reasons=why)
-        found = compare(
-            truth,
-            predicted[max(0, start) : max(0, start) + len(truth)],
-            self._constant_nrmse,
-            self._constant_corr,
-        )
-        label = f"rows {start}-{start + len(truth) - 1}"
-        unreported = self._predicted.unreported(max(0, start), max(0, start) + len(truth))
-        return self._verdict(block, in_block, label, len(truth), found, unreported)
+        """The verdict on a trial; once given, it is computed again only if what is void changed."""
+        block, start, end = self._ranges()[number]
+        place = self._place(block, number)
+        rows = range(max(0, start), min(end, len(self._truth)))
+        if not rows:
+            no_rows = (Reason("no_angles"),)
+            return Verdict(self.subject, block, place, None, (), scored=False, reasons=no_rows)
+        void = self.voids.rows(self._row_ends, rows.start, rows.stop)
+        why = self.voids.by_operator(block, place)
+        if self._judged.get(number, ())[:2] == (why, void):
+            return self._judged[number][2]
+        label = f"rows {start}-{start + len(rows) - 1}"
+        judged = self._compare(block, place, label, rows, predicted, void)
+        verdict = judged if why is None else voided(judged, why, len(rows))
+        if number < self._given:  # its rows can change no more
+            self._judged[number] = why, void, verdict
+        return verdict
+
+    def _compare(
+        self,
+        block: int,
+        place: int,
+        label: str,
+        rows: range,
+        predicted: Rows,
+        void: list[VoidRows],
+    ) -> Verdict:
+        """The verdict on rows without those that an outage touches."""
+        kept = _kept(rows, void)
+        left = int(np.sum(kept))
+        if void and left < LEAST_ROWS:
+            empty = Verdict(self.subject, block, place, label, (), scored=False)
+            return voided(empty, void[0][2], len(rows))
+        stretch = slice(rows.start, rows.stop)
+        truth, reported = self._truth.rows[stretch][kept], predicted[stretch][kept]
+        found = compare(truth, reported, self._constant_nrmse, self._constant_corr)
+        more = self._predicted.unreported(rows.start, kept)
+        if void:
+            why = void[0][2]
+            more += (Reason("rows_void", rows=len(rows) - left, total=len(rows), why=why),)
+        verdict = self._verdict(block, place, label, left, found, more)
+        return replace(verdict, void_parts=len(rows) - left)
 
     def _verdict(
         self,
@@ -180,6 +232,14 @@ class EcogReferee:
         return Verdict(
             self.subject, block, trial, label, (answer,), scored=True, share=share, reasons=reasons
         )
+
+
+def _kept(rows: range, void: list[VoidRows]) -> RowMask:
+    """Which of the rows no outage touches."""
+    kept = np.ones(len(rows), dtype=np.bool_)
+    for start, stop, _ in void:
+        kept[start - rows.start : stop - rows.start] = False
+    return kept
 
 
 def trial_score(nrmse: float, corr: float) -> float:
@@ -298,6 +358,7 @@ TRACK = Track(
     traces=TraceFacts(JOINTS, ANGLE_RATE),
     names=NAMES,
     timeline=TimelineFacts(10.0),
+    parts="rows",
     waits=False,
     synthetic="replay.synthetic.ecog:SETS",
     sample_params={"blocks": "1", "trials": "1", "seconds": "8"},

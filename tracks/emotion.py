@@ -6,7 +6,7 @@ a clip: 28 of them in 7 blocks (section 2.1).
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from tracks.common.codes import BLOCK_END, BLOCK_START, TRIAL_END, TRIAL_START
@@ -15,11 +15,12 @@ from tracks.common.events import field as event_field
 from tracks.common.leads import EMOTION_FIRST_BATCH, EMOTION_SECOND_BATCH
 from tracks.common.masks import CodeMask
 from tracks.common.numbers import exact, read_int
+from tracks.common.outages import Voids, voided
 from tracks.common.reasons import Reason
 from tracks.common.seconds import Second, SecondGrid
 from tracks.common.truth import JITTER_S, Angles, LabelledBlock, TruthEvent, TruthReader, in_seconds
 from tracks.common.verdicts import Answer, OpenTrial, Refusals, Traces, Verdict, brief, mean, scored
-from tracks.rules import VOID_REASONS, Rules
+from tracks.rules import COMMON_RULES, Rules
 from tracks.track import FRAMEWORKS, CodeList, MapFacts, TimelineFacts, Track
 
 # Section 3.1.3 and table 1.
@@ -63,7 +64,7 @@ DEFAULTS = {
     "grid_after_packet": True,
     "end_packet_counts": True,
     "restart_ends_block": True,
-    "void_reasons": VOID_REASONS,
+    **COMMON_RULES,
 }
 """`decision_limit_s` (3.1.5): a decision that took longer is skipped; off, and 0.5 in the final. The
 others were decided, and define the grid of seconds: `tracks.common.seconds`."""
@@ -107,6 +108,7 @@ class EmotionReferee:
     def __init__(self, subject: str, rate: Fraction, rules: Rules) -> None:
         self.subject = subject
         self.refusals = Refusals(subject)
+        self.voids = Voids()
         self.decision_due = False
         limit = rules["decision_limit_s"]
         self._limit_s = None if limit is None else float(exact(limit, "decision_limit_s"))
@@ -122,7 +124,7 @@ class EmotionReferee:
             number = sum(clip.block == block for clip in self._clips)
             self._clips.append(Clip(block, number, start, end, label))
             self._open.append(self._clips[-1])
-        return self._settle()
+        return self._settle() + self._moved(event)
 
     def packet(self, event: Event) -> list[Verdict]:
         self._packets += 1
@@ -179,6 +181,12 @@ class EmotionReferee:
         self._next_over = min(stops, default=sys.maxsize)
         return [self._judge(clip) for clip in over]
 
+    def _moved(self, event: Event) -> list[Verdict]:
+        """Verdicts in blocks where a truth line may have moved the places of clips."""
+        blocks = {block for block, *_ in clips_in(event)} if self.voids else set()
+        moved = (clip for clip in self._clips if clip.block in blocks and clip not in self._open)
+        return [self._judge(clip) for clip in moved]
+
     def _is_over(self, clip: Clip) -> bool:
         if not self._is_playing(clip):
             return clip.block < self._grid.block
@@ -194,35 +202,56 @@ class EmotionReferee:
     def _judge(self, clip: Clip) -> Verdict:
         began = self._grid.began(clip.block)
         answers = tuple(self._answers(clip)) if began else ()
-        right = tuple(bool(answer.right) for answer in answers)
-        return Verdict(
+        right = tuple(answer.right for answer in answers if answer.right is not None)
+        verdict = Verdict(
             self.subject,
             clip.block,
             clip.number,
             _name(clip),
             answers,
-            scored=bool(answers) or not began,
+            scored=bool(right) or not began,
             right=right,
             share=mean(right),
             reasons=self._reasons(clip, answers) if began else (Reason("block_missing"),),
+            void_parts=len(answers) - len(right),
         )
+        why = self._why_void(clip, answers, began)
+        return verdict if why is None else voided(verdict, why, len(answers))
+
+    def _why_void(self, clip: Clip, answers: Sequence[Answer], began: bool) -> Reason | None:
+        """Why the whole clip is void; None if a second of it counts, or none ever did."""
+        if began and not answers:
+            return None
+        outages = [answer.reason for answer in answers if answer.right is None]
+        by_outage = outages[0] if outages and len(outages) == len(answers) else None
+        return self.voids.by_operator(clip.block, self._place(clip)) or by_outage
+
+    def _place(self, clip: Clip) -> int:
+        """The place of a clip in its block, in order of `start`: `void` lines count so."""
+        in_block = [
+            (other.start, other.number) for other in self._clips if other.block == clip.block
+        ]
+        return sorted(in_block).index((clip.start, clip.number))
 
     def _reasons(self, clip: Clip, answers: Sequence[Answer]) -> tuple[Reason, ...]:
         """How many seconds are right, and each reason with the seconds that it holds for."""
         if not answers:
             return (Reason("no_whole_second"),)
-        right = sum(bool(answer.right) for answer in answers)
+        counted = [answer.right for answer in answers if answer.right is not None]
         wrong: dict[Reason, list[int]] = {}
         for second, answer in zip(self._seconds_of(clip), answers, strict=True):
             if answer.reason is not None:
                 wrong.setdefault(answer.reason, []).append(second)
         reasons = (_in_seconds(seconds, reason) for reason, seconds in wrong.items())
-        return (Reason("seconds_right", right=right, total=len(answers)), *reasons)
+        return (Reason("seconds_right", right=sum(counted), total=len(counted)), *reasons)
 
     def _answers(self, clip: Clip) -> list[Answer]:
-        seconds = self._seconds_of(clip)
-        decisions = ((second, self._decisions.get((clip.block, second))) for second in seconds)
-        return [_answer(second, decision, clip) for second, decision in decisions]
+        return [self._answer(clip, second) for second in self._seconds_of(clip)]
+
+    def _answer(self, clip: Clip, second: int) -> Answer:
+        answer = _decided(second, self._decisions.get((clip.block, second)), clip)
+        why = self.voids.by_outage(self._grid.occupied(clip.block, second))
+        return answer if why is None else replace(answer, right=None, reason=why)
 
 
 def _name(clip: Clip) -> str:
@@ -230,7 +259,7 @@ def _name(clip: Clip) -> str:
     return brief(clip.label) if wanted is None else CLASSES[wanted]
 
 
-def _answer(second: int, decision: Decision | None, clip: Clip) -> Answer:
+def _decided(second: int, decision: Decision | None, clip: Clip) -> Answer:
     if decision is None:
         return Answer(None, None, None, "second", False, Reason("no_report"))
     name = None if decision.number is None else CLASSES[decision.number]
@@ -397,6 +426,7 @@ TRACK = Track(
     lead_orders={1: EMOTION_FIRST_BATCH, 2: EMOTION_SECOND_BATCH},
     names=NAMES,
     timeline=TimelineFacts(20.0),
+    parts="seconds",
     waits=False,
     maps=MapFacts(_moments, window_s=(1.0, 30.0), band_hz=(8.0, 13.0)),
     check_block=check_block,

@@ -16,7 +16,7 @@ from tracks.common.reasons import Reason
 from tracks.common.trials import Label, Trial, TrialReferee, TrialReport, itr_bits_per_min
 from tracks.common.truth import Angles, LabelledBlock, TruthEvent, TruthReader
 from tracks.common.verdicts import Answer, Verdict, mean, scored
-from tracks.rules import VOID_REASONS, Rules
+from tracks.rules import COMMON_RULES, Rules
 from tracks.track import CodeList, MapFacts, TimelineFacts, Track
 
 CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ123456789_"
@@ -57,7 +57,7 @@ DEFAULTS = {
     "missing_trial_s": 9.0,
     "half_scores_zero": True,
     "block_codes": True,
-    "void_reasons": VOID_REASONS,
+    **COMMON_RULES,
 }
 """Decided: `characters` are 101-136, in order; with `numbers_read` a report may be 1-36 or 101-136;
 `sequence_s`, T_s of section 4.6, is 12 flashes of 150 ms; missing or late is 9 s (4.8); where no more
@@ -279,5 +279,5 @@ TRACK = Track(
     synthetic="replay.synthetic.erp:SETS",
     sample_params={"trials": "2"},
     dry_run_params={"blocks": "1", "trials": "6"},
-    default_decoder="erp-umm",
+    default_decoder="erp-bayes",
 )

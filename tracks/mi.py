@@ -14,7 +14,7 @@ from tracks.common.reasons import Reason
 from tracks.common.trials import Label, Trial, TrialReferee, TrialReport, itr_bits_per_min
 from tracks.common.truth import JITTER_S, Angles, LabelledBlock, TruthEvent, TruthReader, in_seconds
 from tracks.common.verdicts import Answer, Verdict, mean, scored
-from tracks.rules import VOID_REASONS, Rules
+from tracks.rules import COMMON_RULES, Rules
 from tracks.track import CodeList, MapFacts, TimelineFacts, Track
 
 CLASSES = {1: "left", 2: "right", 3: "feet"}
@@ -31,7 +31,7 @@ SEGMENT_CODES = {
 LIMITS_S = (2, 3, 4)
 """T_k, section 3.6 (1): the window of the k-th report, inclusive ("4 s inclusive")."""
 
-DEFAULTS = {"window_tolerance_s": 0.0, "class_names": True, "void_reasons": VOID_REASONS}
+DEFAULTS = {"window_tolerance_s": 0.0, "class_names": True, **COMMON_RULES}
 """Decided: `window_tolerance_s` is added to each T_k; the packet with 241 ends a trial anyway (2.1;
 "not 4 s": 2.2). `class_names`: a report may be left, right or feet instead of 1, 2 or 3."""
 

@@ -12,8 +12,12 @@ from tracks.errors import RuleError
 
 Rules: TypeAlias = Mapping[str, Any]
 
-VOID_REASONS = ("timeout", "disqualified")
-"""Decided, for all tracks: a run that ended so scores 0, every session too (`void_reasons`)."""
+COMMON_RULES: Rules = {"void_reasons": ("timeout", "disqualified"), "outage": "void"}
+"""Decided, for all tracks. A run that ended as one of `void_reasons` scores 0, every session too.
+`outage`: what an outage touches is void; "stand": outages have no effect."""
+
+CHOICES = {"outage": ("void", "stand")}
+"""The values of a rule that is one of a few words."""
 
 
 def changed(rules: Rules, changes: Rules) -> dict[str, Any]:
@@ -25,6 +29,11 @@ def changed(rules: Rules, changes: Rules) -> dict[str, Any]:
 def _checked(name: str, value: Any, default: Any) -> Any:
     if default is None and value == "off":  # as `bci-judge init` spells it, TOML having no null
         return None
+    if name in CHOICES:
+        if value not in CHOICES[name]:
+            words = " or ".join(f'"{choice}"' for choice in CHOICES[name])
+            raise RuleError(f"{name} must be {words}, got {value!r}")
+        return value
     if isinstance(default, bool):
         if not isinstance(value, bool):
             raise RuleError(f"{name} must be true or false, got {value!r}")

@@ -12,6 +12,7 @@ from typing import Literal, Protocol, TypeAlias
 from tracks.common.events import Event
 from tracks.common.masks import Mask, Triggers
 from tracks.common.numbers import exact, exact_rate, read_int
+from tracks.common.outages import Voids
 from tracks.common.truth import Angles, LabelledBlock, TruthReader
 from tracks.common.verdicts import OpenTrial, Refusals, Traces, Verdict
 from tracks.errors import RuleError
@@ -27,9 +28,13 @@ FRAMEWORKS = ("g4", "g3", "g2-online", "g1", "g2")
 
 
 class Referee(Protocol):
-    """Judges one session: events in, verdicts out, no clock."""
+    """Judges one session: events in, verdicts out, no clock.
+
+    voids: what its run log declares void; `Run` adds to it, and `verdicts` takes it into account.
+    """
 
     refusals: Refusals
+    voids: Voids
 
     @property
     def decision_due(self) -> bool:
@@ -106,6 +111,7 @@ class Track:
         where the track does not count them. classes: number -> name. traces: the columns of a
         report; None for a track with classes. names: by language ("en", "zh") what the page shows
         for the track's name, classes, traces and units, where it differs from the name itself.
+        parts: what a trial is made of, if an outage can void a part of it ("seconds", "rows").
         reasons: by language, templates of the track's own reason codes (`tracks.common.words`).
     Display
         timeline, maps. waits: whether a decoder may wait for more data, so that the page shows how
@@ -149,6 +155,7 @@ class Track:
     lead_orders: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     choose_leads: int | None = None
     traces: TraceFacts | None = None
+    parts: str = ""
     waits: bool = True
     maps: MapFacts | None = None
     check_block: Callable[[LabelledBlock], Iterator[str]] = no_warnings
@@ -190,6 +197,11 @@ class Track:
             for number, (n_samples, triggers) in enumerate(blocks)
             for warning in self.check_block(LabelledBlock(number, rate, n_samples, triggers))
         ]
+
+    @property
+    def timed(self) -> bool:
+        """Whether a rule limits the time that a decision takes, which the judge measures."""
+        return self.rules.get("decision_limit_s") is not None
 
     @property
     def lead_kind(self) -> str:

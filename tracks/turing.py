@@ -14,7 +14,7 @@ from tracks.common.reasons import Reason
 from tracks.common.trials import Label, Trial, TrialReferee, TrialReport
 from tracks.common.truth import Angles, LabelledBlock, TruthEvent, TruthReader
 from tracks.common.verdicts import Verdict, by_block, mean
-from tracks.rules import VOID_REASONS, Rules
+from tracks.rules import COMMON_RULES, Rules
 from tracks.track import CodeList, MapFacts, TimelineFacts, Track
 
 # Table 3: bits 2-0 of a code below 128.
@@ -53,7 +53,7 @@ DEFAULTS = {
     "limit_inclusive": False,
     "missing_trial_s": 5.0,
     "end_closes_trial": False,
-    "void_reasons": VOID_REASONS,
+    **COMMON_RULES,
 }
 """Decided: a report with 5 s is late (8.2 has "below 5 s", 9.9.2 "more than 5 s"); an unreported or
 missing trial is charged with `missing_trial_s`; "the next trigger", up to which a report is a
@@ -78,6 +78,7 @@ class TuringReferee(TrialReferee):
     """Section 8 (one report, its limit), 9.8 (when a trial's data begins), 9.9 (late reports)."""
 
     classes = CLASSES
+    closes_after_s = LIMIT_S
 
     def __init__(self, subject: str, rate: Fraction, rules: Rules) -> None:
         super().__init__(subject, rate, rules)

@@ -29,6 +29,14 @@ def test_json_is_one_object_with_the_score(capsys):
     assert (result["sessions"][0]["trials"], result["sessions"][0]["answers"]) == (12, 36)
 
 
+def test_json_of_a_run_with_nothing_left(capsys):
+    score_log(GOLDEN / "ecog-outage-1.jsonl.gz", as_json=True)
+    result = json.loads(capsys.readouterr().out)
+    assert (result["score"], result["void"]) == (0, True)
+    (session,) = result["sessions"]
+    assert (session["score"], session["void"], session["void_rows"]) == (None, 3, 750)
+
+
 def test_the_default_output_is_a_table(capsys):
     score_log(GOLDEN / "mi-2.jsonl.gz", as_json=False)
     assert "Motor imagery, subject S01" in capsys.readouterr().out
@@ -102,6 +110,25 @@ def test_a_broken_log_is_a_log_error(tmp_path):
                 "block 0: 55.6690, the mean of 3 trials",
             ],
         ),
+        (
+            "mi-outage-1",
+            [
+                "void: decided by the organiser (wrong cue shown)",
+                "S01: void: nothing is left, so it is left out",
+                "t227 · mi · 0.0000 bits/min (void: nothing is left to score)",
+            ],
+        ),
+        (
+            "emotion-outage-2",
+            [
+                "2 of 9 seconds right",
+                "seconds 37, 38: void: outage",
+                "void: decided by the organiser (subject moved)",
+                "void: 1 trial, 10 seconds",
+            ],
+        ),
+        ("ecog-outage-4", ["7 of 250 rows left out: void: outage (–)", "void: 2 trials, 386 rows"]),
+        ("turing-outage-4", ["void: 7 trials"]),
         ("mi-1", ["ended as timeout: every session and the run score 0", "S02: 0.0000"]),
     ],
 )

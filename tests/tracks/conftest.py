@@ -53,6 +53,15 @@ class LogWriter:
     def report(self, result: Any, **fields: Any) -> "LogWriter":
         return self.add("report", result=result, **fields)
 
+    def outage(self, first: int, last: int, session: int = 0, cause: str = "x") -> "LogWriter":
+        """first, last: packets of the session, both inclusive."""
+        return self.add("outage", **{"session": session, "from": first, "to": last, "cause": cause})
+
+    def void(self, block: int, trial: int | None = None, session: int = 0) -> "LogWriter":
+        """trial None: the whole block."""
+        named = {} if trial is None else {"trial": trial}
+        return self.add("void", session=session, block=block, **named, reason="wrong cue")
+
     def end(self, reason: str = "finished") -> "LogWriter":
         return self.add("end", reason=reason)
 

@@ -34,6 +34,11 @@ def test_example_of_turing():
     assert turing.score(verdicts(*rows[:4], ((False,), 2.0))) == 0
 
 
+def test_example_of_a_void_trial():
+    rows = [((True,), 1.2), ((True,), 1.6), ((True,), 1.2), ((True,), 2.0)]
+    assert f"S = 200 x 4 / 6 = {turing.score(verdicts(*rows)):.1f}" in PAGE
+
+
 def test_example_of_emotion():
     grid = SecondGrid(250, emotion.DEFAULTS)
     grid.packet(50, 50, [(1, 242)])

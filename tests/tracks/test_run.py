@@ -80,7 +80,7 @@ BROKEN = [
     ([{"kind": 3}], "`kind` must be a string"),
     ([{"kind": ["run"]}], "`kind` must be a string"),
     ([RUN, RUN], "second run line"),
-    ([{**RUN, "v": 2}], "log version 2"),
+    ([{**RUN, "v": 3}], "log version 3"),
     ([{**RUN, "track": "chess"}], "'chess' is none of mi, turing"),
     ([{**RUN, "track": ["mi"]}], "is none of mi, turing"),
     ([{"kind": "run"}], "field `track`"),

@@ -13,6 +13,7 @@ from tracks.errors import RuleError
 from tracks.rules import Rules
 
 Rows: TypeAlias = NDArray[np.float64]
+RowMask: TypeAlias = NDArray[np.bool_]
 
 JOINTS = ("sho", "elb", "wri", "mcp", "hip", "kne", "ank", "mtp")
 """Seed 003, section 1: shoulder, elbow, wrist, metacarpus; hip, knee, ankle, metatarsus."""
@@ -152,9 +153,12 @@ class Trace:
         self._grow(n)[:] = row
         self._held += b"\1" * n
 
-    def held_in(self, start: int, stop: int) -> int:
-        """How many rows of a stretch were held; those beyond the end count as held."""
-        return stop - start - self._held.count(0, start, stop)
+    def held_in(self, start: int, stop: int) -> RowMask:
+        """Which rows of a stretch were held; those beyond the end count as held."""
+        held = np.ones(stop - start, dtype=np.bool_)
+        known = np.frombuffer(self._held[start:stop], dtype=np.bool_)
+        held[: len(known)] = known
+        return held
 
     def _grow(self, n: int) -> Rows:
         """Room for n more rows, at the end."""
@@ -226,9 +230,10 @@ class Prediction:
         missing = max(0, rows - len(self._trace))
         return np.concatenate([self._trace.rows, np.tile(self._last, (missing, 1))])
 
-    def unreported(self, start: int, stop: int) -> tuple[Reason, ...]:
-        """How many rows from start to stop have no report, and what is used instead."""
-        held, total = self._trace.held_in(start, stop), stop - start
+    def unreported(self, start: int, kept: RowMask) -> tuple[Reason, ...]:
+        """How many of the kept rows, from `start` on, have no report, and what is used instead."""
+        held = int(np.sum(self._trace.held_in(start, start + len(kept)) & kept))
+        total = int(np.sum(kept))
         if not held:
             return ()
         if self._missing_held:

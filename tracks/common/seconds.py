@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from tracks.common.codes import BLOCK_END, BLOCK_START, BlockCounter
 from tracks.common.events import TriggerList
+from tracks.common.outages import PacketSpan
 from tracks.rules import Rules
 
 PACKETS_A_SECOND = 5
@@ -34,6 +35,8 @@ class SecondGrid:
         self.in_block = False
         self._blocks = BlockCounter()
         self._origins: dict[int, int] = {}
+        self._spans: dict[int, PacketSpan] = {}
+        self._received = 0
         self._packets = 0
         self._position = 0
 
@@ -43,6 +46,7 @@ class SecondGrid:
 
     def packet(self, start: int, n: int, triggers: TriggerList) -> bool:
         """Takes a packet; whether it completed a second that can be decided on now."""
+        self._received += 1
         if start < self._position and self._restart_ends:
             self.in_block = False
         self._position = start + n
@@ -67,14 +71,25 @@ class SecondGrid:
         stop = floor((end - origin) / self.rate - margin_s)
         return range(max(0, first), max(0, stop))
 
+    def occupied(self, block: int, second: int) -> PacketSpan | None:
+        """The packets of a second and of the next one, as far as they are the block's.
+
+        None for a second of which no packet was received.
+        """
+        begin, end = self._spans[block]
+        first = begin + PACKETS_A_SECOND * second
+        return (first, min(end, first + 2 * PACKETS_A_SECOND - 1)) if first <= end else None
+
     def _begin(self, origin: int) -> None:
         self._origins[self.block] = origin
+        self._spans[self.block] = self._received, self._received - 1
         self.in_block = True
         self.last = None
         self._packets = 0
 
     def _grow(self) -> bool:
         self._packets += 1
+        self._spans[self.block] = self._spans[self.block][0], self._received - 1
         if self._packets % PACKETS_A_SECOND:
             return False
         self.last = self.block, self._packets // PACKETS_A_SECOND - 1

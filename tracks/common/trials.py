@@ -14,6 +14,7 @@ from typing import ClassVar
 from tracks.common.codes import TRIAL_END, BlockCounter
 from tracks.common.events import Event, count, items, triggers
 from tracks.common.events import field as event_field
+from tracks.common.outages import PacketSpan, Voids, voided
 from tracks.common.reasons import Reason
 from tracks.common.verdicts import Answer, OpenTrial, Refusals, Traces, Verdict, brief
 from tracks.errors import RuleError
@@ -43,6 +44,8 @@ class Trial:
 
     origin: samples received when its trigger packet was complete. end_packet: number of the packet
     that carries its 241. flashes: of the running sequence, sequences: those that count (erp).
+    first_packet, last_packet: what it occupies, counted from 0: from its trigger packet to the one
+    where it closes. The last is None until it closes; both are None for a label without a trigger.
     """
 
     block: int
@@ -53,6 +56,8 @@ class Trial:
     sequences: int = 0
     over: bool = False
     reports: list[TrialReport] = field(default_factory=list)
+    first_packet: int | None = None
+    last_packet: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +74,15 @@ class TrialReferee(ABC):
     classes: Mapping[int, str]
     answers_wanted: ClassVar[int] = 1
     next_trigger_ends_trial: ClassVar[bool] = False
+    closes_after_s: ClassVar[int | None] = None
+    """Seconds of data with which a trial closes; None where its 241 closes it."""
     decision_due = False
 
     def __init__(self, subject: str, rate: Fraction, rules: Rules) -> None:
         self.subject = subject
         self.rate = rate
         self.refusals = Refusals(subject)
+        self.voids = Voids()
         self._blocks = BlockCounter(rules.get("block_codes", True))
         self._end_closes = bool(rules.get("end_closes_trial", False))
         self._trials: dict[int, list[Trial]] = {}
@@ -101,6 +109,8 @@ class TrialReferee(ABC):
         """What any other trigger does to the trial that was begun last."""
         if code == TRIAL_END and trial.end_packet is None:
             trial.end_packet = self._packets
+            if self.closes_after_s is None:
+                self._close(trial)
 
     def truth(self, event: Event) -> list[Verdict]:
         given: list[Verdict] = []
@@ -119,6 +129,8 @@ class TrialReferee(ABC):
         if self._begun is not None:  # this is its first packet beyond the trigger packet
             given += self._retire(self._active)
             self._active, self._begun = self._begun, None
+        if self._active is not None and self._active.last_packet is None:
+            given += self._extend(self._active)
         for _, code in triggers(event):
             given += self._trigger(code)
         return given
@@ -211,13 +223,33 @@ class TrialReferee(ABC):
 
     def _begin(self) -> list[Verdict]:
         skipped = self._begun  # one packet begins two trials: the first has no packet of its own
-        trials = self._trials.setdefault(self._blocks.current, [])
-        self._begun = Trial(self._blocks.current, len(trials), self._received)
+        self._close(self._begun or self._active)
+        block, packet = self._blocks.current, self._packets - 1
+        trials = self._trials.setdefault(block, [])
+        self._begun = Trial(block, len(trials), self._received, first_packet=packet)
         trials.append(self._begun)
         return self._retire(skipped)
 
+    def _close(self, trial: Trial | None) -> None:
+        """The packet that was received last is the last one that a trial occupies."""
+        if trial is not None and trial.last_packet is None:
+            trial.last_packet = self._packets - 1
+
+    def _extend(self, trial: Trial) -> list[Verdict]:
+        """The running trial occupies one packet more: close it if it has all its data.
+
+        Returns its verdict if it was given before, since an outage may touch this packet.
+        """
+        limit_s = self.closes_after_s
+        if limit_s is not None and self._received - trial.origin >= limit_s * self.rate:
+            self._close(trial)
+        key = trial.block, trial.number
+        if not self.voids or key not in self._given:
+            return []
+        return [self._judged(trial, self._labels[trial.block][trial.number], *key)]
+
     def _complete(self, trial: Trial) -> bool:
-        """Its end was seen and it has all its answers: nothing that comes can change it."""
+        """Its end was seen and it has all its answers: no further one counts."""
         return trial.end_packet is not None and len(trial.reports) >= self.answers_wanted
 
     def _retire(self, trial: Trial | None) -> list[Verdict]:
@@ -237,15 +269,24 @@ class TrialReferee(ABC):
     def _judged(self, trial: Trial | None, label: Label | None, block: int, number: int) -> Verdict:
         if label is None:
             assert trial is not None
-            why = Reason("trial_unlabelled")
-            answers = tuple(self.answer(report, None, why) for report in trial.reports)
+            unlabelled = Reason("trial_unlabelled")
+            answers = tuple(self.answer(report, None, unlabelled) for report in trial.reports)
             reasons = (Reason("no_label"),)
             return Verdict(
                 self.subject, block, number, None, answers, scored=False, reasons=reasons
             )
-        if trial is None:
-            return self.judge(Trial(block, number, 0), label, Reason("trigger_missing"))
-        return self.judge(trial, label, None)
+        missing = Reason("trigger_missing") if trial is None else None
+        trial = trial or Trial(block, number, 0)
+        verdict = self.judge(trial, label, missing)
+        why = self.voids.by_operator(block, number) or self.voids.by_outage(self._occupied(trial))
+        return verdict if why is None else voided(verdict, why)
+
+    def _occupied(self, trial: Trial) -> PacketSpan | None:
+        """The packets of a trial, as if the session ended here; None without a trigger."""
+        if trial.first_packet is None:
+            return None
+        last = self._packets - 1 if trial.last_packet is None else trial.last_packet
+        return trial.first_packet, last
 
     def _label(self, value: object) -> Label:
         number = self.read(value)

@@ -5,7 +5,7 @@ A verdict is given once its trial is over and its label is known, so everything 
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tracks.common.angles import Rows
 from tracks.common.reasons import Reason
@@ -37,6 +37,8 @@ class Verdict:
     right: how the trial counts, one entry for each answer that its rules ask for.
     charged_s: the time that it is charged with (turing, erp).
     share: how much of it was right (emotion: 0 to 1) or its score (ecog: at most 100).
+    void: whether it was taken out of the score; `reasons` has why. void_parts: how many of its
+        seconds (emotion) or rows (ecog) were. session: the number of its session in the run.
     """
 
     subject: str
@@ -49,10 +51,17 @@ class Verdict:
     charged_s: float | None = None
     share: float | None = None
     reasons: tuple[Reason, ...] = ()
+    void: bool = False
+    void_parts: int = 0
+    session: int = 0
 
     @property
     def key(self) -> tuple[int, int]:
         return self.block, self.trial
+
+    def counts_as(self, other: "Verdict") -> bool:
+        """Whether both count the same, for the same reasons; further reports make no difference."""
+        return replace(self, answers=()) == replace(other, answers=())
 
 
 @dataclass(frozen=True, slots=True)

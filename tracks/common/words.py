@@ -53,6 +53,9 @@ ENGLISH = {
     "no_angles": "no rows of angles: left out",
     "rows_held": "{rows} of {total} rows without a report: the last value held",
     "rows_replaced": "{rows} of {total} rows without a report: {value:g} in their place",
+    "void_outage": "void: outage ({cause})",
+    "void_operator": "void: decided by the organiser ({reason})",
+    "rows_void": "{rows} of {total} rows left out: {why}",
     "more": "…",
     # Endings
     "left_early": "the team left before the last packet",
@@ -70,6 +73,20 @@ ENGLISH = {
     "replay_failed": "the replay failed: {detail}",
     "did_not_start": "it did not come up within {limit_s:g} s",
     "trials_held_back": "has ended; its last trials are shown when the others have closed them",
+    "returned": "it has returned into the run",
+    "too_many_messages": "{count} messages for {packets} packets; "
+    "limits.reports_a_packet is {limit:g}",
+    "too_much_a_minute": "its messages of a minute are longer than {limit_mb:g} MB "
+    "(limits.message_mb_a_minute)",
+    "too_much_in_all": "its messages are longer than {limit_mb:g} MB in all (limits.message_mb)",
+    # Faults of the organiser's side, and alarms
+    "outage_replay": "the replay stood still for {outage_s:.2f} s",
+    "outage_link": "the link between replay and judge was down for {outage_s:.2f} s",
+    "outage_judge": "the judge stood still or was away for {outage_s:.2f} s",
+    "second_stream": "there are two streams named {stream}: the second one is ignored",
+    "unverified_stream": "stream {stream} is not of this contest's replay: it is ignored",
+    "second_worker": "a second worker of team {team} was refused",
+    "session_failed": "judging replay {replay} failed, its logs stay open: {detail}",
     # Advice of `bci-decode check`
     "advise_class": "report {classes}; a whole number or its text, not a list, an array or None",
     "advise_int": "algorithm() must return an int, not a float, a string or an array",
@@ -85,6 +102,8 @@ ENGLISH = {
     "advise_packet_late": "late by 1 packet: all data received after the trigger's packet counts",
     "advise_packets_late": "late by {packets} packets: "
     "all data received after the trigger's packet counts",
+    # Alarms
+    "page_ended": "the page's process ended (exit code {exit_code}) and was started again",
 }
 
 CHINESE = {
@@ -126,6 +145,9 @@ CHINESE = {
     "no_angles": "没有角度：不计",
     "rows_held": "{total} 行中 {rows} 行没有报告：保持最后的值",
     "rows_replaced": "{total} 行中 {rows} 行没有报告：以 {value:g} 代替",
+    "void_outage": "作废：主办方故障（{cause}）",
+    "void_operator": "作废：主办方裁定（{reason}）",
+    "rows_void": "{total} 行中 {rows} 行不计：{why}",
     "more": "…",
     "left_early": "在最后一个数据包之前离开",
     "stream_lost": "结果流突然中断",
@@ -142,6 +164,17 @@ CHINESE = {
     "replay_failed": "回放失败：{detail}",
     "did_not_start": "{limit_s:g} 秒内没有启动",
     "trials_held_back": "已结束；其他队完成后显示其最后的试次",
+    "returned": "已重新加入",
+    "too_many_messages": "{packets} 个数据包发了 {count} 条消息；上限 {limit:g}（limits.reports_a_packet）",
+    "too_much_a_minute": "一分钟的消息超过 {limit_mb:g} MB（limits.message_mb_a_minute）",
+    "too_much_in_all": "消息总量超过 {limit_mb:g} MB（limits.message_mb）",
+    "outage_replay": "回放停顿 {outage_s:.2f} 秒",
+    "outage_link": "回放与裁判之间的连接中断 {outage_s:.2f} 秒",
+    "outage_judge": "裁判停顿或离开 {outage_s:.2f} 秒",
+    "second_stream": "有两个名为 {stream} 的流：忽略第二个",
+    "unverified_stream": "流 {stream} 不属于本比赛的回放：已忽略",
+    "second_worker": "拒绝了 {team} 队的第二个进程",
+    "session_failed": "回放 {replay} 的评判失败，日志保持打开：{detail}",
     "advise_class": "请报告 {classes}；整数或其文字，不能是列表、数组或 None",
     "advise_int": "algorithm() 必须返回 int，不能是浮点数、字符串或数组",
     "advise_report": "每个试次都须在时限之前报告",
@@ -155,6 +188,7 @@ CHINESE = {
     "advise_rows": "请报告若干行，每行 8 个有限的角度",
     "advise_packet_late": "晚了 1 个数据包：触发所在数据包之后收到的所有数据都计入",
     "advise_packets_late": "晚了 {packets} 个数据包：触发所在数据包之后收到的所有数据都计入",
+    "page_ended": "网页进程已结束（退出码 {exit_code}），并已重新启动",
 }
 
 
