@@ -7,10 +7,11 @@ BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 JOBS ?= 3
 PYTEST = $(BIN)/pytest
+unexport PYTHONDONTWRITEBYTECODE  # set in some containers: each worker would compile all tests again
 export OPENBLAS_NUM_THREADS = 1
 export OMP_NUM_THREADS = 1
 
-.PHONY: help install demo test test-fast coverage mutants check format clean
+.PHONY: help install demo test test-fast coverage mutants soak check format clean
 
 help:
 	@echo "make demo       a contest of all five tracks on synthetic recordings, with a leaderboard"
@@ -18,6 +19,7 @@ help:
 	@echo "make test-fast  the tests without LSL, browsers and other slow ones"
 	@echo "make coverage   branch coverage of the four packages"
 	@echo "make mutants    mutation testing of the rules in tracks/ with mutmut (hours)"
+	@echo "make soak       eight teams under random faults, for an hour (SECONDS=...)"
 	@echo "make check      ruff, ruff format, mypy --strict, import-linter"
 	@echo "make format     let ruff put the code in order"
 
@@ -49,6 +51,10 @@ coverage: $(STAMP)
 mutants: $(STAMP)
 	$(BIN)/mutmut run $(MUTANTS)
 	$(BIN)/mutmut results
+
+SECONDS ?= 3600
+soak: $(STAMP)
+	$(BIN)/python -m scripts.soak --seconds $(SECONDS)
 
 check: $(STAMP)
 	$(BIN)/ruff check .

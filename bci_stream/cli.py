@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from bci_stream.child_process import end_with_parent
 from tracks.registry import TRACKS
 
 if TYPE_CHECKING:
@@ -57,8 +58,12 @@ class Commands(click.Group):
         super().add_command(cmd, name)
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        """Log at the usual level until an option of the command sets another one."""
+        """Log at the usual level until an option of the command sets another one.
+
+        A command that another process of ours started (`ChildProcess`) ends with it from here on.
+        """
         configure_logging()
+        end_with_parent()
         return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:

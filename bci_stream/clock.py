@@ -1,8 +1,12 @@
-"""Clocks: the time, and waiting for an absolute deadline. The manual clock is for tests."""
+"""Clocks: the time, waiting for an absolute deadline, and a thread for what is done again and again.
+
+The manual clock is for tests.
+"""
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 LEAST_SPIN_S, FIRST_SPIN_S, MOST_SPIN_S = 0.00002, 0.0003, 0.0005
@@ -81,6 +85,19 @@ def learned_spin(spin_s: float, late_s: float) -> float:
     return min(max(spin_s + step * SPIN_STEP_S, LEAST_SPIN_S), MOST_SPIN_S)
 
 
+@contextmanager
+def thread_beside(run: Callable[[threading.Event], None], name: str) -> Iterator[None]:
+    """Run a function on a thread until the block ends; then set its event and wait for it to return."""
+    over = threading.Event()
+    thread = threading.Thread(target=run, args=(over,), name=name, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
 class ManualClock:
     """A clock that moves by `advance`, and to the deadline of a wait."""
 
@@ -105,3 +122,51 @@ class ManualClock:
             warm_up()
             self._now = deadline
         return True
+
+
+STALL_CHECK_S = 0.05
+"""How often a StallWatch checks the clock."""
+
+
+class StallWatch:
+    """A thread that does nothing but look at the clock, and so finds when its process stood still.
+
+    A gap between two looks means that the process was stopped, or that the machine had no time for it.
+    """
+
+    def __init__(self, now: Callable[[], float], longest_s: float) -> None:
+        """longest_s: gaps up to this length are no stall."""
+        self._now = now
+        self._longest_s = longest_s
+        self._lock = threading.Lock()
+        self._seen = now()
+        self._stalls: list[tuple[float, float]] = []
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="stall-watch", daemon=True)
+
+    def __enter__(self) -> "StallWatch":
+        self._seen = self._now()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._over.wait(STALL_CHECK_S):
+            with self._lock:
+                self._look()
+
+    def _look(self) -> None:
+        now = self._now()
+        if now - self._seen > self._longest_s + STALL_CHECK_S:
+            self._stalls.append((self._seen, now))
+        self._seen = now
+
+    def take(self) -> list[tuple[float, float]]:
+        """(begin, end) of the stalls since the last call, up to now, in seconds of the clock."""
+        with self._lock:
+            self._look()
+            stalls, self._stalls = self._stalls, []
+        return stalls

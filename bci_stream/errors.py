@@ -18,6 +18,10 @@ __all__ = [
 ]
 
 
+HOST_FAILED = 75
+"""Exit code of a decoder that this machine could not start (a registry out of reach, a full disk)."""
+
+
 class LogError(BciError):
     """A run log that can't be read."""
 

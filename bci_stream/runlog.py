@@ -1,7 +1,8 @@
 """Run logs: JSON lines, one event a line, in the order in which the judge settled them.
 
 The score is a pure function of this file (see docs/tracks.md). A log that can't be read is not scored:
-the error names the line.
+the error names the line. Since version 2 each line ends with a hash of itself and the line before it
+(docs/run-log.md), so that `bci-judge verify` finds a line that was changed, removed, added or moved.
 """
 
 import gzip
@@ -10,6 +11,7 @@ import math
 import os
 import zlib
 from collections.abc import Iterator, Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,12 @@ import numpy as np
 
 from bci_stream.errors import LogError, RuleError
 from tracks.run import Run
+
+LOG_VERSION = 2
+"""Of new logs. Logs of version 1 have no hash chain."""
+
+CHAIN_START = "0" * 64
+"""What stands for the hash of the line before the first one."""
 
 _CUT_OFF = "; it is the last one and was cut off: delete it to score the rest"
 _LONGEST_INT = 4300  # digits; Python refuses to read a longer one, and no result is that large
@@ -47,12 +55,12 @@ def read_log(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             for number, line in enumerate(file, start=1):
                 if line.strip():
-                    yield number, _parse(path, number, line)
+                    yield number, parse_line(path, number, line)
     except (OSError, EOFError, zlib.error) as error:
         raise LogError(f"can't read the log {path}: {error}") from None
 
 
-def _parse(path: Path, number: int, line: bytes) -> dict[str, Any]:
+def parse_line(path: Path, number: int, line: bytes) -> dict[str, Any]:
     try:
         event = _decode(line)
     except (ValueError, RecursionError) as error:
@@ -75,30 +83,80 @@ def _read_int(digits: str) -> int | float:
     return int(digits) if len(digits) < _LONGEST_INT else float(digits)
 
 
+# --- hash chain -------------------------------------------------------------------------------
+
+_HASH_LENGTH = len(',"h":""}') + 64
+
+
+def chain_hash(previous: str, unhashed: bytes) -> str:
+    """`h` of a line, in hexadecimal; previous: `h` of the line before. unhashed: the line without `h`."""
+    return sha256(previous.encode() + unhashed).hexdigest()
+
+
+def with_hash(unhashed: bytes, digest: str) -> bytes:
+    """A line without its newline: the object with `h` as its last field."""
+    return b'%b,"h":"%b"}' % (unhashed[:-1], digest.encode())
+
+
+def split_hash(line: bytes) -> tuple[bytes, str]:
+    """(the object without `h`, `h`) of a line without its newline; `h` is empty if the line has none."""
+    unhashed, digest = line[:-_HASH_LENGTH] + b"}", line[-_HASH_LENGTH + 6 : -2].decode("latin-1")
+    if len(digest) == 64 and set(digest) <= _HEX and with_hash(unhashed, digest) == line:
+        return unhashed, digest
+    return line, ""
+
+
+_HEX = frozenset("0123456789abcdef")
+
+
+# --- writing ----------------------------------------------------------------------------------
+
+
+def make_runs_folder(folder: Path) -> None:
+    """Create the folder of run logs, which hold truth: only its owner may open it (mode 0700)."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+
 class RunLog:
     """A log that is written line by line; written lines are never changed.
 
     Each line goes to the operating system at once, so that a crash of the judge loses none; `sync`
-    writes them to disk. Methods raise LogError if the log can't be written.
+    writes them to disk. Only the owner may read the file (mode 0600). Methods raise LogError if the log
+    can't be written.
+
+    head: `h` of the last line; empty in a log that was begun without a hash chain. lines: how many there are.
     """
 
     def __init__(self, path: Path, *, append: bool = False) -> None:
         """append: continue a log that a judge left unfinished."""
         self.path = path
         try:
-            self._file = path.open("ab" if append else "xb", buffering=0)
+            self._file = open(  # noqa: SIM115 - closed by `close`
+                path, "ab" if append else "xb", buffering=0, opener=_open_private
+            )
+            self.head, self.lines = _end_of_chain(path)
         except FileExistsError:
             raise LogError(f"the log {path} exists already: a log is never overwritten") from None
         except OSError as error:
             raise LogError(f"can't write the log {path}: {error}") from None
 
     def write(self, event: Mapping[str, Any]) -> None:
-        left = memoryview(encode(event))
+        self.write_object(encode(event)[:-1])
+
+    def write_object(self, line: bytes) -> None:
+        """Write a line that is a JSON object already, such as a signed one."""
+        head = self.head
+        if head:
+            head = chain_hash(head, line)
+            line = with_hash(line, head)
+        left = memoryview(line + b"\n")
         try:
             while left:  # a write may be partial, as on a disk that is nearly full
                 left = left[self._file.write(left) :]
         except OSError as error:
             raise self._error(error) from error
+        self.head = head
+        self.lines += 1
 
     def sync(self) -> None:
         try:
@@ -118,12 +176,25 @@ class RunLog:
             self._file.close()
 
 
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _end_of_chain(path: Path) -> tuple[str, int]:
+    """Where a log goes on: the last `h` and the number of lines."""
+    content = path.read_bytes() if path.is_file() else b""  # a device has no lines
+    if not content:
+        return CHAIN_START, 0
+    start = content.rfind(b"\n", 0, -1) + 1
+    return split_hash(content[start:].rstrip(b"\n"))[1], content.count(b"\n")
+
+
 def encode(event: Mapping[str, Any]) -> bytes:
     """An event as one line. NaN and infinity, which JSON does not have, become null."""
     try:
-        text = json.dumps(event, separators=(",", ":"), allow_nan=False, default=_plain)
+        text = _encoder.encode(event)
     except ValueError:
-        text = json.dumps(_finite(event), separators=(",", ":"), default=_plain)
+        text = _encoder.encode(_finite(event))
     return text.encode() + b"\n"
 
 
@@ -143,6 +214,9 @@ def _finite(value: Any) -> Any:
         case list() | tuple():
             return [_finite(item) for item in value]
     return value
+
+
+_encoder = json.JSONEncoder(separators=(",", ":"), allow_nan=False, default=_plain)
 
 
 def earlier_logs(runs: Path, run_id: str) -> Iterator[tuple[str, Path, list[dict[str, Any]]]]:

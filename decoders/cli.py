@@ -4,6 +4,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,11 +19,14 @@ from bci_stream.cli import (
     wait_option,
     wire_options,
 )
+from bci_stream.errors import HOST_FAILED
 from tracks.registry import TRACKS
 
 if TYPE_CHECKING:
     from bci_stream.contest.contest import Contest
+    from bci_stream.wire.crypto import PublicKey
     from decoders.decoder import Decoder
+    from decoders.host.submission import SubmissionDecoder
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +65,19 @@ def submission_options(command: F) -> F:
 @model_option
 @submission_options
 @click.option("--team", default=None, help="Your team's name (default: the decoder's).")
-@click.option("--token", type=click.Path(path_type=Path), help="Your team's token file.")
+@click.option(
+    "--team-file",
+    type=click.Path(path_type=Path),
+    help="Your team's file, from the organiser: contest, team, token and public key.",
+)
+@click.option(
+    "--token", type=click.Path(path_type=Path), help="Your team's token file, in an open contest."
+)
+@click.option(
+    "--receipt",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Where to write the judge's receipt of the run (see `bci-judge verify`).",
+)
 @seed_option
 @wait_option(60.0, "a replay")
 @wire_options
@@ -83,7 +99,9 @@ def _missing_track() -> click.UsageError:
 def _work(
     track: str,
     team: str | None,
+    team_file: Path | None,
     token: Path | None,
+    receipt: Path | None,
     wait_s: float,
     contest_path: Path | None,
     room: str,
@@ -91,7 +109,6 @@ def _work(
     lsl_session: str,
     **chosen: Any,
 ) -> None:
-    from bci_stream.contest.keys import read_key
     from bci_stream.wire.client import TeamClient
     from decoders.decoder import Closeable, HasNotice
     from decoders.registry import default_of
@@ -102,9 +119,17 @@ def _work(
     made = _make(track, contest, stop, **chosen)
     submission, decoder = chosen["submission"], chosen["decoder"]
     name = team or (submission.stem if submission else decoder or default_of(track))
-    name = name.replace(":", ".")
-    key = read_key(token) if token else contest.keys.token(name)
-    client = TeamClient(open_wire(scope, lsl_session), contest.name, name, key, stop=stop)
+    access = _access(contest, contest_path, room, name.replace(":", "."), team, team_file, token)
+    name = access.team
+    client = TeamClient(
+        open_wire(scope, lsl_session),
+        access.contest,
+        name,
+        access.token,
+        stop=stop,
+        public_key=access.public_key,
+        sealed=access.sealed,
+    )
     worker = Worker(client, made, track=track, join_s=wait_s, stop=stop)
     logger.info("team %s: waiting for a replay of track %s", name, track)
     if isinstance(made, HasNotice) and made.notice:
@@ -114,7 +139,51 @@ def _work(
     finally:
         if isinstance(made, Closeable):
             made.close()
+        if receipt is not None and client.receipt:
+            receipt.write_text(client.receipt + "\n")
+            logger.info("team %s: receipt %s", name, receipt)
     logger.info("team %s: the run is over, %s reports sent", name, worker.reports)
+
+
+@dataclass(frozen=True)
+class _Access:
+    """What a team needs to take part; without a public key the organiser's messages are not verified."""
+
+    contest: str
+    team: str
+    token: bytes
+    public_key: "PublicKey | None"
+    sealed: bool
+
+
+def _access(
+    contest: "Contest",
+    contest_path: Path | None,
+    room: str,
+    name: str,
+    team: str | None,
+    team_file: Path | None,
+    token: Path | None,
+) -> _Access:
+    """From the team file; or from the contest's folder, if its keys are here; or from a token file."""
+    from bci_stream.contest.keys import read_key, read_team_file
+    from bci_stream.wire.crypto import PublicKey
+
+    if team_file is not None:
+        if token or contest_path or team:
+            raise click.UsageError(
+                "--team-file has it all: leave --team, --token and --contest away"
+            )
+        file = read_team_file(team_file)
+        place = f"{file.contest}.{room}" if room else file.contest
+        public_key = PublicKey(bytes.fromhex(file.public_key))
+        return _Access(place, file.team, file.token_bytes, public_key, file.results == "sealed")
+    has_keys = token is None or contest.keys.exist()
+    key = contest.keys.token(name) if token is None else read_key(token)
+    if not has_keys:
+        logger.warning("without --team-file the replay and the judge are not verified")
+    found = contest.keys.public_key() if has_keys else None
+    return _Access(contest.name, name, key, found, contest.sealed)
 
 
 def _make(
@@ -131,9 +200,7 @@ def _make(
     if submission is not None:
         if decoder is not None:
             raise click.UsageError("give --decoder or --submission, not both")
-        from decoders.host.submission import open_submission
-
-        opened = open_submission(submission, track, granted=contest.limits, stop=stop, **how)
+        opened = _open_submission(submission, track, granted=contest.limits, stop=stop, **how)
         logger.info("submission %s", opened.title)
         logger.info("its output goes to %s", opened.log)
         return opened
@@ -141,6 +208,24 @@ def _make(
     from decoders.registry import load
 
     return load(decoder, track, model, seed)
+
+
+class _HostFailed(click.ClickException):
+    """A failure of this machine, not of the submission: the judge tries it again."""
+
+    exit_code = HOST_FAILED
+
+
+def _open_submission(submission: Path, track: str, **options: Any) -> "SubmissionDecoder":
+    from decoders.host.limits import SubmissionError
+    from decoders.host.submission import open_submission
+
+    try:
+        return open_submission(submission, track, **options)
+    except SubmissionError as error:
+        if error.ending == "stopped":
+            raise _HostFailed(str(error)) from error
+        raise
 
 
 def _refuse_without_submission(how: dict[str, Any]) -> None:
@@ -214,7 +299,8 @@ def check(
         from decoders.host.submission import open_submission
 
         granted = open_contest(contest_path, "").limits
-        opened = open_submission(submission, track, granted=granted, **how)
+        stop = stop_on_signals()
+        opened = open_submission(submission, track, granted=granted, stop=stop, **how)
         report = check_submission(opened, track)
         click.echo(report.text)
         if not report.ok:
@@ -225,3 +311,32 @@ def check(
 
     if not check_decoder(track, decoder, model, seed):
         raise SystemExit(1)
+
+
+@main.command()
+@track_option
+@submission_options
+def prepare(track: str | None, submission: Path | None, **how: Any) -> None:
+    """Read a submission and make its environment, before a run: that may take minutes."""
+    if track is None:
+        raise _missing_track()
+    if submission is None:
+        raise click.UsageError("say which submission: --submission PATH")
+    opened = _open_submission(submission, track, stop=stop_on_signals(), **how)
+    opened.close()
+    click.echo(opened.title)
+
+
+@main.command()
+@click.option("--prune", is_flag=True, help="Remove those that were not used for --days.")
+@click.option("--days", default=30.0, show_default=True, help="With --prune; 0: all.")
+def cache(prune: bool, days: float) -> None:
+    """List the environments that were made for submissions, or remove old ones."""
+    from decoders.host import venv
+
+    for made in venv.cached_environments():
+        old = made.unused_s is None or made.unused_s >= days * 86400
+        removed = prune and old and venv.prune(made)
+        used = "incomplete" if made.unused_s is None else f"used {made.unused_s / 86400:.0f} d ago"
+        shown = f"{made.folder.name:<20} {made.size_bytes >> 20:>6} MiB  {used:<15} {made.title}"
+        click.echo(("removed  " if removed else "") + shown)

@@ -1,17 +1,17 @@
 """A replay as a process: opens its sources, plays until their end or a stop, and keeps the state file."""
 
-import contextlib
 import gc
 import logging
 import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import asdict, dataclass
+from functools import partial
+from urllib.parse import parse_qsl, urlencode
 
-from bci_stream.clock import RealClock
+from bci_stream.clock import RealClock, thread_beside
 from bci_stream.contest.contest import Contest
 from bci_stream.errors import SourceError
 from bci_stream.wire.transport import Transport
@@ -29,6 +29,19 @@ logger = logging.getLogger(__name__)
 STATE_EVERY_S = 0.5
 SWITCH_S = 0.0002
 """Python's thread switch interval, 5 ms by default: a packet that is due must not wait so long."""
+
+
+def secret_seed(uri: str, contest: Contest) -> str:
+    """In a contest with keys a synthetic recording is made from the contest's key.
+
+    Everyone can make a recording from a public seed, and so would know its labels.
+    """
+    address, _, query = uri.partition("?")
+    if not contest.sealed or not address.startswith("synthetic:"):
+        return uri
+    params = dict(parse_qsl(query, keep_blank_values=True))
+    params["seed"] = str(contest.keys.recording_seed(params.get("seed", "1")))
+    return f"{address}?{urlencode(params)}"
 
 
 @dataclass(kw_only=True)
@@ -64,9 +77,12 @@ class Service:
         self._write_state("starting")
         try:
             source = concatenate_sources(
-                [open_source(uri, self.options, self.transport) for uri in self.uris]
+                [
+                    open_source(secret_seed(uri, self.contest), self.options, self.transport)
+                    for uri in self.uris
+                ]
             )
-            with contextlib.closing(source), self._state_thread():
+            with closing(source), thread_beside(self._keep_state, "state"):
                 self._play(source)
         except Exception as error:
             self._write_state("failed", str(error) or type(error).__name__)
@@ -146,17 +162,6 @@ class Service:
 
     # --- the state file -----------------------------------------------------------------------
 
-    @contextlib.contextmanager
-    def _state_thread(self) -> Iterator[None]:
-        over = threading.Event()
-        thread = threading.Thread(target=self._keep_state, args=(over,), name="state", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-            thread.join()
-
     def _keep_state(self, over: threading.Event) -> None:
         while not over.wait(STATE_EVERY_S):
             state = self.player.progress.state if self.player is not None else "starting"
@@ -195,22 +200,11 @@ class Service:
             self.player.paused.clear()
 
 
-@contextmanager
-def progress_line(service: Service) -> Iterator[None]:
+def progress_line(service: Service) -> AbstractContextManager[None]:
     """Show the progress on a terminal, on a thread of its own; nothing in a pipe."""
     if sys.stderr is None or not sys.stderr.isatty():  # None: it was closed (`2>&-`)
-        yield
-        return
-    over = threading.Event()
-    thread = threading.Thread(
-        target=_show_progress, args=(service, over), name="progress", daemon=True
-    )
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
+        return nullcontext()
+    return thread_beside(partial(_show_progress, service), "progress")
 
 
 def _show_progress(service: Service, over: threading.Event) -> None:

@@ -1,4 +1,5 @@
 import threading
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -10,7 +11,9 @@ from bci_stream.clock import (
     SPIN_COVERS,
     ManualClock,
     RealClock,
+    StallWatch,
     learned_spin,
+    thread_beside,
 )
 
 
@@ -128,3 +131,47 @@ def test_a_late_wait_does_no_warm_up(monkeypatch) -> None:
         assert clock.wait_until(clock.now() - 1.0, warm_up=fails)
     halted = RealClock(Sleeper(monkeypatch, late_s=1.0).now)
     assert halted.wait_until(halted.now() + 0.04, warm_up=fails)
+
+
+def test_a_thread_beside_a_block_ends_with_it_also_after_an_error() -> None:
+    ended = []
+
+    def run(over: threading.Event) -> None:
+        assert over.wait(30)
+        ended.append(threading.current_thread().name)
+
+    with suppress(ValueError), thread_beside(run, "beside"):
+        assert ended == []
+        raise ValueError
+    assert ended == ["beside"]
+
+
+class TestStallWatch:
+    def test_a_gap_is_found_with_its_begin_and_end_and_given_once(self) -> None:
+        clock = ManualClock(100.0)
+        looks = threading.Semaphore(0)
+
+        def now() -> float:
+            looks.release()
+            return clock.now()
+
+        def wait_for_looks(n: int) -> None:
+            for _ in range(n):
+                assert looks.acquire(timeout=20)
+
+        with StallWatch(now, longest_s=0.25) as watch:
+            wait_for_looks(2)
+            clock.advance(0.25)  # no more than is allowed
+            wait_for_looks(3)
+            assert watch.take() == []
+            clock.advance(1.5)
+            wait_for_looks(3)
+            assert watch.take() == [(100.25, 101.75)]
+            assert watch.take() == []
+
+    def test_a_stall_that_has_just_ended_is_found_by_take(self) -> None:
+        clock = ManualClock(100.0)
+        watch = StallWatch(clock.now, longest_s=0.25)
+        clock.advance(1.5)
+        assert watch.take() == [(100.0, 101.5)]
+        assert watch.take() == []

@@ -4,12 +4,21 @@ import gzip
 import json
 import math
 import os
+import stat
+from hashlib import sha256
 
 import numpy as np
 import pytest
 
 from bci_stream.errors import LogError
-from bci_stream.runlog import RunLog, encode, read_log, score_run
+from bci_stream.runlog import (
+    RunLog,
+    earlier_logs,
+    encode,
+    make_runs_folder,
+    read_log,
+    score_run,
+)
 
 RUN = {"kind": "run", "v": 1, "track": "turing", "team": "t", "rules": {}}
 SESSION = {"kind": "session", "subject": "S01", "rate": 250, "leads": 64, "packet_samples": 10}
@@ -32,6 +41,11 @@ def write(tmp_path):
         return path
 
     return written
+
+
+def events(path):
+    """The events of a log without their hashes."""
+    return [{key: event[key] for key in event if key != "h"} for _, event in read_log(path)]
 
 
 def error(path):
@@ -143,7 +157,7 @@ def test_what_was_written_is_read_back(tmp_path):
     for event in WHOLE:
         log.write(event)
     log.sync()
-    assert [event for _, event in read_log(path)] == WHOLE
+    assert events(path) == WHOLE
     log.close()
     log.close()
 
@@ -168,7 +182,7 @@ def test_an_unfinished_log_can_be_continued(tmp_path):
         log = RunLog(path, append=append)
         log.write(event)
         log.close()
-    assert [event for _, event in read_log(path)] == [RUN, SESSION]
+    assert events(path) == [RUN, SESSION]
 
 
 def test_a_log_that_cannot_be_written_is_an_error(tmp_path):
@@ -212,3 +226,82 @@ def test_sync_writes_the_lines_to_disk(tmp_path, monkeypatch):
     log.sync()
     assert len(synced) == 1
     log.close()
+
+
+# --- hash chain -------------------------------------------------------------------------------
+
+
+def written_log(path, lines, append=False):
+    log = RunLog(path, append=append)
+    for event in lines:
+        log.write(event)
+    log.close()
+    return log
+
+
+def chain_by_definition(path):
+    """(hashes in the log, hashes by the definition in docs/run-log.md)."""
+    found, computed, previous = [], [], "0" * 64
+    for line in path.read_text().splitlines():
+        start = line.rindex(',"h":"')
+        previous = sha256((previous + line[:start] + "}").encode()).hexdigest()
+        found.append(line[start + 6 : -2])
+        computed.append(previous)
+    return found, computed
+
+
+def test_each_line_ends_with_the_hash_of_itself_and_the_line_before(tmp_path):
+    path = tmp_path / "run.jsonl"
+    log = written_log(path, WHOLE)
+    found, computed = chain_by_definition(path)
+    assert found == computed
+    assert len(set(found)) == len(WHOLE)
+    assert (log.head, log.lines) == (found[-1], len(WHOLE))
+
+
+def test_a_log_with_hashes_scores_as_without(tmp_path):
+    written_log(tmp_path / "run.jsonl", [{**RUN, "v": 2}, *WHOLE[1:]])
+    assert score_run(tmp_path / "run.jsonl").result()["score"] == pytest.approx(200)
+
+
+def test_a_continued_log_continues_the_chain_after_its_last_whole_line(tmp_path):
+    path = tmp_path / "erp-t-r1.jsonl"
+    written_log(path, WHOLE[:4])
+    with path.open("ab") as file:
+        file.write(b'{"kind":"report","resu')  # was being written when the judge died
+    assert [found for found, *_ in earlier_logs(tmp_path, "r1")] == ["t"]
+    log = written_log(path, WHOLE[4:], append=True)
+    found, computed = chain_by_definition(path)
+    assert found == computed
+    assert log.lines == len(WHOLE)
+    assert events(path) == WHOLE
+
+
+def test_a_log_of_version_1_is_continued_without_a_chain(write):
+    path = write(*WHOLE[:3])
+    log = written_log(path, WHOLE[3:], append=True)
+    assert (log.head, log.lines) == ("", len(WHOLE))
+    assert [event for _, event in read_log(path)] == WHOLE
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full on this system")
+def test_a_line_that_could_not_be_written_is_not_in_the_chain(tmp_path):
+    log = RunLog(tmp_path / "run.jsonl")
+    log.write(RUN)
+    before = (log.head, log.lines)
+    log._file.close()
+    with open("/dev/full", "wb", buffering=0) as log._file:
+        with pytest.raises(LogError, match="No space left"):
+            log.write(SESSION)
+        assert (log.head, log.lines) == before
+
+
+def test_only_the_owner_may_read_logs_and_their_folder(tmp_path):
+    previous = os.umask(0)
+    try:
+        make_runs_folder(tmp_path / "contest" / "runs")
+        written_log(tmp_path / "contest" / "runs" / "run.jsonl", [RUN])
+    finally:
+        os.umask(previous)
+    assert stat.S_IMODE((tmp_path / "contest" / "runs").stat().st_mode) == 0o700
+    assert stat.S_IMODE((tmp_path / "contest" / "runs" / "run.jsonl").stat().st_mode) == 0o600

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from bci_stream.contest.keys import Keys
+from bci_stream.contest.keys import Keys, Results
 from bci_stream.errors import ContestError, RuleError
 from bci_stream.files import state_dir
 from bci_stream.wire.names import checked_name
@@ -25,6 +25,10 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     silence_s: lockstep: compute time for one packet.
     join_s: how long to wait for the expected teams.
     grace_packets: real time: how many packets late a report may arrive and still count as made before them.
+    return_s: how long a team, or a replay, whose stream was lost may take to come back into the run.
+    outage_s: a fault of replay, judge or their link that is longer than this is an outage.
+    reports_a_packet, message_mb_a_minute, message_mb: how many reports a team may send for each packet (and
+    100 more), and how many megabytes of messages in a minute and in a run; above that it is disqualified.
     The others hold for each submission that runs here: cpu_s of processor time and memory_mb of all its
     processes together, processes and threads at one moment, open_files of each process, disk_mb that it may
     write, output_mb to stdout and stderr. strength: the least sandbox; `auto`: the strongest that this
@@ -36,6 +40,11 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     silence_s: float = 60.0
     join_s: float = 60.0
     grace_packets: float = 1.0
+    return_s: Annotated[float, msgspec.Meta(ge=0)] = 10.0
+    outage_s: Annotated[float, msgspec.Meta(gt=0)] = 0.25
+    reports_a_packet: Annotated[float, msgspec.Meta(gt=0)] = 20.0
+    message_mb_a_minute: Annotated[float, msgspec.Meta(gt=0)] = 20.0
+    message_mb: Annotated[float, msgspec.Meta(gt=0)] = 1000.0
     cpu_s: Annotated[float, msgspec.Meta(gt=0)] = 24 * 3600.0
     memory_mb: Count = 4096
     processes: Count = 32
@@ -70,6 +79,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tracks: dict[str, TrackPlan] = {}
     pace: str = "lockstep"
     teams: list[str] = []
+    results: Results = "sealed"
     limits: Limits = Limits()
     qualify: Qualify = Qualify()
 
@@ -85,6 +95,12 @@ class Contest:
     teams: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)
     qualify: Qualify = field(default_factory=Qualify)
+    results: Results = "signed"
+
+    @property
+    def sealed(self) -> bool:
+        """Whether teams' messages are encrypted; in an open contest everyone on the network can read them."""
+        return self.results == "sealed"
 
     @cached_property
     def keys(self) -> Keys:
@@ -95,8 +111,8 @@ class Contest:
         return self.folder / "runs"
 
     def token(self, team: str) -> bytes | None:
-        """A team's token; None for a team that is not on the contest's list."""
-        if self.teams and team not in self.teams:
+        """A team's token; None for a team that is not on the contest's list, or whose token is revoked."""
+        if (self.teams and team not in self.teams) or self.keys.token_state(team).revoked:
             return None
         return self.keys.token(team)
 
@@ -142,6 +158,7 @@ def _contest(file: _File, path: Path) -> Contest:
         tuple(file.teams),
         file.limits,
         file.qualify,
+        file.results,
     )
 
 

@@ -13,6 +13,7 @@ TEMPLATE = """\
 name = "{name}"
 pace = "lockstep"        # or "realtime", or a factor
 teams = [{teams}]        # empty: anyone who has a token
+results = "sealed"       # or "signed": an open contest, where everyone on the network can read them
 
 [tracks.{track}]
 recordings = ["synthetic:{track}?set=test"]
@@ -54,7 +55,8 @@ def write_contest(folder: Path, name: str, track: str, teams: Sequence[str]) -> 
     yield f"contest file: {path}"
     yield f"contest key (the organiser's alone): {contest.folder / 'keys' / 'contest.key'}"
     for team in teams:
-        yield f"token of {team}, for that team alone: {contest.keys.token_file(team)}"
+        path = contest.keys.team_file(team, contest.name, contest.results)
+        yield f"file of team {team}, for that team alone: {path}"
 
 
 def _toml(value: object) -> str:

@@ -16,6 +16,14 @@ from bci_stream.cli import (
 )
 from tracks.registry import DEFAULT
 
+contest_option = click.option(
+    "--contest",
+    "contest_path",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="contest.toml or its folder.",
+)
+
 
 @click.group(cls=Commands)
 def main() -> None:
@@ -54,19 +62,48 @@ def init(folder: Path, name: str | None, track: str, teams: tuple[str, ...]) -> 
     help="How many teams must be ready before the start (if the contest file lists none).",
 )
 @wait_option(600.0, "a replay")
-@click.option("--port", default=8000, show_default=True, help="Of the web page; 0: any free one.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8000,
+    show_default=True,
+    help="Of the web page; 0: any free one.",
+)
 @click.option("--host", default="127.0.0.1", show_default=True)
+@click.option(
+    "--page-connections",
+    type=click.IntRange(min=1),
+    default=2000,
+    show_default=True,
+    help="Connections to the page at a time; more are answered with 503.",
+)
+@click.option(
+    "--page-per-address",
+    type=click.IntRange(min=1),
+    default=1000,
+    show_default=True,
+    help="Of these, from one client address (a hall may share one).",
+)
 @click.option("--no-web", is_flag=True, help="No web page.")
 @click.option("--stay", is_flag=True, help="Stay after the last run, for the next one.")
 @wire_options
 def live(**options: Any) -> None:
     """Judge what is on the wire, with a live leaderboard here and on a web page."""
-    from bci_stream.judge.live_command import judge_live
+    from bci_stream.judge.live_command import PageOptions, judge_live
 
     stop = stop_on_signals()
     contest = open_contest(options.pop("contest_path"), options.pop("room"))
-    transport = open_wire(options.pop("scope"), options.pop("lsl_session"))
-    judge_live(transport, contest, stop=stop, **options)
+    page = PageOptions(
+        options.pop("host"),
+        options.pop("port"),
+        options.pop("page_connections"),
+        options.pop("page_per_address"),
+        options.pop("scope"),
+        options.pop("lsl_session"),
+    )
+    transport = open_wire(page.scope, page.lsl_session)
+    no_web = options.pop("no_web")
+    judge_live(transport, contest, page=None if no_web else page, stop=stop, **options)
 
 
 @main.command()
@@ -78,7 +115,7 @@ def live(**options: Any) -> None:
     "--submission",
     "submissions",
     multiple=True,
-    type=click.Path(path_type=Path),
+    metavar="PATH[?interface=...&python=...&positions=...]",
     help="A contestant's folder, .zip or .tar.gz; repeatable.",
 )
 @click.option(
@@ -155,3 +192,111 @@ def report(runs: tuple[Path, ...], out: Path, recordings: tuple[str, ...], title
 
     write_report(runs, out, recordings, title)
     click.echo(f"report: {out}")
+
+
+@main.command()
+@click.argument("logs", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
+@click.option(
+    "--receipt",
+    "receipts",
+    multiple=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="A receipt that bci-decode saved at the end of a run; repeatable.",
+)
+@click.option(
+    "--public-key",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The contest's public key (64 hexadecimal digits), or a team file (.bci).",
+)
+@click.option(
+    "--contest",
+    type=click.Path(path_type=Path),
+    help="contest.toml or its folder, with the contest's key (organisers).",
+)
+@click.option(
+    "--reveal",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The file that `bci-judge reveal` wrote after the contest.",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def verify(logs: tuple[Path, ...], **options: Any) -> None:
+    """Check that LOGS (run logs, or folders of them) are as the judge wrote them.
+
+    Finds lines that were changed, removed, added or moved; checks the signed seal at the end, the team's
+    receipt, and that each report is what the team sent. Exit status 0 only if all that could be checked
+    holds; what could not be checked for lack of a key is listed.
+    """
+    from bci_stream.judge.verify_command import verify_logs
+
+    if not verify_logs(logs, **options):
+        click.get_current_context().exit(1)
+
+
+@main.command()
+@click.option(
+    "--contest",
+    "contest_path",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="contest.toml or its folder.",
+)
+@click.option("--out", required=True, type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--force", is_flag=True, help="Also while a judge of the contest is at work.")
+def reveal(contest_path: Path, out: Path, force: bool) -> None:
+    """Publish the keys of a contest that is over, so that anybody can check its run logs.
+
+    The file holds the contest's public key, the key that sealed the truth, and every team's token. With
+    these anybody could take part as any team: replace the contest's key before another contest.
+    """
+    from bci_stream.judge.verify_command import reveal_keys
+
+    teams = reveal_keys(contest_path, out, force=force)
+    click.echo(f"reveal file: {out} (public key, truth key, tokens of {len(teams)} teams)")
+    click.echo(
+        "the tokens are public once you publish it: delete the contest's keys folder before another contest"
+    )
+
+
+@main.group()
+def team() -> None:
+    """Teams' files and tokens; the judge and the replay take changes while they run."""
+
+
+@team.command("list")
+@contest_option
+def list_teams(contest_path: Path) -> None:
+    """The teams of the contest, and the state of their tokens."""
+    from bci_stream.contest.teams import describe_teams
+
+    for line in describe_teams(open_contest(contest_path, "")):
+        click.echo(line)
+
+
+@team.command("file")
+@click.argument("name")
+@contest_option
+def team_file(name: str, contest_path: Path) -> None:
+    """Write the file of team NAME, for that team alone."""
+    from bci_stream.contest.teams import write_team_file
+
+    click.echo(write_team_file(open_contest(contest_path, ""), name))
+
+
+@team.command()
+@click.argument("name")
+@contest_option
+def rotate(name: str, contest_path: Path) -> None:
+    """Replace the token of team NAME; the old one is refused from now on."""
+    from bci_stream.contest.teams import rotate_token
+
+    click.echo(rotate_token(open_contest(contest_path, ""), name))
+
+
+@team.command()
+@click.argument("name")
+@contest_option
+def revoke(name: str, contest_path: Path) -> None:
+    """Refuse the token of team NAME from now on; `rotate` lets the team in again."""
+    from bci_stream.contest.teams import revoke_token
+
+    click.echo(revoke_token(open_contest(contest_path, ""), name))

@@ -1,12 +1,8 @@
 """A whole contest in lockstep: each entry has its own replay and decoder process; entries run in parallel."""
 
 import json
-import os
 import re
 import secrets
-import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,10 +11,15 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
+from bci_stream.child_process import ChildProcess
 from bci_stream.contest.contest import Contest
-from bci_stream.errors import BciError, LogError
+from bci_stream.errors import HOST_FAILED, BciError, LogError
 from bci_stream.judge.judge import Judge
 from bci_stream.judge.replay_session import Sink
+from bci_stream.judge.team_run import TeamRun
+from bci_stream.runlog import make_runs_folder
 from bci_stream.wire.transport import Transport
 from tracks.common.reasons import Reason
 from tracks.common.words import describe
@@ -44,49 +45,6 @@ class Outcome:
     score: float = 0.0
     log: Path | None = None
     sessions: list[dict[str, object]] = field(default_factory=list)
-
-
-TERM_S = 5.0
-
-
-class ChildProcess:
-    """A process in a group of its own; its output goes to a log file."""
-
-    def __init__(self, module: str, arguments: Sequence[str], log: Path) -> None:
-        self.log = log
-        with log.open("ab") as out:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", module, *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
-                start_new_session=True,
-            )
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    def exit_code(self) -> int | None:
-        """None while it runs."""
-        return self._process.poll()
-
-    def last_line(self) -> str:
-        lines = self.log.read_text(errors="replace").strip().splitlines()
-        return lines[-1].removeprefix("Error: ") if lines else "it printed nothing"
-
-    def end(self) -> None:
-        """Terminate the process; after TERM_S kill it, and all processes that it started."""
-        if self._process.poll() is None:
-            self._signal(signal.SIGTERM)
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(TERM_S)
-        self._signal(signal.SIGKILL)
-        self._process.wait()
-
-    def _signal(self, number: signal.Signals) -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, number)
 
 
 class Journal:
@@ -138,7 +96,9 @@ def _outcome(line: dict[str, Any]) -> Outcome:
 
 
 START_S = 120.0
-"""How long a replay and a decoder may take to start: imports, models, a submission's environment."""
+"""How long a replay and a decoder may take to start: imports, models."""
+PREPARE_S = 7200.0
+"""How long a submission's environment may take: it is made before anything else starts."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +126,7 @@ def run_entries(
 
     done: called after each run. resume: entries that have a recorded outcome are not run again.
     """
-    contest.runs.mkdir(parents=True, exist_ok=True)
+    make_runs_folder(contest.runs)
     journal = Journal(contest.runs / "contest.journal")
     earlier = journal.done() if resume else {}
 
@@ -216,30 +176,34 @@ def _record(journal: Journal, outcome: Outcome) -> Outcome:
     return outcome
 
 
+RETURN_S = 1.0
+"""How long the judge waits for a decoder whose stream has ended: here it is not started again."""
+
+
+@dataclass
 class _OneRun:
     """One replay, one decoder and one judge, in a contest name of their own (--room)."""
 
-    def __init__(
-        self,
-        wire: Wire,
-        contest: Contest,
-        entry: ContestEntry,
-        sink: Sink,
-        stop: threading.Event,
-        contest_path: Path | None,
-    ) -> None:
-        self._wire = wire
-        self._entry = entry
-        self._sink = sink
-        self._stop = stop
+    _wire: Wire
+    _contest: Contest
+    _entry: ContestEntry
+    _sink: Sink
+    _stop: threading.Event
+    _contest_path: Path | None
+
+    def __post_init__(self) -> None:
         self._room = secrets.token_hex(4)
-        self._contest = replace(contest, name=f"{contest.name}.{self._room}")
-        self._contest_path = contest_path
-        self._begun = wire.transport.now()
+        limits = structs.replace(self._contest.limits, return_s=RETURN_S)
+        name = f"{self._contest.name}.{self._room}"
+        self._contest = replace(self._contest, name=name, limits=limits)
+        self._begun = self._wire.transport.now()
         self._failure: tuple[str, str | Reason] | None = None
 
     def run(self) -> Outcome:
         self._sink.team(self._entry.team, self._entry.track, "waiting")
+        if not self._prepare():
+            return self._outcome([])
+        self._begun = self._wire.transport.now()
         judge = Judge(
             self._wire.transport,
             self._contest,
@@ -253,7 +217,25 @@ class _OneRun:
             self._decoder = self._start_decoder()
             children.callback(self._decoder.end)
             judge.judge(self._is_over, START_S)
-        return self._outcome(judge)
+        return self._outcome(judge.runs)
+
+    def _prepare(self) -> bool:
+        """Make a submission's environment; False where that failed, or the contest was stopped."""
+        if "--submission" not in self._entry.decoder_arguments:
+            return True
+        arguments = ["prepare", "--track", self._entry.track, *self._entry.decoder_arguments]
+        child = ChildProcess("decoders", arguments, self._log("decoder"))
+        deadline = self._wire.transport.now() + PREPARE_S
+        while child.exit_code() is None and self._wire.transport.now() < deadline:
+            if self._stop.wait(0.1):
+                break
+        code = child.exit_code()
+        child.end()
+        if code is None and not self._stop.is_set():
+            self._failure = ("stopped", f"its environment was not made within {PREPARE_S:g} s")
+        elif code is not None and code != 0:
+            self._failure = (_ending_of(code), child.last_line())
+        return code == 0
 
     def _start_replay(self) -> ChildProcess:
         arguments = [
@@ -289,15 +271,15 @@ class _OneRun:
         if runs and runs[0].ended is not None:
             return False  # the session ends by itself
         if self._decoder.exit_code() is not None and not runs:
-            self._failure = ("crashed", self._decoder.last_line())
+            code = self._decoder.exit_code()
+            self._failure = (_ending_of(code), self._decoder.last_line())
         elif self._replay.exit_code() not in (None, 0):
             self._failure = ("stopped", Reason("replay_failed", detail=self._replay.last_line()))
         elif not runs and self._wire.transport.now() - self._begun > START_S:
             self._failure = ("timeout", Reason("did_not_start", limit_s=START_S))
         return self._failure is not None
 
-    def _outcome(self, judge: Judge) -> Outcome:
-        runs = judge.runs
+    def _outcome(self, runs: Sequence[TeamRun]) -> Outcome:
         if not runs:
             reason, detail = self._failure or ("stopped", Reason("contest_stopped"))
             self._sink.team(self._entry.team, self._entry.track, reason, detail)
@@ -311,6 +293,11 @@ class _OneRun:
             runs[0].path,
             list(result["sessions"]),
         )
+
+
+def _ending_of(exit_code: int | None) -> str:
+    """The ending of a decoder that exited before its run: `stopped` runs are tried again."""
+    return "stopped" if exit_code == HOST_FAILED else "crashed"
 
 
 def team_name(text: str) -> str:

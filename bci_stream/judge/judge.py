@@ -1,31 +1,47 @@
 """The judge: finds the replays of a contest, verifies the teams' messages, and judges each run to its end.
 
-One thread owns all of this state: it polls every stream and folds every event itself.
+One thread owns all of this state. Another one, `ArrivalReader`, reads the streams and stamps what arrives.
 """
 
+import logging
 import threading
+import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from msgspec import structs
 
 from bci_stream.contest.contest import Contest
-from bci_stream.errors import LogError, NotFoundError
+from bci_stream.errors import LogError, NotFoundError, WireError
+from bci_stream.judge.arrivals import (
+    LOCKSTEP_READ_S,
+    READ_S,
+    Arrival,
+    ArrivalReader,
+    JudgeStall,
+)
 from bci_stream.judge.replay_session import ReplaySession, Sink
 from bci_stream.judge.team_run import TeamRun
 from bci_stream.wire import names
-from bci_stream.wire.crypto import sign
-from bci_stream.wire.groups import StreamGroup
-from bci_stream.wire.messages import Done, Message, ReportMessage, encode
-from bci_stream.wire.transport import FoundStream, Transport
-from bci_stream.wire.verify import MessageVerifier
+from bci_stream.wire.crypto import sign, unseal_truth
+from bci_stream.wire.messages import (
+    Done,
+    FromJudge,
+    ReportMessage,
+    SealedMessage,
+    encode,
+    read_sealed,
+)
+from bci_stream.wire.transport import Transport
+from bci_stream.wire.verify import MessageVerifier, TeamText
+from tracks.common.reasons import Reason
 
-POLL_S = 0.002
-"""Pause between polls in real time: it bounds the error of arrival times, and leaves the CPU to the
-decoders. All that arrived meanwhile is handled in one poll."""
+logger = logging.getLogger(__name__)
 
-LOCKSTEP_POLL_S = 0.02
-"""The same in lockstep, where the replay logs the times."""
-
-DISCOVER_EVERY_S = 0.25
+COPIES_EVERY_S, COPY_LASTS_S = 1.0, 5.0
+"""How often two streams of one name are looked for, and how long the second one must be there: a replay that
+was started again is seen twice for a moment."""
 
 
 class Judge:
@@ -49,13 +65,15 @@ class Judge:
         self._stop = stop
         self._may_start = may_start
         self._outlet = transport.text_outlet(names.text_stream(contest.name, "judge", "judge"))
-        self._results = StreamGroup(transport, contest.name, "results")
-        self._controls = transport.watch(names.prefix(contest.name, "control"))
-        self._truths = transport.watch(names.prefix(contest.name, "truth"))
-        self._known_uids: set[str] = set()
-        self._discovered_at = 0.0
+        self._arrivals = ArrivalReader(transport, contest.name, contest.limits.outage_s)
+        self._reads_inline = True
+        self._seq = time.time_ns() // 1000  # larger than any of a judge before this one
+        self._by_uid: dict[str, ReplaySession] = {}
         self._by_run: dict[str, ReplaySession] = {}
-        self._verifier = MessageVerifier(contest.name, self._by_run.keys(), contest.token)
+        self._copies = CopyWatch(transport, contest.name)
+        self._verifier = MessageVerifier(
+            contest.name, self._by_run.keys(), contest.token, sealed=contest.sealed
+        )
         self.sessions: list[ReplaySession] = []
 
     @property
@@ -70,89 +88,154 @@ class Judge:
     def judge(self, until: Callable[["Judge"], bool], wait_s: float) -> list[TeamRun]:
         """Judge until `until` returns True or the judge is stopped; returns the runs.
 
+        If it ends by an error, no run is ended: the next judge continues the logs.
         Raises NotFoundError if no replay appears within wait_s, LogError if a log can't be written.
         """
         begun = self._transport.now()
         try:
-            while not self._stop.is_set() and not until(self):
-                self.poll()
-                if not self.sessions and self._transport.now() - begun > wait_s:
-                    raise NotFoundError(
-                        f"waited {wait_s:g} s for a replay of contest {self._contest.name!r}, which "
-                        "never came; start one: bci-replay start SOURCE --track T"
-                    )
-                timed = any(session.times_arrivals for session in self.sessions)
-                self._stop.wait(POLL_S if timed else LOCKSTEP_POLL_S)
-        except LogError:
-            self._close_streams()  # without ending a run: the next judge continues its log
-            raise
-        except BaseException:
-            self.close()
-            raise
-        self.close()
+            with self._reading_thread():
+                while not self._stop.is_set() and not until(self):
+                    self.poll()
+                    if not self.sessions and self._transport.now() - begun > wait_s:
+                        raise NotFoundError(
+                            f"waited {wait_s:g} s for a replay of contest {self._contest.name!r}, "
+                            "which never came; start one: bci-replay start SOURCE --track T"
+                        )
+                    self._stop.wait(self._arrivals.read_every_s)
+                for session in self.sessions:
+                    session.close()
+        finally:
+            self._close_streams()
         return self.runs
+
+    @contextmanager
+    def _reading_thread(self) -> Iterator[None]:
+        over = threading.Event()
+        thread = threading.Thread(
+            target=self._arrivals.read_until, args=(over,), name="arrivals", daemon=True
+        )
+        self._reads_inline = False
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
 
     def poll(self) -> None:
         """Handle all that has arrived."""
-        now = self._transport.now()
-        if now - self._discovered_at > DISCOVER_EVERY_S:
-            self._discovered_at = now
-            self._discover()
-        texts = self._results.pull()
-        at = self._transport.now()
-        for _, text, _ in texts:
-            self._route(text, at)
-        gone = [team for team in self._results.gone if team not in self._results.owners]
-        for session in self.sessions:
+        if self._reads_inline:
+            self._arrivals.read()
+        self._arrivals.take(self._handle)
+        for alarm in self._copies.look():
+            self._sink.alarm(alarm)
+        gone = self._arrivals.teams_gone()
+        open_uids = self._arrivals.truths.uids
+        for uid, session in self._by_uid.items():
             if not session.is_over:
-                session.poll(gone)
-            if session.run:
-                self._by_run[session.run] = session
+                self._guard(session, session.poll, gone, replay_is_gone=uid not in open_uids)
+        timed = any(session.times_arrivals for session in self.sessions)
+        self._arrivals.read_every_s = READ_S if timed else LOCKSTEP_READ_S
 
-    def _route(self, text: str, at: float) -> None:
-        """Verify a team's message and hand it to the session of its run."""
-        message = self._verifier.decode(text)
-        if message is None:
+    def _guard(
+        self, session: ReplaySession, call: Callable[..., None], *args: object, **more: object
+    ) -> None:
+        """Call a session's method; an error ends this session alone, and its logs stay open."""
+        try:
+            call(*args, **more)
+        except LogError:
+            raise  # a full disk concerns all runs: the judge ends, and the next one goes on
+        except Exception as error:
+            logger.exception("replay %s: judging it failed; its logs stay open", session.name)
+            session.abandon(error)
+
+    # --- what arrives -------------------------------------------------------------------------
+
+    def _handle(self, arrived: Arrival | JudgeStall) -> None:
+        if isinstance(arrived, JudgeStall):
+            for session in self.sessions:
+                session.judge_stalled(arrived.since, arrived.at)
+        elif arrived.role == "truth":
+            self._handle_sealed(arrived)
+        else:
+            self._handle_results(arrived)
+
+    def _handle_sealed(self, arrived: Arrival) -> None:
+        try:
+            run, text = unseal_truth(arrived.text, self._contest.keys.truth_key(), arrived.uid)
+            sealed = read_sealed(text)
+        except WireError:
+            self._arrivals.truths.reject(arrived.uid)
+            self._sink.alarm(Reason("unverified_stream", stream=f"truth/{arrived.owner}"))
             return
-        session = self._by_run.get(message.run)
-        if session is not None:
-            if session.takes_from_team(message) and self._verifier.accepts(message, text):
-                session.receive(message, at)
-        elif isinstance(message, ReportMessage | Done) and all(
-            s.run or s.is_over for s in self.sessions
-        ):
-            self._verifier.accepts(message, text)  # counts it: no replay here has this run
+        self._arrivals.truths.accept(arrived.uid)
+        session = self._session_of(arrived, run)
+        if session is not None and not session.is_over:
+            self._guard(session, self._pass_on, session, sealed, arrived)
+
+    @staticmethod
+    def _pass_on(session: ReplaySession, sealed: SealedMessage, arrived: Arrival) -> None:
+        session.receive_sealed(sealed, arrived.at, arrived.offset_s)
+
+    def _session_of(self, arrived: Arrival, run: str) -> ReplaySession | None:
+        """The session of a stream; None for a second stream of one run, which is ignored."""
+        session = self._by_uid.get(arrived.uid)
+        if session is None and run not in self._by_run:
+            session = ReplaySession(
+                self._transport.now,
+                self._contest,
+                arrived.owner,
+                run,
+                self._verifier,
+                self._sink,
+                send=self._send,
+                may_start=self._may_begin,
+            )
+            self._by_uid[arrived.uid] = self._by_run[run] = session
+            self.sessions.append(session)
+        elif session is None:
+            self._sink.alarm(Reason("second_stream", stream=f"truth/{arrived.owner}"))
+        return session
+
+    def _may_begin(self, teams: list[str], lockstep: bool) -> bool:
+        """Whether a run may begin; in lockstep each team has a replay of its own, so that all count."""
+        if lockstep:
+            others = (team for s in self.sessions if s.lockstep for team in s.present_teams)
+            teams = sorted({*teams, *others})
+        return self._may_start(teams)
+
+    def _handle_results(self, arrived: Arrival) -> None:
+        """Verify a team's message and hand it to the session of its run."""
+        claimed = self._verifier.read(arrived.text)
+        session = None if claimed is None else self._by_run.get(claimed.run)
+        if claimed is not None and session is not None and session.ignores_results:
+            return
+        if claimed is None:
+            self._arrivals.results.reject(arrived.uid)
+            return
+        message = self._verifier.authenticate(claimed, arrived.uid, arrived.owner)
+        if message is None:
+            self._arrivals.results.reject(arrived.uid)
+            return
+        self._arrivals.results.accept(arrived.uid)
+        if session is None:
+            self._count_unknown(claimed, message)
+        elif session.takes(message) and self._verifier.admits(message):
+            self._guard(session, session.receive, message, arrived.text, arrived.at)
+
+    def _count_unknown(self, claimed: TeamText, message: object) -> None:
+        """Count a report for a run that no replay here has, once all replays are known."""
+        if isinstance(message, ReportMessage | Done) and claimed.run:
+            self._verifier.dropped["other run"] += 1
 
     def all_over(self) -> bool:
         return bool(self.sessions) and all(session.is_over for session in self.sessions)
 
-    def _discover(self) -> None:
-        self._results.look()
-        truths = {names.owner(found.source_id): found for found in self._truths.found()}
-        for control in self._controls.found():
-            truth = truths.get(names.owner(control.source_id))
-            if control.uid not in self._known_uids and truth is not None:
-                self._open(control, truth)
-
-    def _open(self, control: FoundStream, truth: FoundStream) -> None:
-        try:
-            session = ReplaySession(
-                self._transport,
-                self._contest,
-                control,
-                truth,
-                self._verifier,
-                self._sink,
-                send=self._send,
-                may_start=self._may_start,
-            )
-        except NotFoundError:
-            return  # it ended just after it was discovered
-        self._known_uids.add(control.uid)
-        self.sessions.append(session)
-
-    def _send(self, message: Message) -> None:
-        self._outlet.push(sign(encode(message), self._contest.keys.contest_key()))
+    def _send(self, message: FromJudge) -> None:
+        self._seq += 1
+        text = encode(structs.replace(message, seq=self._seq, stream=self._outlet.uid))
+        signed = self._contest.keys.signing_key().sign(text, "judge")
+        self._outlet.push(sign(signed, self._contest.keys.contest_key()))
 
     def close(self) -> None:
         """End all runs and close the streams."""
@@ -161,7 +244,39 @@ class Judge:
         self._close_streams()
 
     def _close_streams(self) -> None:
-        self._results.close()
-        self._controls.close()
-        self._truths.close()
+        self._arrivals.close()
+        self._copies.close()
         self._outlet.close()
+
+
+class CopyWatch:
+    """Finds streams that have the name of another one: somebody copies a replay or the judge."""
+
+    def __init__(self, transport: Transport, contest: str) -> None:
+        self._now = transport.now
+        self._watches = [
+            transport.watch(names.prefix(contest, "control")),
+            transport.watch(names.prefix(contest, "signal")),
+            transport.watch(names.prefix(contest, "judge")),
+        ]
+        self._looked_at = float("-inf")
+        self._since: dict[str, float] = {}
+        self._reported: set[str] = set()
+
+    def look(self) -> list[Reason]:
+        """An alarm for each name that has had two streams for a while; one for each name."""
+        now = self._now()
+        if now - self._looked_at < COPIES_EVERY_S:
+            return []
+        self._looked_at = now
+        streams = Counter(found.source_id for watch in self._watches for found in watch.found())
+        copied = {source_id for source_id, count in streams.items() if count > 1}
+        self._since = {source_id: self._since.get(source_id, now) for source_id in copied}
+        due = {s for s, since in self._since.items() if now - since > COPY_LASTS_S}
+        new = sorted(due - self._reported)
+        self._reported |= due
+        return [Reason("second_stream", stream=source_id) for source_id in new]
+
+    def close(self) -> None:
+        for watch in self._watches:
+            watch.close()

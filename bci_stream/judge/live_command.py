@@ -6,98 +6,24 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Protocol
+from dataclasses import dataclass
 
 from filelock import FileLock, Timeout
 from rich.console import Console
 
 from bci_stream.contest.contest import Contest
-from bci_stream.errors import ContestError, LostError, NotFoundError
+from bci_stream.errors import ContestError
 from bci_stream.judge.judge import Judge
 from bci_stream.leaderboard.board import Leaderboard
 from bci_stream.leaderboard.fold import fold_log
 from bci_stream.leaderboard.ranking import Qualifying
 from bci_stream.leaderboard.store import open_store
 from bci_stream.leaderboard.terminal import live_tables, render_leaderboard
-from bci_stream.leaderboard.web.server import WebBoard
-from bci_stream.packet import FloatArray
-from bci_stream.wire import names
-from bci_stream.wire.transport import SampleInlet, Transport
+from bci_stream.leaderboard.web.process import WebBoard
+from bci_stream.leaderboard.web.published import PageLimits, SignalSource
+from bci_stream.wire.transport import Transport
 
 logger = logging.getLogger(__name__)
-
-DISCOVER_EVERY_S = 0.5
-
-
-class Screen(Protocol):
-    def signal(
-        self, track: str, samples: FloatArray, rate: float, leads: tuple[str, ...]
-    ) -> None: ...
-
-
-class SignalView:
-    """Shows the signal of each track on the page, from the first of its streams; runs in a thread.
-
-    A stream is opened once. Only one stream of a track stays open (on ecog each team has its own); when
-    it ends, another stream of the track takes its place.
-    """
-
-    def __init__(self, transport: Transport, contest: str, screen: Screen) -> None:
-        self._transport = transport
-        self._screen = screen
-        self._watch = transport.watch(names.prefix(contest, "signal"))
-        self._tracks: dict[str, str] = {}  # by the stream's uid
-        self._inlets: dict[str, SampleInlet] = {}  # by the stream's uid
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="signal-view", daemon=True)
-
-    def __enter__(self) -> "SignalView":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-        self._watch.close()
-        for inlet in self._inlets.values():
-            inlet.close()
-
-    def _run(self) -> None:
-        discovered_at = -DISCOVER_EVERY_S
-        while not self._stop.wait(0.05):
-            now = self._transport.now()
-            if now - discovered_at > DISCOVER_EVERY_S:
-                discovered_at = now
-                self.discover()
-            self.show()
-
-    def discover(self) -> None:
-        """Open the streams of tracks that are not shown yet."""
-        for found in self._watch.found():
-            shown = {self._tracks[uid] for uid in self._inlets}
-            if found.uid in self._inlets or self._tracks.get(found.uid) in {*shown, ""}:
-                continue
-            try:
-                inlet = self._transport.sample_inlet(found, 2.0)
-            except (LostError, NotFoundError):
-                continue  # it ended just after it was discovered
-            track = self._tracks[found.uid] = inlet.spec.meta.get("track", "")
-            if track and track not in shown:
-                self._inlets[found.uid] = inlet
-            else:
-                inlet.close()
-
-    def show(self) -> None:
-        """Hand on what has arrived; close the streams that have ended."""
-        for uid, inlet in list(self._inlets.items()):
-            try:
-                samples, _ = inlet.pull(int(inlet.spec.rate) or 1, 0.0)
-            except LostError:
-                self._inlets.pop(uid).close()
-                continue
-            if len(samples):
-                leads = tuple(lead.name for lead in inlet.spec.leads[:-1])
-                self._screen.signal(self._tracks[uid], samples[:, :-1], inlet.spec.rate, leads)
 
 
 @contextmanager
@@ -122,41 +48,64 @@ def only_judge(contest: Contest) -> Iterator[None]:
 STORE = "contest.sqlite"
 
 
+@dataclass(frozen=True)
+class PageOptions:
+    """Where the page is served, its bounds on connections, and the settings of LSL for its signal."""
+
+    host: str
+    port: int
+    connections: int
+    per_address: int
+    scope: str
+    lsl_session: str
+
+
 def judge_live(
     transport: Transport,
     contest: Contest,
     *,
     team_count: int,
     wait_s: float,
-    port: int,
-    host: str,
-    no_web: bool,
+    page: PageOptions | None,
     stay: bool,
     stop: threading.Event,
 ) -> None:
-    """Judge until every run is over; with `stay`, until it is stopped."""
-    with only_judge(contest):
+    """Judge until every run is over; with `stay`, until it is stopped. page: None for no web page."""
+    with only_judge(contest), ExitStack() as shown:
         board = Leaderboard(
-            contest.name, Qualifying(contest.qualify.top, contest.qualify.least_score)
+            contest.name,
+            Qualifying(contest.qualify.top, contest.qualify.least_score),
+            contest.teams,
         )
+        if page is not None:
+            shown.callback(_start_page(page, contest, board).stop)
         store = open_store(str(contest.folder / STORE))
+        shown.callback(store.close)
         judge = _judge(transport, contest, board, team_count, stop)
-        with ExitStack() as shown:
-            shown.callback(store.close)
-            if not no_web:
-                page = WebBoard(board, host, port, store=str(contest.folder / STORE))
-                page.start()
-                shown.callback(page.stop)
-                shown.enter_context(SignalView(transport, contest.name, board))
-                logger.info("leaderboard: %s", page.url)
-            awaited = _awaited(contest, team_count)
-            logger.info("waiting for replays of contest %r, and %s", contest.name, awaited)
-            if sys.stdout.isatty():
-                shown.enter_context(live_tables(board))
-            runs = judge.judge(lambda j: not stay and j.all_over(), wait_s)
-            _print_summary(judge, board)
-            for run in runs:
-                store.put(fold_log(run.path, contest.name))
+        awaited = _awaited(contest, team_count)
+        logger.info("waiting for replays of contest %r, and %s", contest.name, awaited)
+        if sys.stdout.isatty():
+            shown.enter_context(live_tables(board))
+        runs = judge.judge(lambda j: not stay and j.all_over(), wait_s)
+        board.close()
+        _print_summary(judge, board)
+        for run in runs:
+            store.put(fold_log(run.path, contest.name))
+
+
+def _start_page(page: PageOptions, contest: Contest, board: Leaderboard) -> WebBoard:
+    """Start the page; raises PageError if its port can't be used."""
+    served = WebBoard(
+        board,
+        page.host,
+        page.port,
+        store=str(contest.folder / STORE),
+        limits=PageLimits(page.connections, page.per_address),
+        signal=SignalSource(contest.name, page.scope, page.lsl_session),
+    )
+    served.start()
+    logger.info("leaderboard: %s", served.url)
+    return served
 
 
 def _awaited(contest: Contest, team_count: int) -> str:

@@ -8,7 +8,13 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bci_stream.wire.messages import Done, PacketNote, PacketRequest, ReportMessage
+from bci_stream.wire.messages import (
+    NUMBERS_A_WORKER,
+    Done,
+    PacketNote,
+    PacketRequest,
+    ReportMessage,
+)
 
 
 @dataclass(frozen=True)
@@ -21,10 +27,15 @@ class PacketReceived:
 
 @dataclass(frozen=True)
 class ReportReceived:
-    """The team reported this result."""
+    """The team reported this result.
+
+    text: the team's message as it was received, signed or sealed; n: its number in the run, or -1.
+    """
 
     result: object
     at: float
+    text: str = ""
+    n: int = -1
 
 
 @dataclass(frozen=True)
@@ -40,9 +51,11 @@ RunEvent = PacketReceived | ReportReceived | TeamDone
 NumberedMessage = PacketRequest | ReportMessage | Done
 
 
-def message_event(message: ReportMessage | Done, at: float) -> ReportReceived | TeamDone:
+def message_event(
+    message: ReportMessage | Done, at: float, text: str = ""
+) -> ReportReceived | TeamDone:
     if isinstance(message, ReportMessage):
-        return ReportReceived(message.result, at)
+        return ReportReceived(message.result, at, text, message.n)
     return TeamDone(message.reason, message.detail, at)
 
 
@@ -61,17 +74,19 @@ class ReorderBuffer:
 
     def __init__(self, expected: int = 0) -> None:
         self.expected = expected
-        self._early: dict[int, tuple[NumberedMessage, float]] = {}
+        self._early: dict[int, tuple[NumberedMessage, float, str]] = {}
         self._gap_since: float | None = None
 
-    def put(self, message: NumberedMessage, at: float) -> None:
-        """Add a message that arrived at this time; one without a number counts as the next."""
+    def put(self, message: NumberedMessage, at: float, text: str = "") -> None:
+        """Add a message that arrived at this time, as this text; one without a number counts as the next."""
         number = message.n if message.n >= 0 else max(self._early, default=self.expected - 1) + 1
         if number >= self.expected:
-            self._early.setdefault(number, (message, at))
+            self._early.setdefault(number, (message, at, text))
 
-    def take(self, now: float) -> Iterator[tuple[NumberedMessage, float]]:
+    def take(self, now: float) -> Iterator[tuple[NumberedMessage, float, str]]:
         """Remove and return the messages that are next in order."""
+        if self._early and self.expected not in self._early:
+            self._skip_to_new_worker()
         if self._early and self.expected not in self._early:
             self._gap_since = now if self._gap_since is None else self._gap_since
             if now - self._gap_since > GIVE_UP_S:
@@ -80,6 +95,11 @@ class ReorderBuffer:
             self._gap_since = None
             yield self._early.pop(self.expected)
             self.expected += 1
+
+    def _skip_to_new_worker(self) -> None:
+        """Messages of a worker that has been replaced will not come any more."""
+        first = min(self._early) // NUMBERS_A_WORKER * NUMBERS_A_WORKER
+        self.expected = max(self.expected, first)
 
     def is_missing(self, now: float) -> bool:
         """Whether a message has been missing for RESEND_S while later ones are here."""
@@ -101,18 +121,18 @@ class RealtimeOrder:
         self._notes: deque[tuple[PacketNote, float]] = deque()
         self.messages = ReorderBuffer(messages)
 
-    def add_note(self, note: PacketNote, stamp: float) -> None:
-        """The replay sent this packet; stamp: when, in the judge's clock."""
+    def add_note(self, note: PacketNote, left: float) -> None:
+        """The replay sent this packet; left: when, in the judge's clock."""
         if note.i >= self._next_packet:
-            self._notes.append((note, stamp))
+            self._notes.append((note, left))
             self._next_packet = note.i + 1
 
     def settled(self, now: float) -> Iterator[RunEvent]:
         """The events whose order is now certain, in that order."""
-        for message, at in self.messages.take(now):
+        for message, at, text in self.messages.take(now):
             yield from self._received(at)
             if isinstance(message, ReportMessage | Done):
-                yield message_event(message, at)
+                yield message_event(message, at, text)
         yield from self._received(now)
 
     def _received(self, now: float) -> Iterator[RunEvent]:

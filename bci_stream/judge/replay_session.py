@@ -1,34 +1,38 @@
-"""The judge's view of one replay: its streams, its truth, and the runs of its teams.
+"""The judge's view of one replay: its truth, its events, and the runs of its teams.
 
-Used by the judge's thread only. In lockstep the replay's sealed event list is folded as it stands; in
-real time packet notes come from the control stream and messages from the teams, and each team's
+Used by the judge's thread only. Everything of the replay comes from its sealed stream, whose messages are
+numbered: nothing on a stream that anyone could have opened is taken. In lockstep the replay's event list is
+folded as it stands; in real time packets come from it and messages from the teams, and each team's
 `RealtimeOrder` settles their order.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from bci_stream.contest.contest import Contest
-from bci_stream.errors import LostError, WireError
 from bci_stream.judge.ordering import PacketReceived, RealtimeOrder, message_event
-from bci_stream.judge.team_run import SessionPlan, TeamRun, add_truth, total_samples
-from bci_stream.runlog import RunLog, earlier_logs
-from bci_stream.wire import names
-from bci_stream.wire.crypto import unseal
+from bci_stream.judge.outages import OutageTracker
+from bci_stream.judge.team_run import (
+    SessionPlan,
+    TeamRun,
+    add_truth,
+    log_seal,
+    total_samples,
+)
+from bci_stream.runlog import RunLog, earlier_logs, make_runs_folder
 from bci_stream.wire.messages import (
     Behind,
     Closed,
-    ControlMessage,
     Done,
+    FromJudge,
     Go,
     HistoryComplete,
     JudgeReady,
-    Message,
     Offer,
     PacketEvent,
-    PacketNote,
     PacketRequest,
     Ready,
     ReplayHistory,
@@ -36,6 +40,8 @@ from bci_stream.wire.messages import (
     ResendResults,
     ResultsMessage,
     RunEvents,
+    SealedMessage,
+    StallEvent,
     Status,
     Stopped,
     TeamMessageEvent,
@@ -44,17 +50,13 @@ from bci_stream.wire.messages import (
     TruthNote,
     TruthProbe,
     Welcome,
-    read_control,
-    read_truth,
 )
-from bci_stream.wire.transport import FoundStream, TextInlet, Transport
 from bci_stream.wire.verify import MessageVerifier
 from tracks.common.reasons import Reason
 from tracks.common.verdicts import Verdict
 from tracks.registry import TRACKS
 from tracks.run import Run
 
-OPEN_S = 5.0
 SEND_EVERY_S = 0.25
 SILENCE_S = 30.0
 """A replay that sends nothing for this long is gone."""
@@ -62,8 +64,9 @@ SILENCE_S = 30.0
 CLOSING_S = 1.5
 """How long `closed` is sent after a run has ended, so that its team receives it and may leave."""
 
-GO_AGAIN_S = 1.0
-"""How long a restarted judge sends `go`, so that a replay that waits for it receives it."""
+
+ANSWER_S = 4.0
+"""How long a restarted judge waits for the teams' answers; a team that has left gives none."""
 
 
 class Sink(Protocol):
@@ -77,90 +80,99 @@ class Sink(Protocol):
         reason: str | Reason = ...,
         lag_s: float = ...,
     ) -> None: ...
+    def alarm(self, reason: Reason) -> None:
+        """Show something that the organiser must know."""
+
     def event(
         self, team: str, track: str, event: dict[str, Any], verdicts: list[Verdict], run: Run
     ) -> None: ...
 
 
 class ReplaySession:
-    """Follows a replay from its first offer to the end of its last team's run.
+    """Follows a replay from its first sealed message to the end of its last team's run.
 
-    send: sends a message on the judge stream. may_start: whether the run may begin with these teams.
-    problems: what could not be read or judged, and how often. is_over: nothing more will happen.
+    run: the run's id. send: sends a message on the judge stream. may_start: whether the run may begin with
+    these teams, given whether it is in lockstep. problems: what could not be read or judged, and how often.
+    is_over: nothing more will happen.
     """
 
     def __init__(
         self,
-        transport: Transport,
+        now: Callable[[], float],
         contest: Contest,
-        control: FoundStream,
-        truth: FoundStream,
+        name: str,
+        run: str,
         verifier: MessageVerifier,
         sink: Sink,
         *,
-        send: Callable[[Message], None],
-        may_start: Callable[[list[str]], bool],
+        send: Callable[[FromJudge], None],
+        may_start: Callable[[list[str], bool], bool],
     ) -> None:
-        """Raises NotFoundError if the replay has ended."""
-        self._now = transport.now
+        self._now = now
         self._contest = contest
         self._verifier = verifier
         self._sink = sink
         self._send = send
         self._may_start = may_start
-        self._control = transport.text_inlet(control, OPEN_S)
-        self._truth = transport.text_inlet(truth, OPEN_S)
-        self._clock_offset_s = self._control.clock_offset_s()
-        self.name = names.owner(control.source_id)
+        self._clock_offset_s = 0.0
+        self.name = name
+        self.run = run
         self.offer: Offer | None = None
-        self.is_over = False
-        self._is_gone = False
+        self.is_over = self._abandoned = False
         self.problems: Counter[str] = Counter()
         self.teams: dict[str, TeamRun] = {}
         self._waiting: set[str] = set()
+        self._lost_at: dict[str, float] = {}
         self._closed_at: dict[str, float] = {}
+        self._leaving: set[str] = set()
         self._plan: SessionPlan = {}
-        self._truth_probed = False
+        self._answered = False  # the replay has answered this judge, with the welcomes of its teams
         self._truth_complete = False
-        self._welcomed: set[str] = set()  # "" is this judge
+        self._welcomed: set[str] = set()
         self._started = False
         self._finished_at: float | None = None
-        self._last_message_at = self._now()
+        self._last_message_at = now()
         self._sent_at = 0.0
-        # After a restart of the judge: what arrives before the replay's history is held back.
+        self._sealed_next: int | None = None
+        self._events_next = 0
+        self._outages: OutageTracker | None = None
+        # After a restart of the judge, or if events are missing: what arrives before the replay's history
+        # is held back.
         self._catching_up = False
-        self._go_until = 0.0
-        self._held_messages: list[tuple[ResultsMessage, float]] = []
-        self._held_packets: list[tuple[PacketNote, float]] = []
+        self._restarted = False
+        self._missed_start = False
+        self._first_left = math.inf
+        self._held_messages: list[tuple[ResultsMessage, str, float]] = []
+        self._history: tuple[float, float] | None = None  # (gone_at, when the history was complete)
 
     @property
-    def run(self) -> str:
-        """The run's id; empty before the first offer."""
-        return self.offer.run if self.offer else ""
-
-    @property
-    def _lockstep(self) -> bool:
+    def lockstep(self) -> bool:
         return self.offer is not None and self.offer.lockstep
 
     @property
     def times_arrivals(self) -> bool:
         """Whether the arrival time of messages matters, as it does in real time."""
-        return self.offer is not None and not self._lockstep and not self.is_over
+        return self.offer is not None and not self.lockstep and not self.is_over
 
     @property
     def _track(self) -> str:
         assert self.offer is not None
         return self.offer.track
 
+    @property
+    def ignores_results(self) -> bool:
+        """Whether nothing is taken from results streams, because the replay's event list has it all."""
+        return self.is_over or (self.lockstep and self._started)
+
     # --- polling ------------------------------------------------------------------------------
 
-    def poll(self, gone: list[str]) -> None:
-        """Handle all that has arrived on the replay's streams; gone: teams whose streams have ended."""
-        self._poll_truth()
-        self._poll_control()
-        if self._is_gone:
-            self._stop_all(Reason("replay_gone", replay=self.name))
+    def poll(self, gone: list[str], *, replay_is_gone: bool) -> None:
+        """Fold what is certain, and send; gone: teams whose streams have ended."""
         now = self._now()
+        if replay_is_gone and now - self._last_message_at > self._contest.limits.return_s:
+            self._stop_all(Reason("replay_gone", replay=self.name))
+        self._end_catching_up(now)
+        self._add_outages(now)
         self._settle(gone, now)
         if now - self._last_message_at > SILENCE_S:
             self._stop_all(Reason("replay_silent", replay=self.name, silent_s=SILENCE_S))
@@ -168,63 +180,41 @@ class ReplaySession:
             self._sent_at = now
             self._send_state(now)
 
-    def _poll_control(self) -> None:
-        for text, stamp in self._pull(self._control):
-            try:
-                message = read_control(text)
-            except WireError as error:
-                self.problems[str(error)] += 1
-                continue
-            self._last_message_at = self._now()
-            self._handle_control(message, stamp + self._clock_offset_s)
-
-    def _poll_truth(self) -> None:
-        for text, _ in self._pull(self._truth):
-            if not self.run:
-                continue  # sealed for a run that is not known yet; it is sent again
-            try:
-                message = read_truth(unseal(text, self._contest.keys.contest_key(), self.run))
-            except WireError as error:
-                self.problems[str(error)] += 1
-                continue
-            self._handle_truth(message)
-        self._release_packets()
-
-    def _pull(self, inlet: TextInlet) -> list[tuple[str, float]]:
-        try:
-            return inlet.pull(0.0)
-        except LostError:
-            self._is_gone = True
-            return []
-
     # --- messages of the teams ----------------------------------------------------------------
 
-    def takes_from_team(self, message: ResultsMessage) -> bool:
-        """Whether this message is taken from the results stream.
+    def takes(self, message: ResultsMessage) -> bool:
+        """Whether this message is taken from its results stream.
 
-        In lockstep reports and their order are taken from the replay's sealed event list instead.
+        In lockstep reports and their order are taken from the replay's sealed event list instead. Before
+        the offer is known nothing is taken: the team repeats it, or is asked for it again.
         """
-        return not (self._lockstep and isinstance(message, PacketRequest | ReportMessage | Done))
+        if self.offer is None:
+            return False
+        return not (self.lockstep and isinstance(message, PacketRequest | ReportMessage | Done))
 
-    def receive(self, message: ResultsMessage, at: float) -> None:
+    def receive(self, message: ResultsMessage, text: str, at: float) -> None:
         """A verified message of a team of this run, which arrived at this time."""
-        if self.is_over:
+        if self.ignores_results:
             return
         if self._catching_up:
-            self._held_messages.append((message, at))
+            self._held_messages.append((message, text, at))
             return
         team = message.team
         if isinstance(message, Ready) and team not in self.teams:
-            if self._lockstep and team not in self._welcomed:
+            if self.lockstep and team not in self._welcomed:
                 return  # a lockstep replay has one team
             self._add_team(team)
+        elif isinstance(message, Ready) and team in self._lost_at:
+            del self._lost_at[team]
+            self._sink.team(team, self._track, "running", Reason("returned"))
         elif isinstance(message, Behind):
             status = "lagging" if message.seconds > 0 else "running"
             self._sink.team(team, self._track, status, lag_s=message.seconds)
         elif isinstance(message, PacketRequest | ReportMessage | Done) and self._knows(team):
-            order = self._open(team).order
-            if order is not None:
-                order.messages.put(message, at)
+            team_run = self._open(team)
+            team_run.count_message(len(text), at)
+            if team_run.order is not None:
+                team_run.order.messages.put(message, at, text)
 
     def _knows(self, team: str) -> bool:
         return team in self.teams or team in self._waiting
@@ -238,21 +228,47 @@ class ReplaySession:
 
     # --- messages of the replay ---------------------------------------------------------------
 
-    def _handle_control(self, message: ControlMessage, at: float) -> None:
+    def receive_sealed(self, sealed: SealedMessage, at: float, offset_s: float) -> None:
+        """A message of the sealed stream, which arrived at this time; repeated ones are ignored.
+
+        offset_s: added to the replay's times it gives the judge's.
+        """
+        if self._sealed_next is not None and sealed.seq < self._sealed_next:
+            self.problems["a sealed message that was sent before"] += 1
+            return
+        if self._sealed_next is not None and sealed.seq > self._sealed_next and self._started:
+            self._catching_up = True  # messages are missing: ask for all of them
+        self._sealed_next = sealed.seq + 1
+        self._last_message_at = at
+        self._clock_offset_s = offset_s
+        self._handle(sealed.message, at)
+
+    def _handle(self, message: TruthMessage, at: float) -> None:
         if isinstance(message, Offer) and self.offer is None:
             self._handle_offer(message)
+        elif self.offer is None:
+            return  # everything is sent again once the offer is here
         elif isinstance(message, Welcome):
             self._welcomed.add(message.team)
-        elif isinstance(message, PacketNote) and not self._lockstep:
-            self._held_packets.append((message, at))
-            self._release_packets()
+            if message.packet >= 0 and not self._started:
+                # A lockstep run has begun, and waits for a judge: it began under one that died at once.
+                self._catching_up = self._restarted = self._missed_start = True
+                self._waiting.add(message.team)
+        elif isinstance(message, TruthNote):
+            add_truth(self._plan, message)
+        elif isinstance(message, TruthProbe):
+            self._answered = True
+        elif isinstance(message, TruthComplete):
+            self._truth_complete = True
+        elif isinstance(message, RunEvents):
+            self._handle_events(message, at)
+        elif isinstance(message, HistoryComplete):
+            self._history = self._history or (message.gone_at + self._clock_offset_s, at)
+            self._end_catching_up(at)
         elif isinstance(message, Stopped):
             self._stop_all(Reason("replay_stopped", detail=message.reason))
-        elif isinstance(message, Status) and message.state != "alive" and self.offer is not None:
-            for team_run in self.teams.values():
-                team_run.add_status(message, at)
-                detail = f"{message.state} {message.detail}"
-                self._sink.team(team_run.team, self._track, "running", detail)
+        elif isinstance(message, Status) and message.state != "alive":
+            self._handle_status(message, at)
 
     def _handle_offer(self, offer: Offer) -> None:
         if offer.track not in TRACKS:
@@ -261,70 +277,102 @@ class ReplaySession:
             self.is_over = True
             return
         self.offer = offer
-        if offer.lockstep:
-            self._held_packets.clear()
+        limits = self._contest.limits
+        if not offer.lockstep or TRACKS[offer.track].under(self._contest.rules(offer.track)).timed:
+            self._outages = OutageTracker(limits.outage_s, self._grace_s())
         self._resume_earlier()
 
-    def _handle_truth(self, message: TruthMessage) -> None:
-        if isinstance(message, TruthProbe):
-            self._truth_probed = True
-        elif isinstance(message, TruthNote):
-            add_truth(self._plan, message)
-        elif isinstance(message, TruthComplete):
-            self._truth_complete = True
-        elif isinstance(message, RunEvents):
-            self._handle_events(message)
-        elif isinstance(message, HistoryComplete):
-            self._end_catching_up(message.gone_at + self._clock_offset_s)
+    def _handle_status(self, status: Status, at: float) -> None:
+        if status.state == "second-worker":
+            self._sink.alarm(Reason("second_worker", team=status.detail))
+            return
+        for team_run in self.teams.values():
+            team_run.add_status(status, at)
+            detail = f"{status.state} {status.detail}"
+            self._sink.team(team_run.team, self._track, "running", detail)
 
-    def _handle_events(self, message: RunEvents) -> None:
-        """Lockstep: fold the events that are new. Real time: packets from the replay's history."""
-        if not self._truth_complete or not message.events:
+    def _handle_events(self, message: RunEvents, arrived: float) -> None:
+        """Fold the events that are new; if some are missing, ask for all."""
+        if not message.events:
             return
-        if not self._lockstep:
-            for event in message.events:
-                if isinstance(event, PacketEvent):
-                    self._take_packet(event.note, event.stamp + self._clock_offset_s)
-            return
+        if not self._truth_complete or (message.first > 0 and not self._started):
+            # The run began under a judge that died before it had begun a log.
+            self._catching_up = self._restarted = self._missed_start = True
+            if not self._truth_complete:
+                return
         self._start()
-        team_run = self.teams.get(message.team)
-        if team_run is None or team_run.ended is not None:
+        if message.first > self._events_next:
+            self._catching_up = True
             return
-        if message.first > team_run.folded:
-            self._catching_up = True  # events are missing: ask for the whole list
-            return
-        for event in message.events[team_run.folded - message.first :]:
-            self._fold(team_run, event)
+        for event in message.events[self._events_next - message.first :]:
+            self._events_next += 1
+            if isinstance(event, StallEvent):
+                self._add_fault(event.since, event.at, "outage_replay")
+            elif self.lockstep:
+                self._fold(message.team, event)
+            elif isinstance(event, PacketEvent):
+                self._take_packet(event, None if self._catching_up else arrived)
 
-    def _fold(self, team_run: TeamRun, event: PacketEvent | TeamMessageEvent) -> None:
-        team_run.folded += 1
+    def _fold(self, team: str, event: PacketEvent | TeamMessageEvent) -> None:
+        """Lockstep: an event of the only team; a restarted judge passes over those that are in its log."""
+        team_run = self.teams.get(team)
+        if team_run is None:
+            return
         at = event.at + self._clock_offset_s
         if isinstance(event, PacketEvent):
-            self._note_finish(event.note)
-            team_run.fold(PacketReceived(event.note, at))
+            self._note_packet(event, at, at, None)
+            if not team_run.pass_over():
+                team_run.fold(PacketReceived(event.note, at))
             return
         message = self._verifier.verify(event.text)
         if isinstance(message, ReportMessage | Done) and message.team == team_run.team:
-            team_run.fold(message_event(message, at))
+            if isinstance(message, ReportMessage) and team_run.pass_over():
+                return
+            team_run.count_message(len(event.text), at)
+            team_run.fold(message_event(message, at, event.text))
 
-    def _release_packets(self) -> None:
-        """Take the notes that waited for the truth, which comes on another stream, or for a history."""
-        if self.offer is None or not self._truth_complete or self._catching_up:
-            return
-        held, self._held_packets = self._held_packets, []
-        for note, at in held:
-            self._take_packet(note, at)
-
-    def _take_packet(self, note: PacketNote, at: float) -> None:
-        self._start()
-        self._note_finish(note)
+    def _take_packet(self, event: PacketEvent, arrived: float | None) -> None:
+        """Real time: a packet counts from when it left, not from when it was due."""
+        left = event.at + self._clock_offset_s
+        self._note_packet(event, event.stamp + self._clock_offset_s, left, arrived)
         for team_run in self.teams.values():
             if team_run.order is not None and team_run.ended is None:
-                team_run.order.add_note(note, at)
+                team_run.order.add_note(event.note, left)
 
-    def _note_finish(self, note: PacketNote) -> None:
-        if note.finish:
+    def _note_packet(
+        self, event: PacketEvent, due: float, left: float, arrived: float | None
+    ) -> None:
+        self._first_left = min(self._first_left, left)
+        if self._outages is not None:
+            self._outages.add_packet(event.note.i, due, left, arrived)
+        if event.note.finish:
             self._finished_at = self._now()
+
+    # --- outages ------------------------------------------------------------------------------
+
+    def judge_stalled(self, since: float, at: float) -> None:
+        """The judge's process stood still; in lockstep this changes nothing, since the replay measures."""
+        if not self.lockstep and self._started and not self.is_over:
+            self._add_fault(since, at, "outage_judge")
+
+    def _add_fault(self, since: float, until: float, code: str) -> None:
+        if self._outages is not None:
+            self._outages.add_fault(since, until, code)
+
+    def _add_outages(self, until: float) -> None:
+        """Log the outages of faults that were over by this time."""
+        for outage in () if self._outages is None else self._outages.take(until):
+            self._sink.alarm(outage.cause)
+            for team_run in self.teams.values():
+                team_run.add_outage(outage, self._now())
+
+    def _add_pending_outages(self, team_run: TeamRun, now: float) -> None:
+        """Log the outages that are not over yet for a team that leaves; the others get them later."""
+        if self._outages is None or not team_run.is_leaving or team_run.team in self._leaving:
+            return
+        self._leaving.add(team_run.team)
+        for outage in self._outages.pending():
+            team_run.add_outage(outage, now)
 
     # --- the teams' runs ----------------------------------------------------------------------
 
@@ -332,13 +380,14 @@ class ReplaySession:
         """The first packet has been sent: open the run of every team that is ready."""
         if not self._started:
             self._started = True
-            for team in sorted(self._waiting):
+            ready = self._welcomed if self._missed_start else set()
+            for team in sorted(self._waiting | ready):
                 self._open(team)
 
     def _open(self, team: str) -> TeamRun:
         if team not in self.teams:
             when = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
-            self._contest.runs.mkdir(parents=True, exist_ok=True)
+            make_runs_folder(self._contest.runs)
             name = f"{self._track}-{team}-{when}-{self.run}.jsonl"
             self.teams[team] = self._team_run(team, RunLog(self._contest.runs / name), [])
             self._sink.team(team, self._track, "running")
@@ -355,28 +404,37 @@ class ReplaySession:
             self._plan,
             log,
             self._now(),
-            order=None if self._lockstep else self._realtime_order(past),
+            order=None if self.lockstep else self._realtime_order(past),
             publish=lambda event, verdicts, run: self._sink.event(
                 team, track, event, verdicts, run
             ),
             past=past,
+            seal=log_seal(self._contest.keys.signing_key(), self._contest.name, self.run, team),
             pace=self.offer.pace,
             samples=total_samples(self._plan),
         )
 
     def _realtime_order(self, past: list[dict[str, Any]]) -> RealtimeOrder:
+        packets = [event for event in past if event["kind"] == "packet"]
+        reports = [event for event in past if event["kind"] == "report"]
+        next_packet = packets[-1].get("i", len(packets) - 1) + 1 if packets else 0
+        next_message = reports[-1].get("n", len(reports) - 1) + 1 if reports else 0
+        return RealtimeOrder(self._grace_s(), next_packet, next_message)
+
+    def _grace_s(self) -> float:
         assert self.offer is not None
-        grace_s = self._contest.limits.grace_packets * self.offer.packet_s
-        kinds = Counter(event["kind"] for event in past)
-        return RealtimeOrder(grace_s, kinds["packet"], kinds["report"])
+        return self._contest.limits.grace_packets * self.offer.packet_s
 
     def _settle(self, gone: list[str], now: float) -> None:
         """Fold what has become certain, and end the runs of teams that have left."""
         limit_s = self._contest.limits.silence_s
+        if self._finished_at is not None:
+            self._add_outages(math.inf)  # before a run ends
         for team_run in self.teams.values():
+            self._add_pending_outages(team_run, now)
             team_run.settle(now)
             if team_run.ended is None and team_run.team in gone:
-                team_run.leave("crashed", Reason("stream_lost"), now)
+                self._lose(team_run, now)
             is_late = self._finished_at is not None and now - self._finished_at > limit_s
             if team_run.ended is None and is_late:
                 team_run.end("stopped", Reason("did_not_end"), now)
@@ -385,69 +443,109 @@ class ReplaySession:
                 why = team_run.why or team_run.detail
                 self._sink.team(team_run.team, self._track, team_run.ended, why)
 
+    def _lose(self, team_run: TeamRun, now: float) -> None:
+        """A team's stream has ended: it may return, in real time until the last packet."""
+        team = team_run.team
+        if team not in self._lost_at and not team_run.is_leaving:
+            self._sink.team(team, self._track, "gone", Reason("stream_lost"))
+        lost_at = self._lost_at.setdefault(team, now)
+        may_return = not self.lockstep and self._finished_at is None
+        if team_run.is_leaving or (
+            not may_return and now - lost_at >= self._contest.limits.return_s
+        ):
+            team_run.leave("crashed", Reason("stream_lost"), now)
+
     # --- after a restart of the judge ---------------------------------------------------------
 
     def _resume_earlier(self) -> None:
         """Continue the logs that an earlier judge of this run has left."""
         for team, path, events in earlier_logs(self._contest.runs, self.run):
             self.teams[team] = self._team_run(team, RunLog(path, append=True), events)
-        self._started = bool(self.teams)
+        self._started = self._restarted = bool(self.teams)
         self._catching_up = any(team_run.ended is None for team_run in self.teams.values())
         if self._started and not self._catching_up:
             self._finished_at = self._now()
 
-    def _end_catching_up(self, gone_at: float) -> None:
-        """What teams sent while no judge was there counts as received when the last one was."""
-        if not self._catching_up:
+    def _end_catching_up(self, now: float) -> None:
+        """What teams sent while no judge was there counts as received when the last one was.
+
+        In real time a restarted judge first waits until each team has sent again what it had to send: a
+        message that came later would hold up those after it.
+        """
+        if not self._catching_up or self._history is None:
             return
-        self._catching_up = False
-        self._go_until = self._now() + GO_AGAIN_S
+        gone_at, complete_at = self._history
+        waits = self._restarted and not self.lockstep and now - complete_at < ANSWER_S
+        if waits and not self._all_have_answered():
+            return
+        self._catching_up, self._history = False, None
+        if self._restarted and not self.lockstep:
+            since = self._first_left if self._missed_start else gone_at
+            self._add_fault(min(since, gone_at), self._now(), "outage_judge")
+        latest = gone_at if self._restarted else self._now()
+        self._restarted = False
         held, self._held_messages = self._held_messages, []
-        for message, at in held:
-            self.receive(message, min(at, gone_at))
+        for message, text, at in held:
+            self.receive(message, text, min(at, latest))
+
+    def _all_have_answered(self) -> bool:
+        """Whether each team whose run goes on has sent `ready`, as it does after sending again."""
+        answered = {
+            message.team for message, *_ in self._held_messages if isinstance(message, Ready)
+        }
+        return answered >= {team for team, run in self.teams.items() if run.ended is None}
 
     # --- messages of the judge ----------------------------------------------------------------
 
     def _send_state(self, now: float) -> None:
         contest, run = self._contest.name, self.run
-        if self.offer is None:
-            self._send(JudgeReady(contest, run, []))
+        if self.offer is None or not (self._answered or self._started):
+            self._send(JudgeReady(contest, run))
             return
         self._send_to_teams(now)
         if self._catching_up:
             self._send_ready()
-            if self._can_receive():
+            if self._history is None:
                 self._send(ReplayHistory(contest, run))
-        elif now < self._go_until:
-            self._send(Go(contest, run))
-        elif not self._started:
+        elif self._started or self._may_start(self.present_teams, self.lockstep):
+            self._send(Go(contest, run))  # repeated: it shows that the judge is still there
+        else:
             self._send_ready()
-            if self._can_receive() and self._may_start(self._present_teams()):
-                self._send(Go(contest, run))
-        elif self._all_closed(now):
+            # A team whose run has begun already does not send `ready` unless it is asked.
+            for team in self._welcomed - self._waiting:
+                self._send(ResendResults(contest, run, team=team, n=0))
+        if self._started and self._all_closed(now):
             # In real time others may join until the last packet; a lockstep replay has one team.
-            self.is_over = self._finished_at is not None or self._lockstep
+            self.is_over = self._finished_at is not None or self.lockstep
 
     def _send_to_teams(self, now: float) -> None:
         contest, run = self._contest.name, self.run
         for team in self._closed_at:
-            self._send(Closed(contest, run, team, self.teams[team].ended or ""))
+            team_run = self.teams[team]
+            self._send(
+                Closed(
+                    contest,
+                    run,
+                    team=team,
+                    reason=team_run.ended or "",
+                    head=team_run.head,
+                    lines=team_run.lines,
+                )
+            )
         for team_run in self.teams.values():
             if team_run.order is None:
                 continue
             messages = team_run.order.messages
             if self._catching_up or (team_run.ended is None and messages.is_missing(now)):
-                self._send(ResendResults(contest, run, team_run.team, messages.expected))
+                self._send(ResendResults(contest, run, team=team_run.team, n=messages.expected))
 
     def _send_ready(self) -> None:
-        ready = self._can_receive()
-        self._send(JudgeReady(self._contest.name, self.run, self._present_teams(), ready))
+        teams = self.present_teams
+        self._send(JudgeReady(self._contest.name, self.run, teams=teams, ready=True))
 
-    def _can_receive(self) -> bool:
-        """Whether something has arrived on both of the replay's streams."""
-        return "" in self._welcomed and self._truth_probed
-
-    def _present_teams(self) -> list[str]:
+    @property
+    def present_teams(self) -> list[str]:
+        """Teams that are ready, or whose runs have begun."""
         return sorted(self._waiting | set(self.teams))
 
     def _all_closed(self, now: float) -> bool:
@@ -460,12 +558,21 @@ class ReplaySession:
     def _stop_all(self, why: Reason) -> None:
         """The replay has ended; the session goes on until the teams know that their runs are closed."""
         now = self._now()
+        self._add_outages(math.inf)
         for team_run in self.teams.values():
             team_run.stop(why, now)
         self._finished_at = self._finished_at or now
         self.is_over = self.is_over or not self.teams
 
     def close(self) -> None:
-        self._stop_all(Reason("judge_stopped"))
-        self._control.close()
-        self._truth.close()
+        """End all runs, unless the session was abandoned."""
+        if not self._abandoned:
+            self._stop_all(Reason("judge_stopped"))
+
+    def abandon(self, error: Exception) -> None:
+        """Leave the logs as they are, without an end: a restarted judge continues them."""
+        self.problems[f"judging it failed: {type(error).__name__}: {error}"] += 1
+        self.is_over = self._abandoned = True
+        for team_run in self.teams.values():
+            team_run.abandon()
+        self._sink.alarm(Reason("session_failed", replay=self.name, detail=str(error)))

@@ -32,7 +32,7 @@ def run_contest(
     *,
     track: str,
     decoders: Sequence[str],
-    submissions: Sequence[Path],
+    submissions: Sequence[str],
     recordings: Sequence[str],
     jobs: int,
     as_json: bool,
@@ -56,12 +56,10 @@ def run_contest(
 
 
 def make_entries(
-    track: str, decoders: Sequence[str], submissions: Sequence[Path], recordings: tuple[str, ...]
+    track: str, decoders: Sequence[str], submissions: Sequence[str], recordings: tuple[str, ...]
 ) -> list[ContestEntry]:
     entries = [_decoder_entry(track, text, recordings) for text in decoders]
-    for path in submissions:
-        arguments = ("--submission", str(path.resolve()))
-        entries.append(ContestEntry(team_name(path.stem), track, recordings, arguments))
+    entries += [_submission_entry(track, text, recordings) for text in submissions]
     if not entries:
         raise ContestError("a contest needs at least one team: give --decoder or --submission")
     return _with_own_names(entries)
@@ -71,6 +69,24 @@ def _decoder_entry(track: str, text: str, recordings: tuple[str, ...]) -> Contes
     name, _, model = text.partition("=")
     arguments = ("--decoder", name, *(("--model", model) if model else ()))
     return ContestEntry(team_name(name), track, recordings, arguments)
+
+
+SUBMISSION_OPTIONS = ("interface", "python", "positions")
+
+
+def _submission_entry(track: str, text: str, recordings: tuple[str, ...]) -> ContestEntry:
+    """PATH, or PATH?interface=g3&python=3.8&positions=block: options of that submission alone."""
+    name, _, query = text.partition("?") if not Path(text).exists() else (text, "", "")
+    options = dict(part.partition("=")[::2] for part in query.split("&") if part)
+    if unknown := [key for key in options if key not in SUBMISSION_OPTIONS]:
+        raise ContestError(
+            f"--submission {text}: there is no option {unknown[0]!r}; a submission has "
+            f"{', '.join(SUBMISSION_OPTIONS)}"
+        )
+    path = Path(name)
+    chosen = (word for key, value in options.items() for word in (f"--{key}", value))
+    arguments = ("--submission", str(path.resolve()), *chosen)
+    return ContestEntry(team_name(path.stem), track, recordings, arguments)
 
 
 def _with_own_names(entries: list[ContestEntry]) -> list[ContestEntry]:
@@ -108,7 +124,8 @@ def play(
 ) -> list[Outcome]:
     """Run all entries with a progress bar each, then print the leaderboard and the folder of the logs."""
     _check_listed(contest, entries)
-    board = Leaderboard(contest.name, Qualifying(contest.qualify.top, contest.qualify.least_score))
+    qualifying = Qualifying(contest.qualify.top, contest.qualify.least_score)
+    board = Leaderboard(contest.name, qualifying, contest.teams)
     console = Console(stderr=True)
     with Bars(board, entries, console) as bars:
         outcomes = run_entries(
@@ -122,6 +139,7 @@ def play(
             contest_path=contest_path,
             resume=resume,
         )
+    board.close()
     Console(width=None if sys.stdout.isatty() else 120).print(render_leaderboard(board.rows()))
     console.print(f"run logs: {contest.runs}")
     try:
@@ -189,6 +207,9 @@ class Bars:
     ) -> None:
         self._board.team(name, track, status, reason, lag_s)
         self._progress.update(self._tasks[name, track], state=status)
+
+    def alarm(self, reason: Reason) -> None:
+        self._board.alarm(reason)
 
     def event(
         self, team: str, track: str, event: dict[str, Any], verdicts: list[Verdict], run: Run

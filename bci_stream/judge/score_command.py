@@ -20,28 +20,35 @@ _SHOWN_ANSWERS = 6
 
 def render(run: Run) -> RenderableType:
     """The whole run: a table of its trials, what was refused, and the score."""
+    assert run.track is not None
     result = run.result()
     unit = result["unit"]
     tables = [_session(run, _safe(s.subject), s.referee.verdicts()) for s in run.sessions]
     lines = [
         line
         for state, session in zip(run.sessions, result["sessions"], strict=True)
-        for line in (_score(session, unit), *_how(run, state))
+        for line in (_score(session, unit, run.track.parts), *_how(run, state, session["score"]))
     ]
     team = _safe(result["team"])
-    total = Text(f"{team} · {result['track']} · {result['score']:.4f} {unit}", "bold")
+    nothing_left = " (void: nothing is left to score)" if result.get("void") else ""
+    score = f"{result['score']:.4f} {unit}{nothing_left}"
+    total = Text(f"{team} · {result['track']} · {score}", "bold")
     return Group(*tables, *_refusals(run.refusals()), *lines, *_ending(run), total)
 
 
-def _score(session: dict[str, Any], unit: str) -> Text:
+def _score(session: dict[str, Any], unit: str, parts: str) -> Text:
     name = (f"{_safe(session['subject'])}: ", "bold")
-    return Text.assemble(name, f"{session['score']:.4f} {unit}", _accuracy(session))
+    if session["score"] is None:
+        return Text.assemble(name, "void: nothing is left, so it is left out")
+    score = f"{session['score']:.4f} {unit}"
+    return Text.assemble(name, score, _accuracy(session), _void(session, parts))
 
 
-def _how(run: Run, session: SessionState) -> list[Text]:
-    """How the session's score is computed; empty for a run that scores 0."""
+def _how(run: Run, session: SessionState, score: float | None) -> list[Text]:
+    """How the session's score is computed; empty if it is void, or the run scores 0."""
     assert run.track is not None
-    lines = [] if run.void else run.track.explain(session.referee.verdicts())
+    skipped = run.scores_zero or score is None
+    lines = [] if skipped else run.track.explain(session.referee.verdicts())
     return [Text(f"  {line}", "dim") for line in lines]
 
 
@@ -90,6 +97,8 @@ def _when(when: float, unit: str) -> str:
 
 
 def _counts(verdict: Verdict) -> Text:
+    if verdict.void:
+        return Text("void", "yellow")
     if not verdict.scored:
         return Text("not scored", "dim")
     if verdict.share is not None:
@@ -103,7 +112,7 @@ def _counts(verdict: Verdict) -> Text:
 def _why_not(verdict: Verdict) -> str:
     """Why the trial counts as it does, and why surplus reports do not count."""
     asked = len(verdict.right)
-    beyond = verdict.answers[asked:] if verdict.scored and asked else ()
+    beyond = verdict.answers[asked:] if asked and not verdict.void_parts else ()
     if not beyond:
         return describe(verdict.reasons)
     last = len(verdict.answers)
@@ -128,13 +137,22 @@ def _refusals(refusals: list[Refusal]) -> list[RenderableType]:
 def _ending(run: Run) -> list[RenderableType]:
     if run.end_reason is None:
         return [Text("no end line: scored as it stands", "yellow")]
-    if run.void:
+    if run.scores_zero:
         return [Text(f"ended as {run.end_reason}: every session and the run score 0", "red")]
     return [Text(f"ended as {run.end_reason}", "dim")]
 
 
 def _accuracy(session: dict[str, object]) -> str:
     return f" ({session['right']} of {session['answers']} right)" if session["answers"] else ""
+
+
+def _void(session: dict[str, Any], parts: str) -> str:
+    """How many trials of the session are void, and how many of their seconds or rows."""
+    counts = {"trials": session["void"], parts: session.get(f"void_{parts}", 0)}
+    listed = ", ".join(
+        f"{count} {name if count > 1 else name[:-1]}" for name, count in counts.items() if count
+    )
+    return f", void: {listed}" if listed else ""
 
 
 def _safe(name: object) -> str:

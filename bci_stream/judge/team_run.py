@@ -1,6 +1,7 @@
 """One team on one run: folds the run's events into the run log and its verdicts.
 
-Every event is written before it is judged, and synced to disk before its verdict is published.
+Every event is written before it is judged, and synced to disk before its verdict is published. The log of
+a run that has ended is sealed: its last line holds the head of the hash chain, signed.
 """
 
 from collections.abc import Callable, Sequence
@@ -8,9 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from bci_stream.contest.contest import Limits
 from bci_stream.judge.ordering import PacketReceived, RealtimeOrder, ReportReceived, RunEvent
-from bci_stream.runlog import RunLog
+from bci_stream.judge.outages import PacketOutage, PacketPlaces
+from bci_stream.judge.quota import MessageQuota
+from bci_stream.runlog import LOG_VERSION, RunLog
+from bci_stream.wire.crypto import SigningKey
 from bci_stream.wire.messages import PacketNote, Status, TruthNote
 from tracks.common.reasons import Reason
 from tracks.common.verdicts import Verdict
@@ -75,6 +81,21 @@ Publish = Callable[[dict[str, Any], list[Verdict], Run], None]
 LAST_NOTES_S = 2.0
 """A team may be done before the replay's last notes have reached the judge; how long those may take."""
 
+Seal = Callable[[str, int], str]
+"""Makes the seal line of a log from the head of its chain and its number of lines: signed JSON."""
+
+
+def log_seal(key: SigningKey, contest: str, run: str, team: str) -> Seal:
+    """Seals the log of this run of this team; contest: its name on the wire, with the room."""
+    about = {"kind": "seal", "contest": contest, "run": run, "team": team}
+
+    def seal(head: str, lines: int) -> str:
+        text = msgspec.json.encode({**about, "head": head, "lines": lines}).decode()
+        return key.sign(text, "log")
+
+    return seal
+
+
 END_REASONS = ("finished", "timeout", "crashed", "disqualified", "stopped")
 
 
@@ -82,7 +103,9 @@ class TeamRun:
     """Folds packets, reports and the team's end; enforces the limits on compute and silence.
 
     order: settles the order of events in real time; None in lockstep, where events come in order.
-    folded: lockstep: number of the replay's event that comes next.
+    in_log: lockstep: how many of the replay's packets and reports are in the log already.
+    head, lines: of a run that has ended: `h` of the log's `end` line, and its number. Empty and 0 before
+    that; `head` is also empty in a log of version 1, which an earlier version of the judge began.
     """
 
     def __init__(
@@ -98,21 +121,32 @@ class TeamRun:
         order: RealtimeOrder | None = None,
         publish: Publish = lambda *_: None,
         past: Sequence[dict[str, Any]] = (),
+        seal: Seal | None = None,
         **facts: object,
     ) -> None:
-        """past: the events that are in the log already, after a restart of the judge in mid-run."""
+        """past: the events that are in the log already, after a restart of the judge in mid-run.
+
+        seal: None leaves the log without a seal. facts: more fields of the run line.
+        """
         self.team = team
         self.run = Run()
         self.ended: str | None = None
         self.detail = ""
         self.why: Reason | None = None
         self.order = order
-        self.folded = sum(event["kind"] in ("packet", "report") for event in past)
+        self.in_log = sum(event["kind"] in ("packet", "report") for event in past)
+        self._quota = MessageQuota(limits)
+        self._places = PacketPlaces()
+        self._outages: list[PacketOutage] = []
         self.compute_s = 0.0
         self._limits = limits
         self._plan = plan
         self._log = log
-        self._begun = begun
+        self._seal = seal
+        self.head = ""
+        self.lines = 0
+        self._t = 0.0
+        self._zero: float | None = begun  # when `t` was 0; None: set by the next event
         self._publish_event = publish
         self._unpublished: list[tuple[dict[str, Any], list[Verdict]]] = []
         self._session = -1
@@ -125,18 +159,18 @@ class TeamRun:
         self._resumed_at: float | None = None
         self._leaving: tuple[str, str | Reason, float] | None = None
         if past:
-            self._resume(past)
+            self._resume(past, begun)
         else:
-            run = {"kind": "run", "v": 1, "track": track, "team": team, "rules": rules, **facts}
-            self._write(run, begun)
+            run = {"kind": "run", "v": LOG_VERSION, "track": track, "team": team, "rules": rules}
+            self._write({**run, **facts}, begun)
 
-    def _resume(self, past: Sequence[dict[str, Any]]) -> None:
+    def _resume(self, past: Sequence[dict[str, Any]], begun: float) -> None:
         """Continue a log at its end; nothing of it is written or measured again."""
         if self.order is None:
-            self._resumed_at = self._begun
+            self._resumed_at = begun
             self.compute_s = _compute_s(past)
         else:
-            self._arrivals_from = self._begun  # earlier reports have no known arrival time
+            self._arrivals_from = begun  # earlier reports have no known arrival time
         self._asked_at = None
         for event in past:
             self._unpublished.append((event, self.run.feed(event)))
@@ -144,12 +178,16 @@ class TeamRun:
                 self._session += 1
                 self._truth_written = 0
             self._truth_written += event["kind"] == "truth"
+            if event["kind"] == "packet":
+                self._places.add(self._session, event.get("i"))
             self._finish_seen = self._finish_seen or bool(event.get("finish"))
-        self._begun -= float(past[-1].get("t", 0.0))
+        # The next event may have come before this judge was started: `t` goes on where the log ends.
+        self._t = max(float(event.get("t", 0.0)) for event in past)
+        self._zero = None
         self.ended = self.run.end_reason
         self._publish()
         if self.ended is not None:
-            self._log.close()
+            self._close_log(past[-1])
 
     @property
     def path(self) -> Path:
@@ -165,7 +203,7 @@ class TeamRun:
             self._end_turn(event.at)
             self._receive(event.note, event.at)
         elif isinstance(event, ReportReceived):
-            self._report(event.result, event.at)
+            self._report(event)
         else:
             self._end_turn(event.at)
             self.leave(event.reason, event.detail, event.at)
@@ -174,6 +212,31 @@ class TeamRun:
         """Log what happened to the source (a gap, a reconnect); no rule reads it."""
         if self.ended is None and self._session >= 0:
             self._write({"kind": "status", "state": status.state, "detail": status.detail}, at)
+
+    def pass_over(self) -> bool:
+        """Lockstep: whether the next packet or report of the replay's list is in the log already."""
+        self.in_log -= 1
+        return self.in_log >= 0
+
+    def count_message(self, length: int, at: float) -> None:
+        """Count a message of this many characters; too many of them end the run as disqualified."""
+        exceeded = self._quota.add(length, at, self._places.count)
+        if exceeded is not None:
+            self.end("disqualified", exceeded, at)
+
+    def add_outage(self, outage: PacketOutage, at: float) -> None:
+        """A fault of the organiser's side; it is logged once the last of its packets is."""
+        self._outages.append(outage)
+        self._write_outages(at)
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether the team has ended its run, and the run waits for the last packets' notes."""
+        return self._leaving is not None
+
+    def abandon(self) -> None:
+        """Close the log without an end, so that a restarted judge continues it."""
+        self._log.close()
 
     def leave(self, reason: str, detail: str | Reason, at: float) -> None:
         """The team has ended; its run ends once the last packets' notes have arrived, too."""
@@ -216,6 +279,7 @@ class TeamRun:
             return
         for event in self.order.rest() if self.order is not None else ():
             self.fold(event)
+        self._write_outages(at, ending=True)
         reason = reason if reason in END_REASONS else "crashed"
         if reason == "finished" and not self._finish_seen:
             reason, detail = "stopped", detail or Reason("left_early")
@@ -233,7 +297,7 @@ class TeamRun:
             end["why"] = self.why.to_json()
         self._write({**end, "compute_s": round(self.compute_s, 3)}, at)
         self._publish()
-        self._log.close()
+        self._close_log(end)
 
     # --- limits; compute time is measured by the judge only -------------------------------------
 
@@ -291,23 +355,44 @@ class TeamRun:
             "start": note.start,
             "n": note.n,
             "triggers": triggers,
+            "i": note.i,
         }
+        self._places.add(note.session, note.i)
         self._write({**packet, "finish": True} if note.finish else packet, at)
+        if self._outages:
+            self._write_outages(at)
         # A report's latency counts from the moment at which the track asks for a decision (emotion: each
         # second); on tracks without such a moment, from the last packet.
         if self.run.decision_due or not self._asked:
             self._asked_at = at if at >= self._arrivals_from else None
             self._asked = self.run.decision_due
 
-    def _report(self, result: object, at: float) -> None:
+    def _report(self, report: ReportReceived) -> None:
+        at = report.at
         if self._session < 0:
             if 0 not in self._plan:
                 return
             self._begin_session(0, at)  # within the grace of the first packet; the rules refuse it
-        event = {"kind": "report", "result": result}
+        event: dict[str, Any] = {"kind": "report", "result": report.result}
+        if report.n >= 0:
+            event["n"] = report.n
         if self._asked_at is not None:
             event["elapsed_s"] = round(max(0.0, at - self._asked_at), 6)
+        if report.text:
+            event["message"] = report.text
         self._write(event, at)
+
+    def _write_outages(self, at: float, *, ending: bool = False) -> None:
+        """Write the outages whose last packet is in the log; ending: all of them."""
+        waiting, self._outages = self._outages, []
+        for outage in waiting if self.ended is None else ():
+            if outage.last >= self._places.next_number and not ending:
+                self._outages.append(outage)
+                continue
+            for session, first, last in self._places.between(outage.first, outage.last):
+                cause = describe(outage.cause)
+                line = {"kind": "outage", "session": session, "from": first, "to": last}
+                self._write({**line, "cause": cause, "why": outage.cause.to_json()}, at)
 
     def _begin_session(self, session: int, at: float) -> None:
         self._write_truth(None, at)
@@ -328,7 +413,9 @@ class TeamRun:
             self._write({"kind": "truth", **event}, at)
 
     def _write(self, event: dict[str, Any], at: float) -> None:
-        event["t"] = round(at - self._begun, 6)
+        if self._zero is None:
+            self._zero = at - self._t
+        self._t = event["t"] = max(self._t, round(at - self._zero, 6))
         self._log.write(event)
         self._unpublished.append((event, self.run.feed(event)))
 
@@ -338,6 +425,16 @@ class TeamRun:
         for event, verdicts in self._unpublished:
             self._publish_event(event, verdicts, self.run)
         self._unpublished.clear()
+
+    def _close_log(self, last: dict[str, Any]) -> None:
+        """Seal and close the log of a run that has ended; last: its last line, which may be a seal."""
+        if last["kind"] == "seal":
+            self.head, self.lines = str(last["head"]), int(last["lines"])
+        else:
+            self.head, self.lines = self._log.head, self._log.lines
+            if self._seal is not None and self.head:
+                self._log.write_object(self._seal(self.head, self.lines).encode())
+        self._log.close()
 
 
 def _compute_s(past: Sequence[dict[str, Any]]) -> float:

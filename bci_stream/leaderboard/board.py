@@ -1,24 +1,17 @@
 """The leaderboard of a contest: the judge adds events, displays read rows and numbered updates.
 
-The judge's threads call `team`, `event` and `signal`. A display calls `tick` a few times a second and
-sends the updates that `after` returns. Updates are numbered, so a display that lost its connection
-continues after its last update; if that is not possible (the judge was restarted, or the update is too
-old), it gets a snapshot.
+The judge's threads call `team`, `event` and `alarm`. A display calls `tick` a few times a second and
+takes the updates that `after` returns. Updates are numbered, so a display that missed some continues
+after its last update; if that is not possible (it is new, or the update is too old), it takes a
+snapshot.
 """
 
-import secrets
+import logging
 import threading
-import zlib
-from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
-from functools import cached_property
-from itertools import groupby, islice
+from itertools import groupby
 from typing import Any, Final
-
-import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from bci_stream.leaderboard.embargo import ClosedTrials, Embargo, TeamKey
 from bci_stream.leaderboard.ranking import (
@@ -29,57 +22,65 @@ from bci_stream.leaderboard.ranking import (
     Qualifying,
     rank,
 )
-from bci_stream.leaderboard.team_view import TeamView
+from bci_stream.leaderboard.team_view import DetailMark, TeamView
+from bci_stream.leaderboard.updates import LeaderboardUpdate, UpdateLog
+from bci_stream.leaderboard.verdict_rows import LONGEST_REASON, short_text
 from tracks.common.reasons import Reason
 from tracks.common.verdicts import Verdict
 from tracks.common.words import describe
 from tracks.registry import TRACKS
 from tracks.run import Run
 
-UPDATES_KEPT: Final = 600
+logger = logging.getLogger(__name__)
+
 VERDICTS_KEPT: Final = 40
 """Verdicts of each track in a snapshot, and at most in an update."""
 TIMELINES_SHOWN: Final = 12
 """Time lines of the best running teams of each track; a page has no room for more."""
-
-SHOWN_LEADS: Final = 8
-SHOWN_RATE: Final = 50.0
-SHOWN_S: Final = 6.0
-"""Of the live signal: leads, columns per second, seconds."""
+ALARMS_KEPT: Final = 12
+ALARMS_LOGGED: Final = 200
 
 HELD_BACK: Final = Reason("trials_held_back")
 
-GZIP_HEAD: Final = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
-"""The header of a gzip stream; any number of `deflate`d pieces may follow."""
+VerdictRows = dict[tuple[Any, ...], dict[str, Any]]
+"""Rows of verdicts by team and trial, the newest last."""
 
 
 class Leaderboard:
     """Everything that is shown of a contest. All methods may be called from any thread.
 
     A closed trial is shown when no other team may still be asked the same (see `embargo`).
+    teams: the contest's list; empty if anyone may take part. In lockstep each of them may still be
+    asked every trial of its track until its run has ended, or until `close`.
     """
 
-    def __init__(self, contest: str = "BCI contest", qualifying: Qualifying | None = None) -> None:
+    def __init__(
+        self,
+        contest: str = "BCI contest",
+        qualifying: Qualifying | None = None,
+        teams: Collection[str] = (),
+    ) -> None:
         self._contest = contest
+        self._teams = tuple(teams)
+        self._closed = False
         self._embargo = Embargo()
         self._qualifying = qualifying or Qualifying()
         self._lock = threading.Lock()
-        self._boot = secrets.token_hex(4)
-        self._number = 0
-        self._snapshot: LeaderboardUpdate | None = None
-        self._updates: deque[LeaderboardUpdate] = deque(maxlen=UPDATES_KEPT)
+        self._log = UpdateLog()
         self._views: dict[TeamKey, TeamView] = {}
         self._rows: dict[TeamKey, LeaderboardRow] = {}
         self._sent_rows: dict[TeamKey, tuple[int, LeaderboardRow]] = {}
         self._rows_changed = False
-        self._verdicts: dict[str, deque[dict[str, Any]]] = {}
-        self._monitors: dict[str, SignalMonitor] = {}
+        self._verdicts: dict[str, VerdictRows] = {}
+        self._alarms: dict[str, dict[str, Any]] = {}  # by their text, the newest last
+        self._alarms_logged = 0
         self._timelines: dict[TeamKey, dict[str, Any]] = {}
         # Since the last update:
         self._changed: set[TeamKey] = set()
         self._moved: set[TeamKey] = set()
         self._new_points: dict[str, list[tuple[float, float]]] = {}
-        self._new_verdicts: dict[str, deque[dict[str, Any]]] = {}
+        self._new_verdicts: dict[str, VerdictRows] = {}
+        self._alarms_changed = False
         self._restarted: list[str] = []
 
     # --- called by the judge ------------------------------------------------------------------
@@ -117,15 +118,26 @@ class Leaderboard:
                 self._embargo.add(key, closed)
                 self._release()
 
-    def signal(
-        self, track: str, samples: NDArray[np.float32], rate: float, leads: tuple[str, ...]
-    ) -> None:
-        """Add samples (n, leads) in uV for the live signal view."""
+    def alarm(self, reason: Reason) -> None:
+        """Show a disturbance that is no team's fault; the last ALARMS_KEPT are shown, with their counts."""
+        row = _alarm_row(reason, 1)
+        text = row["reason"]
         with self._lock:
-            monitor = self._monitors.get(track)
-            if monitor is None or not monitor.fits(rate, leads):
-                monitor = self._monitors[track] = SignalMonitor(rate, leads)
-            monitor.add(samples)
+            row["count"] += self._alarms.pop(text, {"count": 0})["count"]
+            self._alarms[text] = row
+            if len(self._alarms) > ALARMS_KEPT:
+                del self._alarms[next(iter(self._alarms))]
+            self._alarms_changed = True
+            is_logged = row["count"] == 1 and self._alarms_logged < ALARMS_LOGGED
+            self._alarms_logged += is_logged
+        if is_logged:
+            logger.warning("%s", text)
+
+    def close(self) -> None:
+        """The contest has ended: nothing is held back any more, also for teams that never began."""
+        with self._lock:
+            self._closed = True
+            self._release()
 
     # --- called by displays -------------------------------------------------------------------
 
@@ -134,25 +146,16 @@ class Leaderboard:
         with self._lock:
             return self._make_update()
 
-    def after(self, cursor: str) -> "list[LeaderboardUpdate] | None":
+    def after(self, cursor: str) -> list[LeaderboardUpdate] | None:
         """The updates after the one with the id `cursor`; None if a snapshot is needed."""
         with self._lock:
-            boot, _, number = cursor.partition("-")
-            if boot != self._boot or not number.isdecimal() or int(number) > self._number:
-                return None
-            missed = self._number - int(number)
-            if missed > len(self._updates):
-                return None
-            return list(islice(self._updates, len(self._updates) - missed, None))
+            return self._log.after(cursor)
 
-    def snapshot(self) -> "LeaderboardUpdate":
+    def snapshot(self) -> LeaderboardUpdate:
         """Everything that is shown, numbered like the last update."""
         with self._lock:
-            number = self._make_update()
-            if self._snapshot is None or self._snapshot.number != number:
-                data = self._everything()
-                self._snapshot = LeaderboardUpdate(self._boot, number, "snapshot", data)
-            return self._snapshot
+            self._make_update()
+            return self._log.snapshot(self._everything)
 
     def rows(self, track: str | None = None) -> list[LeaderboardRow]:
         """The ranked rows of one track or of all."""
@@ -168,6 +171,17 @@ class Leaderboard:
                 return None
             self._rank()
             return {"row": asdict(self._rows[track, team]), **view.detail()}
+
+    def team_keys(self) -> list[TeamKey]:
+        with self._lock:
+            return list(self._views)
+
+    def detail_after(
+        self, key: TeamKey, mark: DetailMark | None, most: int
+    ) -> tuple[dict[str, Any], DetailMark] | None:
+        """What changed in a team's detail since `mark`, see `TeamView.detail_after`."""
+        with self._lock:
+            return self._views[key].detail_after(mark, most)
 
     # --- with the lock held -------------------------------------------------------------------
 
@@ -195,28 +209,31 @@ class Leaderboard:
             view = self._views[key]
             rows = [{"team": team, "track": track} | row for row in view.show_trials(closed)]
             for kept in (self._verdicts, self._new_verdicts):
-                kept.setdefault(track, deque(maxlen=VERDICTS_KEPT)).extend(rows)
+                add_verdicts(kept.setdefault(track, {}), rows)
             self._new_points.setdefault(f"{track}/{team}", []).append(view.history[-1])
             self._changed.add(key)
 
     def _waits_for(self, key: TeamKey, closed: ClosedTrials) -> list[TeamKey]:
         """The teams on the same track that may still be asked the same trials."""
-        lockstep = self._views[key].pace == "lockstep"
+        if self._closed:
+            return []
+        track, lockstep = key[0], self._views[key].pace == "lockstep"
         # A hundred trials may close at once: the condition that is rarely true comes first.
-        return [
+        in_play = [
             other
             for other, view in self._views.items()
             if (lockstep or view.pace == "lockstep" or (closed.ahead and view.pace))
-            and other[0] == key[0]
+            and other[0] == track
             and other != key
             and view.status in IN_PLAY
         ]
+        not_begun = [(track, team) for team in self._teams if (track, team) not in self._views]
+        return in_play + not_begun if lockstep else in_play
 
     def _make_update(self) -> int:
         if data := self._changes():
-            self._number += 1
-            self._updates.append(LeaderboardUpdate(self._boot, self._number, "update", data))
-        return self._number
+            self._log.add(data)
+        return self._log.number
 
     def _everything(self) -> dict[str, Any]:
         contest = {
@@ -231,7 +248,7 @@ class Leaderboard:
             "history": {f"{t}/{n}": list(view.history) for (t, n), view in self._views.items()},
             "lanes": {f"{t}/{n}": drawn for (t, n), drawn in self._timelines.items()},
             "verdicts": _all_tracks(self._verdicts),
-            "signal": {track: monitor.view() for track, monitor in self._monitors.items()},
+            "alarms": list(self._alarms.values()),
         }
 
     def _changes(self) -> dict[str, Any]:
@@ -240,7 +257,7 @@ class Leaderboard:
         points, self._new_points = self._new_points, {}
         verdicts, self._new_verdicts = _all_tracks(self._new_verdicts), {}
         restarted, self._restarted = self._restarted, []
-        signals = {track: monitor.take_new() for track, monitor in self._monitors.items()}
+        alarms_changed, self._alarms_changed = self._alarms_changed, False
         rows = self._changed_rows()
         new_track = {row["track"] for row in rows} - known_tracks
         parts = {
@@ -250,7 +267,7 @@ class Leaderboard:
             "history": points,
             "lanes": self._changed_timelines(),
             "verdicts": verdicts,
-            "signal": {track: piece for track, piece in signals.items() if piece is not None},
+            "alarms": list(self._alarms.values()) if alarms_changed else None,
         }
         return {name: part for name, part in parts.items() if part}
 
@@ -324,74 +341,24 @@ def _new_data(
     return {"team": new["team"], "track": new["track"]} | changed
 
 
-def _all_tracks(verdicts: Mapping[str, Iterable[dict[str, Any]]]) -> list[dict[str, Any]]:
-    return [row for rows in verdicts.values() for row in rows]
+def _all_tracks(verdicts: Mapping[str, VerdictRows]) -> list[dict[str, Any]]:
+    return [row for rows in verdicts.values() for row in rows.values()]
 
 
-class LeaderboardUpdate:
-    """A numbered update or snapshot. boot: tells the leaderboards of two judges apart."""
-
-    def __init__(self, boot: str, number: int, event: str, data: dict[str, Any]) -> None:
-        self.number = number
-        self.id = f"{boot}-{number}"
-        self.event = event
-        self.data = data
-
-    @cached_property
-    def encoded(self) -> bytes:
-        """As a server-sent event; encoded once for all pages."""
-        head = f"id: {self.id}\nevent: {self.event}\ndata: ".encode()
-        return head + msgspec.json.encode(self.data) + b"\n\n"
-
-    @cached_property
-    def deflated(self) -> bytes:
-        """The same for pages that accept gzip; compressed once for all pages."""
-        return deflate(self.encoded)
+def add_verdicts(kept: VerdictRows, rows: Sequence[dict[str, Any]]) -> None:
+    """Add rows of one track; a row replaces the one of the same team and trial. Keeps VERDICTS_KEPT."""
+    for row in rows:
+        key = tuple(row[name] for name in ("team", "subject", "session", "block", "trial"))
+        kept.pop(key, None)
+        kept[key] = row
+    for key in list(kept)[: max(0, len(kept) - VERDICTS_KEPT)]:
+        del kept[key]
 
 
-def deflate(text: bytes) -> bytes:
-    """A piece of a gzip stream that refers to no other piece, so that all pages can share it."""
-    compressor = zlib.compressobj(wbits=-zlib.MAX_WBITS)
-    return compressor.compress(text) + compressor.flush(zlib.Z_FULL_FLUSH)
-
-
-class SignalMonitor:
-    """The last SHOWN_S seconds of a signal, averaged to columns at about SHOWN_RATE."""
-
-    def __init__(self, rate: float, leads: tuple[str, ...]) -> None:
-        self._source = (rate, leads)
-        self._samples_per_column = max(1, round(rate / SHOWN_RATE))
-        self._rate = rate / self._samples_per_column
-        self._picked = np.unique(np.linspace(0, len(leads) - 1, SHOWN_LEADS).round().astype(int))
-        self._leads = tuple(leads[i] for i in self._picked)
-        self._rest = np.empty((0, len(self._picked)), dtype=np.float32)
-        self._columns: deque[list[float]] = deque(maxlen=round(SHOWN_S * self._rate))
-        self._new: deque[list[float]] = deque(maxlen=self._columns.maxlen)
-
-    def fits(self, rate: float, leads: tuple[str, ...]) -> bool:
-        return self._source == (rate, leads)
-
-    def add(self, samples: NDArray[np.float32]) -> None:
-        """Add samples (n, leads); the result does not depend on how they are divided into calls."""
-        samples = np.concatenate([self._rest, samples[:, self._picked]])
-        n = len(samples) // self._samples_per_column
-        complete = samples[: n * self._samples_per_column]
-        self._rest = samples[len(complete) :]
-        if n == 0:
-            return
-        means = complete.reshape(n, self._samples_per_column, -1).mean(axis=1)
-        columns: list[list[float]] = np.nan_to_num(means, posinf=0, neginf=0).round(2).tolist()
-        self._columns.extend(columns)
-        self._new.extend(columns)
-
-    def view(self) -> dict[str, Any]:
-        return self._data(list(self._columns))
-
-    def take_new(self) -> dict[str, Any] | None:
-        """The columns since the last call; None if there are none."""
-        columns = list(self._new)
-        self._new.clear()
-        return self._data(columns) if columns else None
-
-    def _data(self, columns: list[list[float]]) -> dict[str, Any]:
-        return {"rate": self._rate, "leads": self._leads, "columns": columns}
+def _alarm_row(reason: Reason, count: int) -> dict[str, Any]:
+    """Texts are shortened: an alarm may quote what anyone on the network has sent."""
+    coded = reason.to_json()
+    given = coded["parameters"].items()
+    coded["parameters"] = {name: short_text(v) if isinstance(v, str) else v for name, v in given}
+    text = short_text(describe(reason), LONGEST_REASON)
+    return {"reason": text, "reasons": [coded], "count": count}

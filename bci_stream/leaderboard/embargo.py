@@ -2,42 +2,37 @@
 
 In real time all teams receive one replay, so a trial that a packet closed is over for all of them and
 can be shown at once. In lockstep each team has its own replay, and the verdicts of a fast team would
-give the labels to a slow one. A team that leaves early is judged on the trials that it missed, which
-the other teams have not received yet.
+give the labels to a slow one, also to a team on the contest's list that has not begun. A team that
+leaves early is judged on the trials that it missed, which the other teams have not received yet.
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from bci_stream.leaderboard.verdict_rows import TrialPlace
 from tracks.common.verdicts import RunStanding, Verdict
 
 TeamKey = tuple[str, str]
 """(track, team)."""
-TrialKey = tuple[str, int, int]
-"""(subject, block, trial)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClosedTrials:
-    """The verdicts of one event of the run log, and what is shown with them.
+    """The trials that one event of the run log closed, with their verdicts, and what is shown with them.
 
     standing: of the run after the event. t: seconds on the judge's clock; None if the log has none.
     result: the final scores if the event ended the run. traces: of the last trial, where reports are
     traces. ahead: no packet closed the trials, so the other teams may not have received them yet.
     """
 
-    verdicts: Sequence[Verdict]
+    trials: Mapping[TrialPlace, Verdict]
     standing: RunStanding
     t: float | None
     result: dict[str, Any] | None
     traces: dict[str, Any] | None = None
     ahead: bool = False
-
-    @property
-    def trials(self) -> set[TrialKey]:
-        return {(v.subject, v.block, v.trial) for v in self.verdicts}
 
 
 class Embargo:
@@ -45,7 +40,7 @@ class Embargo:
 
     def __init__(self) -> None:
         self._held: dict[TeamKey, deque[ClosedTrials]] = {}
-        self._closed: dict[TeamKey, set[TrialKey]] = {}
+        self._closed: dict[TeamKey, set[TrialPlace]] = {}
 
     def add(self, key: TeamKey, closed: ClosedTrials) -> None:
         self._held.setdefault(key, deque()).append(closed)
@@ -71,5 +66,5 @@ class Embargo:
             while held and self._closed_by(waits_for(key, held[0]), held[0].trials):
                 yield key, held.popleft()
 
-    def _closed_by(self, teams: Collection[TeamKey], trials: set[TrialKey]) -> bool:
-        return all(trials <= self._closed.get(team, set()) for team in teams)
+    def _closed_by(self, teams: Collection[TeamKey], trials: Collection[TrialPlace]) -> bool:
+        return all(self._closed.get(team, set()).issuperset(trials) for team in teams)

@@ -2,12 +2,19 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Final
 
 from bci_stream.leaderboard.embargo import ClosedTrials
 from bci_stream.leaderboard.ranking import FINAL, LeaderboardRow
-from bci_stream.leaderboard.verdict_rows import LONGEST_REASON, Confusion, short_text, verdict_row
+from bci_stream.leaderboard.verdict_rows import (
+    LONGEST_REASON,
+    Confusion,
+    TrialPlace,
+    short_text,
+    verdict_row,
+)
 from tracks.common.codes import BLOCK_START, BlockCounter
 from tracks.common.reasons import Reason
 from tracks.common.verdicts import RunStanding, Verdict
@@ -21,11 +28,32 @@ TRACE_ROWS_SHOWN: Final = 400
 MARKS_KEPT: Final = 96
 """Triggers and reports on a time line."""
 
+NOT_AHEAD: Final = ("packet", "report", "outage", "void")
+"""Lines after which no trial is closed that other teams have not received: the last two revise
+verdicts only."""
+
 LEAST_LATENCY_S: Final = 1e-6
 BIN_RATIO: Final = 1.01
 """Each bin of latencies is 1 % wide, so a percentile is right to half a percent."""
 
 _LOG_BIN_RATIO: Final = math.log(BIN_RATIO)
+
+Point = tuple[float, float]
+"""Seconds and score."""
+
+
+@dataclass(frozen=True, slots=True)
+class DetailMark:
+    """How much of a team's detail a display has.
+
+    view: whose. edition: a trial before the last one was replaced or dropped since. trials: how many
+    it has. changes: how often the detail had changed.
+    """
+
+    view: "TeamView"
+    edition: int = 0
+    trials: int = 0
+    changes: int = -1
 
 
 class TeamView:
@@ -40,8 +68,11 @@ class TeamView:
         self.lag_s = 0.0
         self.pace = ""
         self.timeline = TrialTimeline(track)
-        self.history: list[tuple[float, float]] = []
-        self._trials: list[dict[str, Any]] = []
+        self.history: list[Point] = []
+        self._trials: dict[TrialPlace, dict[str, Any]] = {}
+        self._subjects: list[str] = []
+        self._edition = 0
+        self._changes = 0
         self._standing: RunStanding | None = None
         self._latencies = Latencies()
         self._confusion = Confusion()
@@ -65,25 +96,37 @@ class TeamView:
 
         Returns the trials that the event closed; `show_trials` shows them when the embargo allows.
         """
+        # A session line closes the trials of the session before it, which may be of the same subject.
+        trials = {self._place_of(verdict): verdict for verdict in verdicts}
         self._update(event)
-        if not verdicts and event["kind"] != "end":
+        if not trials and event["kind"] != "end":
             return None
         t = event.get("t")
         return ClosedTrials(
-            verdicts,
+            trials,
             run.standing(),
             t=float(t) if isinstance(t, int | float) else None,
-            result=run.result() if event["kind"] == "end" else None,
+            result=run.result() if run.end_reason is not None else None,
             traces=self._last_traces(run),
-            ahead=event["kind"] not in ("packet", "report") and not self._all_packets_received,
+            ahead=event["kind"] not in NOT_AHEAD and not self._all_packets_received,
         )
 
     def show_trials(self, closed: ClosedTrials) -> list[dict[str, Any]]:
-        """Show closed trials and the score after them; returns their rows."""
-        rows = [verdict_row(verdict, self._classes) for verdict in closed.verdicts]
-        self._trials = (self._trials + rows)[-TRIALS_KEPT:]
-        for verdict in closed.verdicts:
-            self._confusion.add(verdict)
+        """Show closed trials and the score after them; returns their rows.
+
+        A verdict on a trial that is shown already replaces the earlier one.
+        """
+        rows = {
+            key: verdict_row(verdict, self._classes) | {"session": key[1]}
+            for key, verdict in closed.trials.items()
+        }
+        self._edition += not rows.keys().isdisjoint(self._trials)
+        self._trials.update(rows)
+        if (surplus := len(self._trials) - TRIALS_KEPT) > 0:
+            self._trials = dict(islice(self._trials.items(), surplus, None))
+            self._edition += 1
+        for key, verdict in closed.trials.items():
+            self._confusion.add(key, verdict)
         self._standing = closed.standing
         self._traces = closed.traces or self._traces
         if closed.result is not None:
@@ -92,7 +135,8 @@ class TeamView:
             # A note on the source ("resumed") is shown until the next trial closes.
             self.set_status("running", lag_s=self.lag_s)
         self._add_to_history(closed.t)
-        return rows
+        self._changes += 1
+        return list(rows.values())
 
     def set_result(self, result: dict[str, Any]) -> None:
         """Take the final scores, `Run.result()`: they equal those of `bci-judge score` exactly."""
@@ -131,11 +175,36 @@ class TeamView:
         """What the team's own page shows beside its row."""
         return {
             "history": list(self.history),
-            "trials": self._trials,
+            "trials": list(self._trials.values()),
+            **self._summary(),
+        }
+
+    def detail_after(
+        self, mark: DetailMark | None, most: int
+    ) -> tuple[dict[str, Any], DetailMark] | None:
+        """What a display with `mark` lacks, at most `most` trials of it, and its next mark; None if nothing.
+
+        The trials from number `first` on are to be replaced by `trials`. The history is not part of it.
+        """
+        if mark is None or mark.view is not self or mark.edition != self._edition:
+            mark = DetailMark(self, self._edition)
+        if mark.changes == self._changes and mark.trials == len(self._trials):
+            return None
+        end = min(mark.trials + most, len(self._trials))
+        trials = list(islice(self._trials.values(), mark.trials, end))
+        part = {"first": mark.trials, "trials": trials, **self._summary()}
+        return part, DetailMark(self, self._edition, end, self._changes)
+
+    def _summary(self) -> dict[str, Any]:
+        return {
             "confusion": self._confusion.table(self._classes),
             "angles": self._traces,
             "sessions": self._sessions,
         }
+
+    def _place_of(self, verdict: Verdict) -> TrialPlace:
+        session = self._subjects[: verdict.session + 1].count(verdict.subject)
+        return verdict.subject, session, verdict.block, verdict.trial
 
     def _update(self, event: dict[str, Any]) -> None:
         """Take from an event what may be shown at once: position, latency, status."""
@@ -152,6 +221,7 @@ class TeamView:
                 self.pace = str(event.get("pace", "realtime"))
             case "session":
                 self._rate = float(event["rate"])
+                self._subjects.append(str(event["subject"]))
                 self.timeline.begin_session(short_text(str(event["subject"])), self._rate)
                 if self.status not in FINAL:
                     self.set_status("running")
@@ -176,9 +246,14 @@ class TeamView:
     def _add_to_history(self, t: float | None) -> None:
         """Add the score at time t (judge's clock, else seconds of data); thin a long history."""
         score = self._standing.score if self._standing is not None else 0.0
-        self.history.append((round(self._time_s if t is None else t, 2), score))
-        if len(self.history) > HISTORY_KEPT:
-            self.history = [*self.history[:-1:2], self.history[-1]]
+        point = (round(self._time_s if t is None else t, 2), score)
+        self.history = with_point(self.history, point)
+
+
+def with_point(history: list[Point], point: Point) -> list[Point]:
+    """A history with one more point; every second one of a long history is left out."""
+    history.append(point)
+    return history if len(history) <= HISTORY_KEPT else [*history[:-1:2], history[-1]]
 
 
 class TrialTimeline:

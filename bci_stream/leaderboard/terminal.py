@@ -18,6 +18,7 @@ from tracks.registry import TRACKS
 
 REFRESH_HZ: Final = 4
 VERDICTS_SHOWN: Final = 6
+ALARMS_SHOWN: Final = 3
 SPARK_WIDTH: Final = 16
 SPARKS: Final = "▁▂▃▄▅▆▇█"
 STYLES: Final = {
@@ -36,6 +37,7 @@ MARKS: Final = {
     "wrong": ("✘", "red"),
     "partly": ("◐", "yellow"),
     "measured": ("●", "cyan"),
+    "void": ("∅", "dim"),
     "unscored": ("·", "dim"),
 }
 
@@ -48,7 +50,8 @@ def live_tables(board: Leaderboard, console: Console | None = None) -> Live:
     def render() -> RenderableType:
         data = board.snapshot().data
         verdicts = [_verdict_line(item) for item in data["verdicts"][-VERDICTS_SHOWN:]]
-        return Group(render_leaderboard(board.rows(), data["history"]), *verdicts)
+        alarms = [_alarm_line(alarm) for alarm in data["alarms"][-ALARMS_SHOWN:]]
+        return Group(*alarms, render_leaderboard(board.rows(), data["history"]), *verdicts)
 
     return Live(
         console=console,
@@ -155,6 +158,11 @@ def sparkline(points: Sequence[Sequence[float]]) -> str:
     if top <= 0:
         return SPARKS[0] * len(values)
     return "".join(SPARKS[round(max(v, 0.0) / top * (len(SPARKS) - 1))] for v in values)
+
+
+def _alarm_line(alarm: dict[str, object]) -> Text:
+    times = f" (×{alarm['count']})" if alarm["count"] != 1 else ""
+    return Text(f" ⚠ {alarm['reason']}{times}", style="bold yellow")
 
 
 def _verdict_line(item: dict[str, object]) -> Text:

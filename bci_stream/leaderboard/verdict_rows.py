@@ -13,6 +13,9 @@ LONGEST_REASON: Final = 200
 ANSWERS_SHOWN: Final = 3
 REASONS_SHOWN: Final = 5
 
+TrialPlace = tuple[str, int, int, int]
+"""(subject, which of the subject's sessions, block, trial)."""
+
 
 def short_text(value: object, longest: int = LONGEST) -> str:
     """A value that a team sent, as one printable line of at most `longest` characters."""
@@ -33,14 +36,16 @@ def verdict_row(verdict: Verdict, classes: Collection[str]) -> dict[str, Any]:
         "truth": (verdict.label or "") if classes else "",
         "mark": mark(verdict, classes),
         "share": verdict.share,
-        "used_s": used_s(verdict) if classes else None,
+        "used_s": used_s(verdict) if classes and not verdict.void else None,
         "reason": "; ".join(short_text(describe(reason), LONGEST_REASON) for reason in reasons),
         "reasons": [reason.to_json() for reason in reasons],
     }
 
 
 def mark(verdict: Verdict, classes: Collection[str]) -> str:
-    """right, wrong, partly, measured (a track without classes) or unscored."""
+    """right, wrong, partly, measured (a track without classes), void or unscored."""
+    if verdict.void:
+        return "void"
     if not verdict.scored:
         return "unscored"
     if not classes:
@@ -87,17 +92,20 @@ class Confusion:
 
     def __init__(self) -> None:
         self._counts: Counter[tuple[str, str]] = Counter()
+        self._of_trials: dict[TrialPlace, list[tuple[str, str]]] = {}
 
-    def add(self, verdict: Verdict) -> None:
-        if not verdict.scored or verdict.label is None:
+    def add(self, trial: TrialPlace, verdict: Verdict) -> None:
+        """Count a trial's answers; they replace those of an earlier verdict on the same trial."""
+        self._counts.subtract(self._of_trials.pop(trial, ()))
+        if not verdict.scored or (label := verdict.label) is None:
             return
-        for answer in verdict.answers:
-            if answer.right is not None:
-                self._counts[verdict.label, answer.class_name or ""] += 1
+        counted = [(label, a.class_name or "") for a in verdict.answers if a.right is not None]
+        self._counts.update(counted)
+        self._of_trials[trial] = counted
 
     def table(self, classes: tuple[str, ...]) -> dict[str, Any] | None:
         """Rows: the truth; columns: the answers. None while nothing was counted."""
-        seen = {name for pair in self._counts for name in pair if name}
+        seen = {name for pair, n in self._counts.items() if n for name in pair if name}
         labels = [name for name in classes if name in seen]
         if not labels:
             return None

@@ -9,14 +9,15 @@ from msgspec import structs
 
 from bci_stream.errors import LostError, WireError
 from bci_stream.packet import FloatArray, Lead, Packet, SignalInfo, column_triggers
-from bci_stream.wire.crypto import SIGNATURE_LENGTH
+from bci_stream.wire.crypto import PublicKey, sample_digest
 from bci_stream.wire.groups import StreamGroup
-from bci_stream.wire.handshake import REPEAT_S, Choose, Handshake, Joined
+from bci_stream.wire.handshake import REPEAT_S, Choose, Handshake, Joined, UnverifiedError
 from bci_stream.wire.messages import (
     Behind,
     Closed,
     ControlMessage,
     Done,
+    JudgeMessage,
     Offer,
     PacketNote,
     PacketRequest,
@@ -27,11 +28,11 @@ from bci_stream.wire.messages import (
     Status,
     Stopped,
     UnannouncedPackets,
-    read_control,
     read_judge,
 )
 from bci_stream.wire.results import ResultsPublisher
 from bci_stream.wire.transport import Transport
+from bci_stream.wire.verify import JudgeVerifier, without_mac
 
 logger = logging.getLogger(__name__)
 
@@ -41,14 +42,23 @@ SILENCE_S = 30.0
 NO_JUDGE_S = 1.5
 """If no judge is found within this time there is none, and the team may leave at once."""
 
+ALIVE_S = 1.0
+CUT_OFF_S = 1.0
+"""A replay sends a message at least once in ALIVE_S; after CUT_OFF_S more without one, that is logged."""
+
 BEHIND_S = 1.0
 """A real-time decoder that is further behind is logged and reported as behind."""
+
+LEAST_WAIT_S = 0.001
+"""A client that has waited this long for a message had processed all that came before it."""
 
 
 class TeamClient:
     """One team on one run: `join`, then iterate over `stream`, `report` results, and `leave`.
 
-    stopped_early: the replay ended before its last packet.
+    public_key: the contest's; with it everything that replay and judge send is verified. sealed: results are
+    encrypted. stopped_early: the replay ended before its last packet. receipt: the judge's signed message
+    that closed the run; empty before that. cut_off_s: how long the longest gap in the replay's messages was.
     """
 
     def __init__(
@@ -59,27 +69,40 @@ class TeamClient:
         token: bytes,
         *,
         stop: threading.Event,
+        public_key: PublicKey | None = None,
+        sealed: bool = False,
     ) -> None:
         self._transport = transport
-        self._publisher = ResultsPublisher(transport, contest, team, token)
+        self._public_key = public_key
+        self._publisher = ResultsPublisher(transport, contest, team, token, sealed=sealed)
         self._judges = StreamGroup(transport, contest, "judge")
+        self._judge_verifier = None if public_key is None else JudgeVerifier(contest, public_key)
         self._stop = stop
         self._received: deque[tuple[ControlMessage, float]] = deque()
         self._received_at = 0.0
+        self._waited_s = 0.0
+        self._sent_late_s = 0.0
         self._last = (PacketNote(-1, 0, 0, 0, 0), 0.0)
         self._judge_polled_at = 0.0
         self._closed = False
         self.stopped_early = False
+        self.receipt = ""
+        self.cut_off_s = 0.0
         self._reported_lag_s = BEHIND_S
         self._run: Joined | None = None
 
     def join(self, track: str, choose: Choose, timeout_s: float) -> Offer:
         """Find a run of this track and join it; returns when every stream is proven."""
         handshake = Handshake(
-            self._transport, self._publisher, track, choose, timeout_s, self._stop
+            self._transport,
+            self._publisher,
+            track,
+            choose,
+            timeout_s,
+            self._stop,
+            self._public_key,
         )
         self._run = handshake.join()
-        self._offset_s = self._run.control.clock_offset_s()
         return self._run.offer
 
     @property
@@ -104,11 +127,13 @@ class TeamClient:
                 info = self._info(message)
                 yield info
                 if lockstep and session < 0:
-                    self._publisher.send(PacketRequest, packet=0)
+                    first = max(0, self._joined.welcome.packet)
+                    self._publisher.send(PacketRequest, packet=first)
                 session = message.index
             elif isinstance(message, PacketNote) and info is not None:
                 samples = self._samples(message.i, message.n, stamp)
                 if samples is not None:
+                    self._check_digest(f"packet {message.i}", message.digest, [samples])
                     yield _packet(message, samples, info)
                 if message.finish:
                     return
@@ -123,16 +148,31 @@ class TeamClient:
         n = info.packet_samples
         before, stamp = self._last
         start = before.start + before.n
+        received: list[FloatArray] = []
         for i in range(plain.i, plain.i + plain.count):
             stamp += n / self._joined.offer.rate
             if not self._wait_for_samples(n):
                 return
             samples = self._samples(i, n, stamp)
             if samples is not None:
+                received.append(samples)
+                if i == plain.i + plain.count - 1 and len(received) == plain.count:
+                    what = f"packets {plain.i} to {i}"
+                    self._check_digest(what, plain.digest, received)
                 yield Packet(samples, column_triggers(samples), start, before.block, info.subject)
             self._request(i + 1, as_row=i + 1 < plain.i + plain.count)
             start += n
         self._last = (structs.replace(before, i=i, start=start - n, n=n), stamp)
+
+    def _check_digest(self, what: str, digest: str, samples: list[FloatArray]) -> None:
+        """Raise UnverifiedError if samples are not those that the replay has signed."""
+        if self._public_key is None or not digest:
+            return
+        if sample_digest(*(chunk.data for chunk in samples)) != digest:
+            raise UnverifiedError(
+                f"the samples of {what} are not those that the replay signed: another program has "
+                "changed them, or sends a signal stream of the same name"
+            )
 
     def _request(self, packet: int, *, as_row: bool) -> None:
         """Request a packet: as a row of numbers, which is faster, if it is known to be unannounced."""
@@ -146,6 +186,7 @@ class TeamClient:
         while not self._joined.signal.ready(n, REPEAT_S):
             self._publisher.repeat_request()
             self._receive(0.0)
+            self._poll_judge(self._transport.now())
             if self._stop.is_set() or self.stopped_early:
                 return False
         self._poll_judge(self._transport.now())
@@ -182,15 +223,46 @@ class TeamClient:
 
     def _receive(self, timeout_s: float) -> None:
         """Queue the replay's messages; raises LostError if it is silent for SILENCE_S."""
-        for text, stamp in self._joined.control.pull(timeout_s):
+        begun = self._transport.now()
+        messages = self._joined.control.pull(timeout_s)
+        waited_s = self._transport.now() - begun
+        self._waited_s += waited_s
+        if messages:
+            self._note_gap(self._waited_s)
+            if waited_s > LEAST_WAIT_S:
+                self._note_late_sending(messages)
+            self._waited_s = 0.0
             self._received_at = self._transport.now()
-            message = read_control(text)
+        for message, stamp in messages:
             self._note_state(message)
             self._received.append((message, stamp))
         if self._transport.now() - self._received_at > SILENCE_S:
             raise LostError(
                 f"no message from replay {self._joined.replay!r} for {SILENCE_S:g} s; a replay that runs "
                 "sends one every second"
+            )
+
+    def _note_late_sending(self, messages: list[tuple[ControlMessage, float]]) -> None:
+        """This client has waited: as far as that explains it, a late packet is not its decoder's doing."""
+        for message, stamp in messages:
+            if isinstance(message, PacketNote):
+                late_s = max(0.0, self._late_s(stamp))
+                if late_s < self._sent_late_s + self._waited_s + CUT_OFF_S / 10:
+                    self._sent_late_s = late_s
+                return
+
+    def _late_s(self, stamp: float) -> float:
+        return self._transport.now() - stamp - self._joined.control.clock_offset_s()
+
+    def _note_gap(self, silent_s: float) -> None:
+        """Log a gap between two messages; silent_s: how long this client has waited for the second one."""
+        if silent_s > CUT_OFF_S + ALIVE_S:
+            self.cut_off_s = max(self.cut_off_s, silent_s)
+            logger.warning(
+                "CUT OFF for %.1f s: nothing came from replay %s. The connection or the replay stood "
+                "still, not the decoder",
+                silent_s,
+                self._joined.replay,
             )
 
     def _note_state(self, message: ControlMessage) -> None:
@@ -207,17 +279,20 @@ class TeamClient:
         self._report_lag(stamp)
         if samples is None:
             logger.warning(
-                "LOST packet %d: %d samples so far. The decoder is too slow for the stream, and LSL "
-                "dropped what it did not take in time",
+                "LOST packet %d: %d samples so far. %s",
                 packet,
                 self._joined.signal.missing,
+                "The connection to the replay was cut for a while"
+                if self.cut_off_s
+                else "The decoder is too slow for the stream, and LSL dropped what it did not take "
+                "in time",
             )
         return samples
 
     def _report_lag(self, stamp: float) -> None:
         if self._joined.offer.lockstep:
             return
-        behind_s = self._transport.now() - stamp - self._offset_s
+        behind_s = self._late_s(stamp) - self._sent_late_s
         if behind_s > self._reported_lag_s:
             logger.warning("BEHIND by %.1f s: the decoder is slower than the stream", behind_s)
             self._publisher.send(Behind, seconds=round(behind_s, 3))
@@ -242,20 +317,33 @@ class TeamClient:
             return
         self._judge_polled_at = now
         self._judges.look()
-        for _, text, _ in self._judges.pull():
-            try:
-                message = read_judge(text[: -SIGNATURE_LENGTH - 1])
-            except WireError:
+        for uid, _, text, _ in self._judges.pull():
+            message = self._read_judge(text, uid)
+            if message is None:
+                self._judges.reject(uid)
                 continue
-            if (
-                not isinstance(message, Closed | ResendResults)
-                or message.run != self._publisher.run
-            ):
-                continue
-            if message.team == self._publisher.team and isinstance(message, ResendResults):
-                self._publisher.resend(message.n)
-            elif message.team == self._publisher.team:
-                self._closed = True
+            self._judges.accept(uid)
+            if isinstance(message, Closed | ResendResults) and message.run == self._publisher.run:
+                self._handle_judge(message, text)
+
+    def _read_judge(self, text: str, uid: str) -> JudgeMessage | None:
+        """Without the contest's public key nothing can be verified, and every judge counts."""
+        if self._judge_verifier is not None:
+            return self._judge_verifier.verify(text, uid)
+        try:
+            return read_judge(without_mac(text))
+        except WireError:
+            return None
+
+    def _handle_judge(self, message: Closed | ResendResults, text: str) -> None:
+        if message.team != self._publisher.team:
+            return
+        if isinstance(message, ResendResults):
+            self._publisher.resend(message.n)
+            self._publisher.send(Ready)  # shows that there is nothing more to come
+        else:
+            self._closed = True
+            self.receipt = without_mac(text)
 
     def _wait_for_closed(self, timeout_s: float) -> None:
         begun = self._transport.now()

@@ -1,63 +1,258 @@
-"""All text streams of one role in a contest, read together; new ones are opened as they appear."""
+"""All text streams of one role in a contest, read together; new ones are opened as they appear.
+
+Anyone on the network can open a stream with any name, so a stream counts only after a message of it has
+been verified. Streams are opened by a few threads with a short timeout: one that does not answer delays
+neither the reader nor, for long, another stream. One whose messages can't be verified is closed.
+"""
+
+import threading
+from collections import Counter
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from bci_stream.errors import LostError, NotFoundError
 from bci_stream.wire import names
 from bci_stream.wire.names import Role
 from bci_stream.wire.transport import FoundStream, TextInlet, Transport
 
-OPEN_S = 5.0
+OPEN_S = 2.0
+OPENED_AT_ONCE = 4
+"""How long opening a stream may take, and how many are opened at the same time."""
+
+VERIFY_S = 10.0
+"""A stream of which no message was verified within this time is closed, and tried again later."""
+
+RETRY_S, LONGEST_RETRY_S = 0.5, 8.0
+"""When a stream that could not be opened or verified is tried again; doubled after each try."""
+
+MOST_UNVERIFIED = 64
+"""How many streams may be open without a verified message."""
+
+MOST_TEXTS_GROUPED = 1000
+"""How many texts are kept for each stream while nothing is read."""
+
+
+class ReceivedText(NamedTuple):
+    """A text, its LSL stamp, and the stream from which it came."""
+
+    uid: str
+    owner: str
+    text: str
+    stamp: float
+
+
+@dataclass
+class GroupedStream:
+    """An open inlet. verified: a message of it was verified."""
+
+    owner: str
+    inlet: TextInlet
+    opened_at: float
+    verified: bool = False
+
+
+@dataclass
+class _Attempts:
+    """How often a stream was tried without success, and when it may be tried again."""
+
+    tries: int = 0
+    not_before: float = 0.0
+    failed_for_good: bool = False
+
+
+@dataclass
+class _Opening:
+    """Streams that are being opened by other threads."""
+
+    transport: Transport
+    measure_clock: bool
+    most_texts: int
+    futures: dict[str, tuple[FoundStream, "Future[TextInlet]"]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._pool = ThreadPoolExecutor(OPENED_AT_ONCE, thread_name_prefix="open-stream")
+
+    def start(self, found: FoundStream) -> None:
+        self.futures[found.uid] = (found, self._pool.submit(self._open, found))
+
+    def _open(self, found: FoundStream) -> TextInlet:
+        inlet = self.transport.text_inlet(found, OPEN_S, self.most_texts)
+        if self.measure_clock:
+            inlet.clock_offset_s()  # the first measurement takes time; later calls do not
+        return inlet
+
+    def done(self) -> list[tuple[FoundStream, "Future[TextInlet]"]]:
+        ready = [item for item in self.futures.values() if item[1].done()]
+        for found, _ in ready:
+            del self.futures[found.uid]
+        return ready
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        for _, future in self.futures.values():
+            future.add_done_callback(_close_result)
+
+
+def _close_result(future: "Future[TextInlet]") -> None:
+    if not future.cancelled() and future.exception() is None:
+        future.result().close()
 
 
 class StreamGroup:
-    """The open inlets of a role; `gone` lists the owners of streams that have ended."""
+    """The open streams of a role. One thread reads; `accept` and `reject` may be called from another one.
 
-    def __init__(self, transport: Transport, contest: str, role: Role) -> None:
-        self._transport = transport
+    gone: owners of verified streams that have ended. rejected: how many streams were closed because a
+    message of them could not be verified, by owner.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        contest: str,
+        role: Role,
+        *,
+        measure_clock: bool = False,
+        most_texts: int = MOST_TEXTS_GROUPED,
+    ) -> None:
+        self._now = transport.now
         self._watch = transport.watch(names.prefix(contest, role))
-        self._inlets: dict[str, tuple[str, TextInlet]] = {}
-        self._ended: set[str] = set()
-        self.gone: list[str] = []
+        self._streams: dict[str, GroupedStream] = {}
+        self._attempts: dict[str, _Attempts] = {}
+        self._opening = _Opening(transport, measure_clock, most_texts)
+        self._lock = threading.Lock()
+        self._to_reject: list[str] = []
         self._closed = False
+        self.gone: list[str] = []
+        self.rejected: Counter[str] = Counter()
 
     @property
     def owners(self) -> list[str]:
-        return [owner for owner, _ in self._inlets.values()]
+        """Owners of the open streams that have been verified."""
+        return [stream.owner for stream in list(self._streams.values()) if stream.verified]
+
+    @property
+    def uids(self) -> set[str]:
+        """Uids of the open streams that have been verified."""
+        return {uid for uid, stream in list(self._streams.items()) if stream.verified}
+
+    def inlet(self, uid: str) -> TextInlet | None:
+        stream = self._streams.get(uid)
+        return None if stream is None else stream.inlet
+
+    # --- opening ------------------------------------------------------------------------------
 
     def look(self) -> None:
-        """Open the streams that have appeared since the last call."""
-        for found in self._watch.found():
-            if found.uid not in self._inlets and found.uid not in self._ended:
-                self._open(found)
+        """Begin to open the streams that have appeared, and take those that were opened meanwhile."""
+        self._take_opened()
+        self._close_silent()
+        room = OPENED_AT_ONCE - len(self._opening.futures)
+        for found in self._candidates()[: max(0, room)]:
+            self._opening.start(found)
 
-    def _open(self, found: FoundStream) -> None:
-        try:
-            inlet = self._transport.text_inlet(found, OPEN_S)
-        except NotFoundError:
-            return  # ended just after it was discovered, or tried again at the next call
-        self._inlets[found.uid] = (names.owner(found.source_id), inlet)
+    def _candidates(self) -> list[FoundStream]:
+        """Streams to open: those with few tries, and with few other streams of their owner, first."""
+        now = self._now()
+        unverified = sum(not stream.verified for stream in self._streams.values())
+        if unverified + len(self._opening.futures) >= MOST_UNVERIFIED:
+            return []
+        owners = Counter(stream.owner for stream in self._streams.values() if not stream.verified)
+        all_found = self._watch.found()
+        waiting = [found for found in all_found if self._may_open(found.uid, now)]
+        if len(self._attempts) > 2 * len(all_found) + MOST_UNVERIFIED:
+            present = {found.uid for found in all_found}
+            self._attempts = {u: a for u, a in self._attempts.items() if u in present}
 
-    def pull(self, timeout_s: float = 0.0) -> list[tuple[str, str, float]]:
-        """(owner, text, stamp) of all texts that have arrived; waits only if there is one stream."""
-        wait_s = timeout_s if len(self._inlets) == 1 else 0.0
-        texts = []
-        for uid, (owner, inlet) in list(self._inlets.items()):
+        def rank(found: FoundStream) -> tuple[int, int]:
+            attempts = self._attempts.get(found.uid, _Attempts())
+            return attempts.tries, owners[names.owner(found.source_id)]
+
+        return sorted(waiting, key=rank)
+
+    def _may_open(self, uid: str, now: float) -> bool:
+        if uid in self._streams or uid in self._opening.futures:
+            return False
+        attempts = self._attempts.get(uid)
+        return attempts is None or (not attempts.failed_for_good and now >= attempts.not_before)
+
+    def _take_opened(self) -> None:
+        for found, future in self._opening.done():
+            error = future.exception()
+            if isinstance(error, NotFoundError | LostError):
+                self._try_later(found.uid)  # it has ended meanwhile, or does not answer
+            elif error is not None:
+                self._attempts[found.uid] = _Attempts(failed_for_good=True)  # no stream of texts
+            else:
+                owner = names.owner(found.source_id)
+                self._streams[found.uid] = GroupedStream(owner, future.result(), self._now())
+
+    def _close_silent(self) -> None:
+        now = self._now()
+        for uid, stream in list(self._streams.items()):
+            if not stream.verified and now - stream.opened_at > VERIFY_S:
+                self._drop(uid)
+                self._try_later(uid)
+
+    def _try_later(self, uid: str) -> None:
+        attempts = self._attempts.setdefault(uid, _Attempts())
+        attempts.not_before = self._now() + min(RETRY_S * 2**attempts.tries, LONGEST_RETRY_S)
+        attempts.tries = min(attempts.tries + 1, 16)
+
+    # --- reading ------------------------------------------------------------------------------
+
+    def pull(self, timeout_s: float = 0.0) -> list[ReceivedText]:
+        """All texts that have arrived; waits only if there is one stream."""
+        self._drop_rejected()
+        wait_s = timeout_s if len(self._streams) == 1 else 0.0
+        texts: list[ReceivedText] = []
+        for uid, stream in list(self._streams.items()):
             try:
-                texts += [(owner, text, stamp) for text, stamp in inlet.pull(wait_s)]
+                received = stream.inlet.pull(wait_s)
             except LostError:
-                self._end(uid)
+                self._lose(uid)
+                continue
+            texts += [ReceivedText(uid, stream.owner, *item) for item in received]
         return texts
 
-    def _end(self, uid: str) -> None:
-        owner, inlet = self._inlets.pop(uid)
-        inlet.close()
-        self._ended.add(uid)
-        self.gone.append(owner)
+    def accept(self, uid: str) -> None:
+        """A message of this stream was verified."""
+        stream = self._streams.get(uid)
+        if stream is not None:
+            stream.verified = True
+
+    def reject(self, uid: str) -> None:
+        """A message of this stream was not verified: it is closed for good, unless another one was."""
+        stream = self._streams.get(uid)
+        if stream is not None and not stream.verified:
+            with self._lock:
+                self._to_reject.append(uid)
+
+    def _drop_rejected(self) -> None:
+        with self._lock:
+            rejected, self._to_reject = self._to_reject, []
+        for uid in rejected:
+            stream = self._streams.get(uid)
+            if stream is not None and not stream.verified:
+                self.rejected[stream.owner] += 1
+                self._attempts[uid] = _Attempts(failed_for_good=True)
+                self._drop(uid)
+
+    def _lose(self, uid: str) -> None:
+        stream = self._drop(uid)
+        if stream.verified:
+            self.gone.append(stream.owner)
+        self._try_later(uid)  # the connection was lost; the stream itself may still be there
+
+    def _drop(self, uid: str) -> GroupedStream:
+        stream = self._streams.pop(uid)
+        stream.inlet.close()
+        return stream
 
     def close(self) -> None:
         if self._closed:
             return
         self._closed = True
         self._watch.close()
-        for _, inlet in self._inlets.values():
-            inlet.close()
-        self._inlets.clear()
+        self._opening.close()
+        for uid in list(self._streams):
+            self._drop(uid)

@@ -1,11 +1,17 @@
 """How a team joins a run: find a replay of its track, join it, and prove every stream.
 
+With the contest's public key every message of the replay is verified, and the welcome must name the uids of
+the streams that are open here: a stream between the replay and the team is refused.
+
 No sample is lost at the start: the replay sends probes until the team has received one on each of its
 streams, and waits for teams that have joined until they are ready. Every wait has a deadline.
 """
 
 import logging
+import math
+import secrets
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -15,7 +21,7 @@ from numpy.typing import NDArray
 from bci_stream.errors import LostError, NotFoundError, RefusedError, WireError
 from bci_stream.packet import FloatArray, Lead
 from bci_stream.wire import names
-from bci_stream.wire.crypto import proof
+from bci_stream.wire.crypto import PublicKey, proof
 from bci_stream.wire.messages import (
     ControlMessage,
     Hello,
@@ -40,16 +46,17 @@ def wait_for(
     what: str,
     timeout_s: float,
     stop: threading.Event,
-    source_id: str | None = None,
+    source_id: str,
+    uid: str = "",
 ) -> FoundStream:
-    """The first stream that a watch finds; with a source_id, the first that has exactly it.
+    """The first stream that a watch finds with this source_id and, if one is given, this uid.
 
     Raises NotFoundError after timeout_s, or if `stop` is set.
     """
     deadline = transport.now() + timeout_s
     while not stop.is_set():
         for found in watch.found():
-            if source_id in (None, found.source_id):
+            if found.source_id == source_id and uid in ("", found.uid):
                 return found
         if transport.now() > deadline:
             raise NotFoundError(describe_missing(transport, what, timeout_s))
@@ -58,11 +65,16 @@ def wait_for(
 
 
 def wait_for_stream(
-    transport: Transport, source_id: str, what: str, timeout_s: float, stop: threading.Event
+    transport: Transport,
+    source_id: str,
+    what: str,
+    timeout_s: float,
+    stop: threading.Event,
+    uid: str = "",
 ) -> FoundStream:
     watch = transport.watch(source_id)
     try:
-        return wait_for(transport, watch, what, timeout_s, stop, source_id)
+        return wait_for(transport, watch, what, timeout_s, stop, source_id, uid)
     finally:
         watch.close()
 
@@ -155,10 +167,69 @@ class SignalReader:
         return None
 
 
+class NotThisReplayError(WireError):
+    """This replay does not take the team; another one may. again_at: when it may be tried again."""
+
+    def __init__(self, message: str, again_at: float = math.inf) -> None:
+        super().__init__(message)
+        self.again_at = again_at
+
+
+class UnverifiedError(NotThisReplayError):
+    """Something that claims to be the organiser's is not."""
+
+
+class ControlReader:
+    """Reads a replay's control messages; with a public key only those of this contest's replays count.
+
+    run: once it is set, messages that name another run are refused, too.
+    """
+
+    def __init__(self, inlet: TextInlet, replay: str, public_key: PublicKey | None) -> None:
+        self._inlet = inlet
+        self._replay = replay
+        self._public_key = public_key
+        self.run = ""
+
+    def pull(self, timeout_s: float) -> list[tuple[ControlMessage, float]]:
+        """Messages and their stamps. Raises UnverifiedError for one that does not verify."""
+        return [(self._read(text), stamp) for text, stamp in self._inlet.pull(timeout_s)]
+
+    def _read(self, text: str) -> ControlMessage:
+        if self._public_key is None:
+            return read_control(text)
+        plain = self._public_key.verified(text, "control")
+        if plain is None:
+            raise UnverifiedError(
+                f"replay {self._replay!r}: a message on its control stream is not signed by this "
+                "contest's key, so it is not the organiser's; is the team file of this contest?"
+            )
+        message = read_control(plain)
+        if self.run and message.run != self.run:
+            raise UnverifiedError(
+                f"replay {self._replay!r}: a {type(message).__name__} message is of run "
+                f"{message.run!r}, not of {self.run!r}: it was copied from another run"
+            )
+        return message
+
+    def clock_offset_s(self) -> float:
+        return self._inlet.clock_offset_s()
+
+    def close(self) -> None:
+        self._inlet.close()
+
+
 REPEAT_S = 0.25
 """A handshake message is repeated after this long, for receivers that were not connected yet."""
 
-EXTRAS = {"plain": True, "asks": True}
+OFFER_EVERY_S = 0.5
+"""A replay that waits repeats its offer after this long."""
+
+PATIENCE_S, LONGEST_PATIENCE_S = 1.0, 5.0
+"""How long a control stream may take to be opened, and to bring an offer, before another one is tried;
+doubled with each try. A waiting replay sends two offers a second, so one that never answers costs little."""
+
+EXTRAS: dict[str, object] = {"plain": True, "asks": True}
 """Optional lockstep features of docs/protocol.md that this client has."""
 
 Choose = Callable[[Offer], dict[str, list[int]]]
@@ -170,19 +241,20 @@ class Joined:
 
     replay: str
     offer: Offer
-    control: TextInlet
+    welcome: Welcome
+    control: ControlReader
     signal: SignalReader
     leads: tuple[Lead, ...]
     channels: dict[str, list[int]]
 
 
-class NotThisReplayError(WireError):
-    """This replay does not take the team; another one may."""
-
-
 @dataclass(frozen=True)
 class Handshake:
-    """Joins a run of a track. choose: the leads of each subject, on tracks that let teams choose."""
+    """Joins a run of a track. choose: the leads of each subject, on tracks that let teams choose.
+
+    public_key: the contest's; None if the team has none, and then nothing is verified but the welcome's
+    proof.
+    """
 
     transport: Transport
     publisher: ResultsPublisher
@@ -190,6 +262,7 @@ class Handshake:
     choose: Choose
     timeout_s: float
     stop: threading.Event
+    public_key: PublicKey | None = None
 
     def join(self) -> Joined:
         """Join the first run of this track that takes the team.
@@ -199,40 +272,75 @@ class Handshake:
         deadline = self.transport.now() + self.timeout_s
         watch = self.transport.watch(names.prefix(self.publisher.contest, "control"))
         what = f"a replay of contest {self.publisher.contest!r} on track {self.track!r}"
-        refused: dict[str, str] = {}
+        refused: dict[str, NotThisReplayError] = {}
+        tries: Counter[str] = Counter()
         try:
             while not self.stop.is_set():
-                for found in watch.found():
-                    if found.uid not in refused:
-                        try:
-                            return self._join(found, deadline)
-                        except NotThisReplayError as error:
-                            refused[found.uid] = str(error)
-                            logger.info("%s; still looking", error)
+                for found in sorted(watch.found(), key=lambda found: tries[found.uid]):
+                    error = refused.get(found.uid)
+                    if error is not None and self.transport.now() < error.again_at:
+                        continue
+                    tries[found.uid] += 1
+                    patience_s = min(PATIENCE_S * 2 ** (tries[found.uid] - 1), LONGEST_PATIENCE_S)
+                    try:
+                        return self._join(found, deadline, patience_s)
+                    except NotThisReplayError as failure:
+                        refused[found.uid] = failure
+                        logger.warning("%s; still looking", failure)
                 if self.transport.now() > deadline:
                     missing = describe_missing(self.transport, what, self.timeout_s)
-                    raise NotFoundError("; ".join([missing, *refused.values()]))
+                    raise NotFoundError("; ".join([missing, *map(str, refused.values())]))
                 self.stop.wait(POLL_S)
         finally:
             watch.close()
         raise NotFoundError(f"stopped while waiting for {what}")
 
-    def _join(self, found: FoundStream, deadline: float) -> Joined:
+    def _join(self, found: FoundStream, deadline: float, patience_s: float) -> Joined:
+        """patience_s: how long the control stream may take to be opened, and to bring an offer."""
         replay = names.owner(found.source_id)
-        control = self.transport.text_inlet(found, self.timeout_s)
-        offer = self._await_offer(control, replay, deadline)
-        self.publisher.run = offer.run
-        channels = self.choose(offer) if offer.choose else {}
-        if offer.lockstep:
-            self.publisher.open_requests()
-        welcome = self._await_welcome(control, replay, channels, deadline)
-        signal, leads = self._open_signal(control, welcome.signal, offer, channels, deadline)
-        return Joined(replay, offer, control, signal, leads, channels)
+        inlet = self._open_control(found, replay, patience_s)
+        control = ControlReader(inlet, replay, self.public_key)
+        try:
+            offered_by = min(deadline, self.transport.now() + patience_s)
+            offer = self._await_offer(control, replay, found.uid, offered_by)
+            self.publisher.run = control.run = offer.run
+            self.publisher.sealed = self.publisher.sealed or offer.results == "sealed"
+            channels = self.choose(offer) if offer.choose else {}
+            asks_uid = self.publisher.open_requests() if offer.lockstep else ""
+            nonce = secrets.token_hex(16)
+            join = {"channels": channels, "nonce": nonce, "asks_uid": asks_uid, **EXTRAS}
+            welcome = self._await_welcome(control, replay, join, deadline)
+            self._check_welcome(welcome, replay, nonce, found.uid)
+            self.publisher.number_from(welcome.n)
+            signal, leads = self._open_signal(control, welcome, offer, join, deadline)
+        except WireError as error:
+            control.close()
+            self.publisher.run = ""
+            if isinstance(error, LostError):
+                raise NotThisReplayError(f"replay {replay!r}: {error}", self._soon()) from error
+            raise
+        return Joined(replay, offer, welcome, control, signal, leads, channels)
 
-    def _await_offer(self, control: TextInlet, replay: str, deadline: float) -> Offer:
+    def _open_control(self, found: FoundStream, replay: str, patience_s: float) -> TextInlet:
+        try:
+            return self.transport.text_inlet(found, patience_s)
+        except NotFoundError as error:
+            raise NotThisReplayError(
+                f"replay {replay!r}: its control stream does not answer within {patience_s:g} s",
+                self._soon(),
+            ) from error
+
+    def _await_offer(self, control: ControlReader, replay: str, uid: str, deadline: float) -> Offer:
         what = f"an offer of replay {replay!r}"
-        for message in self._repeat(control, Hello, deadline, what):
+        # Without the team file the offer says how to send: a hello in the wrong form would be rejected.
+        delay_s = OFFER_EVERY_S * 1.5 if self.public_key is None else 0.0
+        for message in self._repeat(control, Hello, deadline, what, {}, delay_s=delay_s):
             if isinstance(message, Offer):
+                if self.public_key is not None and message.control_uid != uid:
+                    raise UnverifiedError(
+                        f"replay {replay!r}: its offer is for control stream {message.control_uid}, but "
+                        f"the one that is open here is {uid}: another program has copied it"
+                    )
                 if message.track != self.track:
                     raise NotThisReplayError(
                         f"replay {replay!r} plays track {message.track!r}, not {self.track!r}"
@@ -240,12 +348,16 @@ class Handshake:
                 return message
         raise NotFoundError(f"stopped while waiting for {what}")
 
+    def _soon(self) -> float:
+        """When a stream that brought no offer may be tried again."""
+        return self.transport.now() + LONGEST_PATIENCE_S
+
     def _await_welcome(
-        self, control: TextInlet, replay: str, channels: dict[str, list[int]], deadline: float
+        self, control: ControlReader, replay: str, join: dict[str, object], deadline: float
     ) -> Welcome:
         what = f"a welcome of replay {replay!r}"
         team = self.publisher.team
-        for message in self._repeat(control, Join, deadline, what, channels=channels, **EXTRAS):
+        for message in self._repeat(control, Join, deadline, what, join):
             if isinstance(message, Refused) and message.team == team:
                 kind = NotThisReplayError if message.elsewhere else RefusedError
                 raise kind(f"replay {replay!r} refused: {message.reason}")
@@ -255,44 +367,61 @@ class Handshake:
                         f"replay {replay!r} does not know this team's token, so it is not the "
                         "organiser's; check --contest and --token"
                     )
-                return message
+                if self.public_key is None or message.nonce == join["nonce"]:
+                    return message
         raise NotFoundError(f"stopped while waiting for {what}")
+
+    def _check_welcome(self, welcome: Welcome, replay: str, nonce: str, control_uid: str) -> None:
+        """Raise UnverifiedError unless the welcome is for this join and this control stream."""
+        if self.public_key is None:
+            return
+        if welcome.nonce != nonce or welcome.control_uid != control_uid:
+            raise UnverifiedError(
+                f"replay {replay!r}: its welcome is for control stream {welcome.control_uid}, but the "
+                f"one that is open here is {control_uid}: another program stands between"
+            )
 
     def _open_signal(
         self,
-        control: TextInlet,
-        source_id: str,
+        control: ControlReader,
+        welcome: Welcome,
         offer: Offer,
-        channels: dict[str, list[int]],
+        join: dict[str, object],
         deadline: float,
     ) -> tuple[SignalReader, tuple[Lead, ...]]:
-        what = f"signal {source_id}"
-        found = wait_for_stream(self.transport, source_id, what, self.timeout_s, self.stop)
+        what = f"signal {welcome.signal}"
+        uid = welcome.signal_uid if self.public_key is not None else ""
+        found = wait_for_stream(
+            self.transport, welcome.signal, what, self.timeout_s, self.stop, uid
+        )
         inlet = self.transport.sample_inlet(found, self.timeout_s)
-        for _ in self._repeat(
-            control, Join, deadline, f"a probe on {what}", 0.005, channels=channels, **EXTRAS
-        ):
-            if len(inlet.pull(1, 0.0)[0]):
-                break
+        if welcome.packet < 0:
+            for _ in self._repeat(control, Join, deadline, f"a probe on {what}", join, 0.005):
+                if len(inlet.pull(1, 0.0)[0]):
+                    break
         return SignalReader(inlet, offer.rate * offer.speed), inlet.spec.leads[:-1]
 
     def _repeat(
         self,
-        control: TextInlet,
+        control: ControlReader,
         kind: type[ResultsMessage],
         deadline: float,
         what: str,
+        fields: dict[str, object],
         poll_s: float = REPEAT_S / 2,
-        **fields: object,
+        delay_s: float = 0.0,
     ) -> Iterator[ControlMessage | None]:
-        """Send a message every REPEAT_S, and yield what arrives meanwhile, None if nothing does."""
-        sent_at = -REPEAT_S
+        """Send a message every REPEAT_S, and yield what arrives meanwhile, None if nothing does.
+
+        delay_s: how long to wait for an answer before the first message.
+        """
+        sent_at = self.transport.now() + delay_s - REPEAT_S
         while not self.stop.is_set():
             now = self.transport.now()
             if now > deadline:
-                raise NotFoundError(f"waited {self.timeout_s:g} s for {what}, which never came")
+                raise NotThisReplayError(f"waited for {what}, which never came", self._soon())
             if now - sent_at >= REPEAT_S:
                 self.publisher.send(kind, **fields)
                 sent_at = now
-            received = [read_control(text) for text, _ in control.pull(poll_s)]
+            received = [message for message, _ in control.pull(poll_s)]
             yield from received or (None,)

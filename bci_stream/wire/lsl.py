@@ -1,5 +1,6 @@
 """Lab Streaming Layer as a transport: the one module that touches pylsl."""
 
+import contextlib
 import time
 from collections.abc import Sequence
 from typing import Literal
@@ -14,18 +15,30 @@ from pylsl.util import TimeoutError as LslTimeoutError
 
 from bci_stream.errors import LostError, NotFoundError, WireError
 from bci_stream.packet import FloatArray, Lead
-from bci_stream.wire.transport import FoundStream, StreamSpec, number_text
+from bci_stream.wire.transport import (
+    MAX_TEXT_BYTES,
+    MOST_TEXTS,
+    FoundStream,
+    StreamSpec,
+    number_text,
+)
 
 Scope = Literal["machine", "link", "site"]
 
 BUFFER_S = 360
 """How long a slow consumer may fall behind before LSL drops its oldest samples (without an error)."""
 
-TEXT_BUFFER = 3000
-"""The same for texts; LSL counts it in hundreds of samples."""
+TEXTS_A_BUFFER_UNIT = 100
+"""LSL counts the buffer of an irregular stream in hundreds of samples."""
 
-TEXTS_AT_ONCE = 256
-"""Limit for one pull, so that a flooded stream does not delay the reader's other streams."""
+TEXTS_AT_ONCE, LENGTH_AT_ONCE = 256, 1 << 22
+"""Limits for one pull, in texts and characters: a flooded stream must not delay the reader's others."""
+
+MOST_SLOTS = 8
+"""How many values the buffer of a text inlet may have for each text that it is to keep."""
+
+FIRST_OFFSET_S = 5.0
+"""How long the first measurement of a clock offset may take."""
 
 _FORMATS = {"float32": pylsl.cf_float32, "int32": pylsl.cf_int32, "string": pylsl.cf_string}
 
@@ -66,8 +79,10 @@ class LslTransport:
     def text_outlet(self, spec: StreamSpec) -> "LslTextOutlet":
         return LslTextOutlet(spec)
 
-    def text_inlet(self, found: FoundStream, timeout_s: float) -> "LslTextInlet":
-        return LslTextInlet(found, timeout_s)
+    def text_inlet(
+        self, found: FoundStream, timeout_s: float, most_texts: int = MOST_TEXTS
+    ) -> "LslTextInlet":
+        return LslTextInlet(found, timeout_s, most_texts)
 
     def sample_outlet(self, spec: StreamSpec) -> "LslSampleOutlet":
         return LslSampleOutlet(spec)
@@ -83,10 +98,13 @@ class LslWatch:
         self._resolver = pylsl.ContinuousResolver(pred=f"starts-with(source_id,{_quoted(prefix)})")
 
     def found(self) -> list[FoundStream]:
-        return [
-            FoundStream(info.name(), info.type(), info.source_id(), info.uid(), info)
-            for info in self._resolver.results()
-        ]
+        found = []
+        for info in self._resolver.results():
+            # A stream of another program may have a name that is not UTF-8; it is none of ours.
+            with contextlib.suppress(UnicodeDecodeError):
+                identity = (info.name(), info.type(), info.source_id(), info.uid())
+                found.append(FoundStream(*identity, info))
+        return found
 
     def close(self) -> None:
         del self._resolver
@@ -94,7 +112,9 @@ class LslWatch:
 
 class LslTextOutlet:
     def __init__(self, spec: StreamSpec) -> None:
-        self._outlet = pylsl.StreamOutlet(_stream_info(spec), max_buffered=TEXT_BUFFER)
+        most = MOST_TEXTS // TEXTS_A_BUFFER_UNIT
+        self._outlet = pylsl.StreamOutlet(_stream_info(spec), max_buffered=most)
+        self.uid = str(self._outlet.get_info().uid())
 
     def push(self, text: str, stamp: float = 0.0) -> None:
         self._outlet.push_sample([text], stamp)
@@ -107,20 +127,29 @@ class LslTextOutlet:
 
 
 class LslTextInlet:
-    def __init__(self, found: FoundStream, timeout_s: float) -> None:
+    def __init__(self, found: FoundStream, timeout_s: float, most_texts: int) -> None:
         self._name = found.name
-        self._inlet = _open_inlet(found, timeout_s, TEXT_BUFFER)
+        self._offset_s = 0.0
+        buffer = max(1, most_texts // TEXTS_A_BUFFER_UNIT)
+        _check_buffer(found, buffer, MOST_SLOTS * most_texts)
+        self._inlet = _open_inlet(found, timeout_s, buffer)
 
     def pull(self, timeout_s: float) -> list[tuple[str, float]]:
         texts: list[tuple[str, float]] = []
+        length = 0
         try:
             raw, stamp = self._inlet.pull_sample(timeout_s)
             while raw is not None:
                 text = raw[0]  # bytes, or a number if the stream is numeric
                 is_text = isinstance(text, bytes)
-                decoded = text.decode("utf-8", "replace") if is_text else number_text(text)
+                decoded = (
+                    text[:MAX_TEXT_BYTES].decode("utf-8", "replace")
+                    if is_text
+                    else number_text(text)
+                )
                 texts.append((decoded, stamp))
-                more = len(texts) < TEXTS_AT_ONCE
+                length += len(decoded)
+                more = len(texts) < TEXTS_AT_ONCE and length < LENGTH_AT_ONCE
                 raw, stamp = self._inlet.pull_sample(0.0) if more else (None, 0.0)
         except LslLostError as error:
             if not texts:
@@ -128,7 +157,8 @@ class LslTextInlet:
         return texts
 
     def clock_offset_s(self) -> float:
-        return _clock_offset_s(self._inlet)
+        self._offset_s = _clock_offset_s(self._inlet, self._offset_s)
+        return self._offset_s
 
     def close(self) -> None:
         del self._inlet
@@ -137,6 +167,7 @@ class LslTextInlet:
 class LslSampleOutlet:
     def __init__(self, spec: StreamSpec) -> None:
         self._outlet = pylsl.StreamOutlet(_stream_info(spec), max_buffered=BUFFER_S)
+        self.uid = str(self._outlet.get_info().uid())
 
     def push(
         self, samples: FloatArray | NDArray[np.int32], stamps: float | Sequence[float]
@@ -157,6 +188,7 @@ class LslSampleOutlet:
 
 class LslSampleInlet:
     def __init__(self, found: FoundStream, timeout_s: float) -> None:
+        self._offset_s = 0.0
         self._inlet = _open_inlet(found, timeout_s, BUFFER_S)
         try:
             self.spec = _spec(self._inlet.info(timeout=timeout_s))
@@ -179,7 +211,8 @@ class LslSampleInlet:
         return samples, np.array(stamps, dtype=np.float64)
 
     def clock_offset_s(self) -> float:
-        return _clock_offset_s(self._inlet)
+        self._offset_s = _clock_offset_s(self._inlet, self._offset_s)
+        return self._offset_s
 
     def close(self) -> None:
         del self._inlet
@@ -213,11 +246,28 @@ def _open_inlet(found: FoundStream, timeout_s: float, buffer: int) -> pylsl.Stre
     return inlet
 
 
-def _clock_offset_s(inlet: pylsl.StreamInlet) -> float:
+def _check_buffer(found: FoundStream, buffer: int, most: int) -> None:
+    """Raise WireError for a stream whose inlet would have a buffer of more than so many values.
+
+    liblsl allocates it from the rate and the channels that the stream names, some 90 bytes a text, before
+    anything arrives.
+    """
+    info = found.handle
+    assert isinstance(info, pylsl.StreamInfo)
+    rate, channels = info.nominal_srate(), info.channel_count()
+    if not (rate >= 0 and channels * buffer * (rate or TEXTS_A_BUFFER_UNIT) <= most):
+        raise WireError(
+            f"stream {found.name!r} is no stream of texts: it names {channels} channels at {rate:g} Hz, "
+            "where one channel without a rate is expected"
+        )
+
+
+def _clock_offset_s(inlet: pylsl.StreamInlet, last_s: float) -> float:
+    """liblsl measures it again every 5 s in a thread of its own; last_s: if that is not possible now."""
     try:
-        return float(inlet.time_correction(timeout=5.0))
+        return float(inlet.time_correction(timeout=FIRST_OFFSET_S))
     except (LslTimeoutError, LslLostError):
-        return 0.0
+        return last_s
 
 
 def _lost(name: str) -> LostError:
@@ -257,6 +307,9 @@ def _describe_lead(channel: XMLElement, lead: Lead) -> None:
         location = channel.append_child("location")
         for axis, metres in zip("XYZ", lead.position, strict=True):
             location.append_child_value(axis, f"{metres * 1000:.3f}")
+        loc = channel.append_child("loc")  # MNE-LSL's own, in metres
+        for axis, metres in zip("xyz", lead.position, strict=True):
+            loc.append_child_value(f"R0{axis}", f"{metres:.6f}")
 
 
 def _spec(info: pylsl.StreamInfo) -> StreamSpec:

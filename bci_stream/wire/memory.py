@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bci_stream.errors import LostError, NotFoundError
 from bci_stream.packet import FloatArray
-from bci_stream.wire.transport import FoundStream, StreamSpec, number_text
+from bci_stream.wire.transport import MOST_TEXTS, FoundStream, StreamSpec, number_text
 
 
 class MemoryTransport:
@@ -29,8 +29,10 @@ class MemoryTransport:
     def text_outlet(self, spec: StreamSpec) -> "MemoryTextOutlet":
         return MemoryTextOutlet(self, self._open(spec))
 
-    def text_inlet(self, found: FoundStream, timeout_s: float) -> "MemoryTextInlet":
-        return MemoryTextInlet(self._subscribe(found))
+    def text_inlet(
+        self, found: FoundStream, timeout_s: float, most_texts: int = MOST_TEXTS
+    ) -> "MemoryTextInlet":
+        return MemoryTextInlet(self._subscribe(found, most_texts))
 
     def sample_outlet(self, spec: StreamSpec) -> "MemorySampleOutlet":
         return MemorySampleOutlet(self, self._open(spec))
@@ -52,24 +54,24 @@ class MemoryTransport:
             self._streams = {u: s for u, s in self._streams.items() if s is not stream}
 
     def _open(self, spec: StreamSpec) -> "_Stream":
-        stream = _Stream(spec)
+        stream = _Stream(spec, f"memory-{next(self._uids)}")
         with self._lock:
-            self._streams[f"memory-{next(self._uids)}"] = stream
+            self._streams[stream.uid] = stream
         return stream
 
-    def _subscribe(self, found: FoundStream) -> "_Queue":
+    def _subscribe(self, found: FoundStream, most: int | None = None) -> "_Queue":
         stream = found.handle
         if not isinstance(stream, _Stream) or stream.closed:
             raise NotFoundError(f"stream {found.name!r} was seen but is gone; start it again")
-        return stream.subscribe()
+        return stream.subscribe(most)
 
 
 class _Queue:
-    """The items that one inlet has not pulled yet."""
+    """The items that one inlet has not pulled yet; of more than `most` the oldest are dropped."""
 
-    def __init__(self, stream: "_Stream") -> None:
+    def __init__(self, stream: "_Stream", most: int | None) -> None:
         self.stream = stream
-        self.items: deque[tuple[object, float]] = deque()
+        self.items: deque[tuple[object, float]] = deque(maxlen=most)
         self.changed = threading.Condition()
 
     def put(self, items: Sequence[tuple[object, float]]) -> None:
@@ -86,8 +88,9 @@ class _Queue:
 
 
 class _Stream:
-    def __init__(self, spec: StreamSpec) -> None:
+    def __init__(self, spec: StreamSpec, uid: str) -> None:
         self.spec = spec
+        self.uid = uid
         self.closed = False
         self._queues: list[_Queue] = []
         self._lock = threading.Lock()
@@ -96,8 +99,8 @@ class _Stream:
     def consumers(self) -> int:
         return len(self._queues)
 
-    def subscribe(self) -> _Queue:
-        queue = _Queue(self)
+    def subscribe(self, most: int | None = None) -> _Queue:
+        queue = _Queue(self, most)
         with self._lock:
             self._queues.append(queue)
         return queue
@@ -133,6 +136,7 @@ class MemoryTextOutlet:
     def __init__(self, transport: MemoryTransport, stream: _Stream) -> None:
         self._transport = transport
         self._stream = stream
+        self.uid = stream.uid
 
     def push(self, text: str, stamp: float = 0.0) -> None:
         self._stream.put([(text, stamp or self._transport.now())])
@@ -167,6 +171,7 @@ class MemorySampleOutlet:
     def __init__(self, transport: MemoryTransport, stream: _Stream) -> None:
         self._transport = transport
         self._stream = stream
+        self.uid = stream.uid
 
     def push(
         self, samples: FloatArray | NDArray[np.int32], stamps: float | Sequence[float]

@@ -1,7 +1,7 @@
 """The messages on the wire: JSON objects, distinguished by `kind` and validated on arrival.
 
-By sender: the replay (control stream; truth stream, sealed for the judge), a team (results stream, signed
-under its token), the judge (judge stream, signed under the contest's key). See docs/protocol.md.
+By sender: the replay (control stream, signed; truth stream, sealed for the judge), a team (results stream,
+signed under its token or sealed), the judge (judge stream, signed). See docs/protocol.md.
 """
 
 from typing import Any, TypeAlias, TypeVar
@@ -13,18 +13,35 @@ from bci_stream.errors import WireError
 VERSION = 1
 
 MAX_TEXT = 1 << 20
-"""Longest accepted results message, in characters."""
+"""Longest accepted message of a team, a judge or a control stream, in characters."""
+
+MAX_SEALED_TEXT = 1 << 26
+"""The same on the truth stream, where a message may hold many events."""
+
+
+NUMBERS_A_WORKER = 1 << 32
+"""Each worker of a team numbers its messages from a multiple of this on, so that none repeats a number."""
 
 
 class Message(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fields=False):
     """Base of all messages; unknown fields are ignored."""
 
 
+class StreamedMessage(Message, frozen=True, kw_only=True):
+    """stream: uid of the stream on which it is sent; a copy on another one is refused. Empty: unknown."""
+
+    stream: str = ""
+
+
 # --- the replay, to everyone ------------------------------------------------------------------
 
 
 class Offer(Message, frozen=True, tag="offer"):
-    """A run that teams can join. Sent while the replay waits, and in answer to hello."""
+    """A run that teams can join. Sent while the replay waits, and in answer to hello.
+
+    results: `sealed` or `signed`, how teams must send their messages. name: the replay's name.
+    control_uid: of the stream on which it is sent; an offer that was copied to another one is refused.
+    """
 
     contest: str
     run: str
@@ -36,6 +53,9 @@ class Offer(Message, frozen=True, tag="offer"):
     subjects: list[str]
     choose: int | None = None
     v: int = VERSION
+    results: str = "signed"
+    name: str = ""
+    control_uid: str = ""
 
     @property
     def lockstep(self) -> bool:
@@ -53,12 +73,22 @@ class Offer(Message, frozen=True, tag="offer"):
 
 
 class Welcome(Message, frozen=True, tag="welcome"):
-    """A team (or the judge, whose name is empty) has joined; signal: source_id of its signal stream."""
+    """A team (or the judge, whose name is empty) has joined.
+
+    signal: source_id of its signal stream. nonce: the one of the team's join. control_uid, signal_uid: the
+    LSL uids of the streams. n: number of the team's next message, above 0 for a team that has returned into
+    a run. packet: number of the next packet of a lockstep run that has begun; else -1.
+    """
 
     run: str
     team: str
     signal: str
     proof: str
+    nonce: str = ""
+    control_uid: str = ""
+    signal_uid: str = ""
+    n: int = 0
+    packet: int = -1
 
 
 class Refused(Message, frozen=True, tag="refused"):
@@ -78,12 +108,14 @@ class SessionStart(Message, frozen=True, tag="session"):
     rate: float
     packet_samples: int
     leads: list[str]
+    run: str = ""
 
 
 class PacketNote(Message, frozen=True, tag="packet"):
     """A packet of n samples was sent on the signal stream.
 
-    The note's LSL stamp is that of the packet's last sample. `i` counts packets over the whole run.
+    The note's LSL stamp is that of the packet's last sample. `i` counts packets over the whole run. digest:
+    of its samples as sent (`crypto.sample_digest`); empty if teams receive different leads.
     """
 
     i: int
@@ -93,6 +125,8 @@ class PacketNote(Message, frozen=True, tag="packet"):
     n: int
     triggers: list[tuple[int, int]] = []
     finish: bool = False
+    run: str = ""
+    digest: str = ""
 
 
 class UnannouncedPackets(Message, frozen=True, tag="plain"):
@@ -100,10 +134,13 @@ class UnannouncedPackets(Message, frozen=True, tag="plain"):
 
     A plain packet has `packet_samples` samples, follows the one before it in the same block, is not the
     last, and its TRIGGER channel holds all of its triggers. Sent to teams that joined with `plain`.
+    digest: of the samples of all these packets.
     """
 
     i: int
     count: int
+    run: str = ""
+    digest: str = ""
 
 
 class Status(Message, frozen=True, tag="status"):
@@ -111,18 +148,20 @@ class Status(Message, frozen=True, tag="status"):
 
     state: str
     detail: str = ""
+    run: str = ""
 
 
 class Stopped(Message, frozen=True, tag="stopped"):
     """The replay ends before its last packet, and why."""
 
     reason: str
+    run: str = ""
 
 
 # --- a team, to replay and judge --------------------------------------------------------------
 
 
-class TeamMessage(Message, frozen=True):
+class TeamMessage(StreamedMessage, frozen=True):
     """Base of a team's messages; seq: sequence number, which grows from message to message."""
 
     contest: str
@@ -138,12 +177,16 @@ class Hello(TeamMessage, frozen=True, tag="hello"):
 class Join(TeamMessage, frozen=True, tag="join"):
     """A team joins; channels: its chosen leads (from 1) by subject, if the track lets teams choose.
 
-    Lockstep: plain: the team needs no notes of plain packets. asks: it has a stream of packet requests.
+    Lockstep: plain: the team needs no notes of plain packets. asks: it has a stream of packet requests,
+    with the uid asks_uid (empty: any stream with the team's name).
+    nonce: random; the welcome repeats it, so that an earlier welcome can't be used again.
     """
 
     channels: dict[str, list[int]] = {}
     plain: bool = False
     asks: bool = False
+    nonce: str = ""
+    asks_uid: str = ""
 
 
 class Ready(TeamMessage, frozen=True, tag="ready"):
@@ -181,45 +224,49 @@ class Done(TeamMessage, frozen=True, tag="done"):
 # --- the judge, to everyone -------------------------------------------------------------------
 
 
-class JudgeReady(Message, frozen=True, tag="seated"):
-    """The judge follows this run, with these teams; ready: it receives the control and truth streams."""
+class FromJudge(StreamedMessage, frozen=True):
+    """Base of the judge's messages; seq: sequence number, which grows from message to message."""
 
     contest: str
     run: str
-    teams: list[str]
+    seq: int = 0
+
+
+class JudgeReady(FromJudge, frozen=True, tag="seated", kw_only=True):
+    """The judge follows this run, with these teams. Repeated as long as it does.
+
+    ready: it receives the truth stream, so that the run may begin.
+    """
+
+    teams: list[str] = []
     ready: bool = False
 
 
-class Go(Message, frozen=True, tag="go"):
+class Go(FromJudge, frozen=True, tag="go"):
     """The run may begin."""
 
-    contest: str
-    run: str
 
+class Closed(FromJudge, frozen=True, tag="closed", kw_only=True):
+    """A team's run has ended and is logged; the team may leave. The signed text is the team's receipt.
 
-class Closed(Message, frozen=True, tag="closed"):
-    """A team's run has ended and is logged; the team may leave."""
+    head, lines: last hash of the run log's chain, and its number of lines.
+    """
 
-    contest: str
-    run: str
     team: str
     reason: str
+    head: str = ""
+    lines: int = 0
 
 
-class ResendResults(Message, frozen=True, tag="recall"):
+class ResendResults(FromJudge, frozen=True, tag="recall", kw_only=True):
     """A request to a team to send its messages from number n on again, after a restart of the judge."""
 
-    contest: str
-    run: str
     team: str
     n: int
 
 
-class ReplayHistory(Message, frozen=True, tag="catch"):
+class ReplayHistory(FromJudge, frozen=True, tag="catch"):
     """A request to the replay to send its truth and all events of the run again."""
-
-    contest: str
-    run: str
 
 
 # --- the replay, to the judge alone (sealed) --------------------------------------------------
@@ -264,6 +311,13 @@ class TeamMessageEvent(msgspec.Struct, frozen=True, tag="said"):
     at: float
 
 
+class StallEvent(msgspec.Struct, frozen=True, tag="stall"):
+    """The replay's process stood still from `since` until `at`, in seconds of its clock."""
+
+    since: float
+    at: float
+
+
 class RunEvents(Message, frozen=True, tag="told"):
     """Events of a run, in order; first: the number of the first of these events.
 
@@ -275,7 +329,7 @@ class RunEvents(Message, frozen=True, tag="told"):
 
     team: str
     first: int
-    events: list[PacketEvent | TeamMessageEvent]
+    events: list[PacketEvent | TeamMessageEvent | StallEvent]
 
 
 class HistoryComplete(Message, frozen=True, tag="retold_all"):
@@ -289,7 +343,19 @@ ControlMessage: TypeAlias = (
 )
 ResultsMessage: TypeAlias = Hello | Join | Ready | PacketRequest | ReportMessage | Behind | Done
 JudgeMessage: TypeAlias = JudgeReady | Go | Closed | ResendResults | ReplayHistory
-TruthMessage: TypeAlias = TruthNote | TruthProbe | TruthComplete | RunEvents | HistoryComplete
+TruthMessage: TypeAlias = (
+    TruthNote | TruthProbe | TruthComplete | RunEvents | HistoryComplete
+    | Offer | Welcome | Status | Stopped
+)  # fmt: skip
+JournalEvent: TypeAlias = PacketEvent | TeamMessageEvent | StallEvent
+
+
+class SealedMessage(msgspec.Struct, frozen=True):
+    """What is sealed on the truth stream; seq counts the messages of a stream from 0."""
+
+    seq: int
+    message: TruthMessage
+
 
 T = TypeVar("T")
 
@@ -297,10 +363,10 @@ _encoder = msgspec.json.Encoder()
 _control: msgspec.json.Decoder[ControlMessage] = msgspec.json.Decoder(ControlMessage)
 _results: msgspec.json.Decoder[ResultsMessage] = msgspec.json.Decoder(ResultsMessage)
 _judge: msgspec.json.Decoder[JudgeMessage] = msgspec.json.Decoder(JudgeMessage)
-_truth: msgspec.json.Decoder[TruthMessage] = msgspec.json.Decoder(TruthMessage)
+_truth: msgspec.json.Decoder[SealedMessage] = msgspec.json.Decoder(SealedMessage)
 
 
-def encode(message: Message) -> str:
+def encode(message: Message | SealedMessage) -> str:
     return _encoder.encode(message).decode()
 
 
@@ -309,8 +375,6 @@ def read_control(text: str) -> ControlMessage:
 
 
 def read_results(text: str) -> ResultsMessage:
-    if len(text) > MAX_TEXT:
-        raise WireError(f"a results message of {len(text)} characters; at most {MAX_TEXT} are read")
     return _read(_results, text, "results")
 
 
@@ -318,11 +382,15 @@ def read_judge(text: str) -> JudgeMessage:
     return _read(_judge, text, "judge")
 
 
-def read_truth(text: str) -> TruthMessage:
-    return _read(_truth, text, "truth")
+def read_sealed(text: str) -> SealedMessage:
+    return _read(_truth, text, "truth", MAX_SEALED_TEXT)
 
 
-def _read(decoder: "msgspec.json.Decoder[T]", text: str, stream: str) -> T:
+def _read(decoder: "msgspec.json.Decoder[T]", text: str, stream: str, most: int = MAX_TEXT) -> T:
+    if len(text) > most:
+        raise WireError(
+            f"a message of {len(text)} characters on a {stream} stream; at most {most} are read"
+        )
     try:
         return decoder.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""A team's results stream: every message is numbered and signed.
+"""A team's results stream: every message is numbered, and signed or sealed.
 
 In lockstep a team may also have a stream of packet requests, which share the numbers of its messages.
 """
@@ -13,8 +13,15 @@ from numpy.typing import NDArray
 
 from bci_stream.packet import Lead
 from bci_stream.wire import names
-from bci_stream.wire.crypto import sign
-from bci_stream.wire.messages import Done, PacketRequest, ReportMessage, ResultsMessage, encode
+from bci_stream.wire.crypto import seal_results, sign
+from bci_stream.wire.messages import (
+    NUMBERS_A_WORKER,
+    Done,
+    PacketRequest,
+    ReportMessage,
+    ResultsMessage,
+    encode,
+)
 from bci_stream.wire.transport import SampleOutlet, StreamSpec, Transport
 
 REQUEST_LEADS = tuple(
@@ -28,16 +35,21 @@ def request_stream(contest: str, team: str) -> StreamSpec:
 
 
 def encode_request(run: str, packet: int, n: int, token: bytes) -> NDArray[np.int32]:
-    """One row for the stream of packet requests."""
+    """One row for the stream of packet requests; n is counted from the worker's first number in it."""
     row = np.empty((1, len(REQUEST_LEADS)), dtype=np.int32)
-    row[0, :2] = packet, n
+    row[0, :2] = packet, n % NUMBERS_A_WORKER
     row[0, 2:] = np.frombuffer(_request_digest(run, packet, n, token), dtype="<i4")
     return row
 
 
-def decode_request(row: NDArray[np.int32], run: str, token: bytes) -> tuple[int, int] | None:
-    """(packet, n), or None if it was not signed for this run under this token."""
-    packet, n = int(row[0]), int(row[1])
+def decode_request(
+    row: NDArray[np.int32], run: str, token: bytes, first_number: int = 0
+) -> tuple[int, int] | None:
+    """(packet, n), or None if it was not signed for this run under this token.
+
+    first_number: of the worker's messages.
+    """
+    packet, n = int(row[0]), first_number + int(row[1])
     signature = row[2:].astype("<i4").tobytes()
     return (
         (packet, n)
@@ -55,12 +67,18 @@ KEPT = 20_000
 
 
 class ResultsPublisher:
-    """Sends a team's messages. run: the id of the run that was joined; empty before that."""
+    """Sends a team's messages.
 
-    def __init__(self, transport: Transport, contest: str, team: str, token: bytes) -> None:
+    run: the id of the run that was joined; empty before that. sealed: whether messages are encrypted.
+    """
+
+    def __init__(
+        self, transport: Transport, contest: str, team: str, token: bytes, *, sealed: bool = False
+    ) -> None:
         self.contest = contest
         self.team = names.checked_name(team, "team")
         self.token = token
+        self.sealed = sealed
         self.run = ""
         # The clock, so that numbers grow when a worker is restarted in the middle of a run.
         self._seq = time.time_ns() // 1000
@@ -77,12 +95,22 @@ class ResultsPublisher:
         numbered = kind in (PacketRequest, ReportMessage, Done)
         if numbered:
             fields["n"] = self._n
+        fields["stream"] = self._outlet.uid
         message = kind(self.contest, self.run, self.team, self._seq, **fields)  # type: ignore[arg-type]
-        text = sign(encode(message), self.token)
+        text = self._protected(encode(message))
         if numbered:
             self._sent.append((self._n, text))
             self._n += 1
         self._outlet.push(text)
+
+    def _protected(self, text: str) -> str:
+        if not self.sealed:
+            return sign(text, self.token)
+        return seal_results(text, self.token, self.contest, self.team, self.run, self._seq)
+
+    def number_from(self, n: int) -> None:
+        """Number the next message n; a worker that has returned into a run does not begin at 0."""
+        self._n = n
 
     def resend(self, n: int) -> None:
         """Send all messages from number n on again, unchanged."""
@@ -90,10 +118,11 @@ class ResultsPublisher:
             if number >= n:
                 self._outlet.push(text)
 
-    def open_requests(self) -> None:
-        """Open the stream of packet requests."""
+    def open_requests(self) -> str:
+        """Open the stream of packet requests; returns its uid."""
         if self._requests is None:
             self._requests = self._transport.sample_outlet(request_stream(self.contest, self.team))
+        return self._requests.uid
 
     def request_packet(self, packet: int) -> None:
         """Lockstep: request this packet on the stream of packet requests."""

@@ -12,6 +12,12 @@ from numpy.typing import NDArray
 
 from bci_stream.packet import FloatArray, Lead
 
+MOST_TEXTS = 300_000
+"""How many texts an inlet keeps for a slow reader by default; of more the oldest are dropped."""
+
+MAX_TEXT_BYTES = 1 << 26
+"""Texts are cut at this length before they are decoded."""
+
 ChannelFormat = Literal["float32", "int32", "string"]
 
 
@@ -54,6 +60,10 @@ def number_text(value: float | np.number[Any]) -> str:
 
 
 class TextOutlet(Protocol):
+    @property
+    def uid(self) -> str:
+        """The stream's uid, as whoever finds it reads it."""
+
     def push(self, text: str, stamp: float = 0.0) -> None:
         """Send one text; stamp 0 means now."""
 
@@ -66,17 +76,24 @@ class TextInlet(Protocol):
         """All texts that have arrived, with their stamps; waits up to timeout_s for the first one.
 
         Bytes that are not UTF-8 are replaced by U+FFFD: anyone on the network may send garbage, which must
-        not stop a judge. A numeric stream gives its first channel as text. Raises LostError if the
-        stream's owner is gone.
+        not stop a judge; a text is cut at MAX_TEXT_BYTES. A numeric stream gives its first channel as text.
+        Raises LostError if the stream's owner is gone.
         """
 
     def clock_offset_s(self) -> float:
-        """Seconds to add to a stamp to convert it to this machine's clock."""
+        """Seconds to add to a stamp to convert it to this machine's clock, as last measured.
+
+        The first call may wait for a measurement; the transport repeats it every few seconds.
+        """
 
     def close(self) -> None: ...
 
 
 class SampleOutlet(Protocol):
+    @property
+    def uid(self) -> str:
+        """The stream's uid, as whoever finds it reads it."""
+
     def push(
         self, samples: FloatArray | NDArray[np.int32], stamps: float | Sequence[float]
     ) -> float:
@@ -119,6 +136,13 @@ class Transport(Protocol):
         """Search for streams whose source_id begins with prefix, until closed."""
 
     def text_outlet(self, spec: StreamSpec) -> TextOutlet: ...
-    def text_inlet(self, found: FoundStream, timeout_s: float) -> TextInlet: ...
+    def text_inlet(
+        self, found: FoundStream, timeout_s: float, most_texts: int = MOST_TEXTS
+    ) -> TextInlet:
+        """Open a stream of texts; most_texts: how many are kept for a slow reader, about.
+
+        Raises NotFoundError if it can't be opened within timeout_s.
+        """
+
     def sample_outlet(self, spec: StreamSpec) -> SampleOutlet: ...
     def sample_inlet(self, found: FoundStream, timeout_s: float) -> SampleInlet: ...

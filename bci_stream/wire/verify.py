@@ -1,14 +1,27 @@
-"""Verifies results messages: signature, contest, run and sequence number.
+"""Verifies messages of teams (MAC or seal, contest, run, number) and of the judge (signature, number).
 
-Rejected messages are counted by reason.
+Rejected messages of teams are counted by reason.
 """
 
 from collections import Counter
 from collections.abc import Callable, Set
+from dataclasses import dataclass
 
 from bci_stream.errors import WireError
-from bci_stream.wire.crypto import SIGNATURE_LENGTH, verified
-from bci_stream.wire.messages import Hello, ResultsMessage, read_results
+from bci_stream.wire.crypto import (
+    MAC_LENGTH,
+    PublicKey,
+    unseal_results,
+    verified,
+)
+from bci_stream.wire.messages import (
+    MAX_TEXT,
+    Hello,
+    JudgeMessage,
+    ResultsMessage,
+    read_judge,
+    read_results,
+)
 
 Tokens = Callable[[str], bytes | None]
 """A team's token, or None for a team that may not take part."""
@@ -39,50 +52,132 @@ class SequenceWindow:
         return True
 
 
-class MessageVerifier:
-    """Verifies the signed results messages of one or several runs.
+@dataclass(frozen=True, slots=True)
+class TeamText:
+    """A text of a results stream, and whose message of which run it claims to be.
 
-    runs: the accepted run ids; may change while the verifier is in use.
-    dropped: how many messages were rejected, by reason.
+    message: already decoded if the text is signed; None if it is sealed.
     """
 
-    def __init__(self, contest: str, runs: Set[str], tokens: Tokens) -> None:
+    text: str
+    team: str
+    run: str
+    message: ResultsMessage | None = None
+
+
+class MessageVerifier:
+    """Verifies the results messages of one or several runs.
+
+    runs: the accepted run ids; may change while the verifier is in use. sealed: whether messages must be
+    sealed; otherwise they are signed. dropped: how many messages were rejected, by reason.
+    """
+
+    def __init__(
+        self, contest: str, runs: Set[str], tokens: Tokens, *, sealed: bool = False
+    ) -> None:
         self._contest = contest
         self._runs = runs
         self._tokens = tokens
-        self._known_tokens: dict[str, bytes] = {}
+        self._sealed = sealed
         self._windows: dict[tuple[str, str], SequenceWindow] = {}
         self.dropped: Counter[str] = Counter()
 
-    def verify(self, signed: str) -> ResultsMessage | None:
-        """Decode and verify a message; None if it is rejected."""
-        message = self.decode(signed)
-        return message if message is not None and self.accepts(message, signed) else None
+    def verify(self, text: str) -> ResultsMessage | None:
+        """Read, authenticate and admit a message; None if it is rejected."""
+        claimed = self.read(text)
+        message = None if claimed is None else self.authenticate(claimed)
+        return message if message is not None and self.admits(message) else None
 
-    def decode(self, signed: str) -> ResultsMessage | None:
-        """Decode a message without verifying it; None if it can't be read."""
+    def read(self, text: str) -> TeamText | None:
+        """Read whose message a text claims to be, without verifying it; None if it can't be read."""
         try:
-            return read_results(signed[: -SIGNATURE_LENGTH - 1])
-        except WireError:
+            if len(text) > 2 * MAX_TEXT:
+                raise WireError(f"a results message has at most {2 * MAX_TEXT} characters")
+            if self._sealed:
+                team, run, *_ = text[:200].split(" ", 2)
+                return TeamText(text, team, "" if run == "-" else run)
+            message = read_results(text[: -MAC_LENGTH - 1])
+        except (WireError, ValueError):
             self.dropped["unreadable"] += 1
             return None
+        return TeamText(text, message.team, message.run, message)
 
-    def accepts(self, message: ResultsMessage, signed: str) -> bool:
-        """Verify a decoded message; from now on its sequence number counts as used."""
-        reason = self._rejection(message, signed)
+    def authenticate(
+        self, claimed: TeamText, uid: str = "", owner: str = ""
+    ) -> ResultsMessage | None:
+        """The message, if the team that it names has sent it; None otherwise.
+
+        uid, owner: of the stream that brought it, if there was one: a copy on another stream is refused, so
+        that its number still counts as unused when the team's own message comes.
+        """
+        message = self._authenticated(claimed)
+        if message is None:
+            self.dropped["unsigned"] += 1
+        elif (owner and message.team != owner) or (uid and message.stream not in ("", uid)):
+            self.dropped["copied"] += 1
+            return None
+        return message
+
+    def admits(self, message: ResultsMessage) -> bool:
+        """Whether a message is for this contest and a known run, with a number that was not used before.
+
+        From now on its number counts as used.
+        """
+        reason = self._rejection(message)
         if reason:
             self.dropped[reason] += 1
         return not reason
 
-    def _rejection(self, message: ResultsMessage, signed: str) -> str:
-        team, run = message.team, message.run
-        token = self._known_tokens.get(team) or self._tokens(team)
-        if token is None or verified(signed, token) is None:
-            return "unsigned"
-        self._known_tokens[team] = token
+    def _authenticated(self, claimed: TeamText) -> ResultsMessage | None:
+        token = self._tokens(claimed.team)
+        if token is None:
+            return None
+        if claimed.message is not None:
+            return None if verified(claimed.text, token) is None else claimed.message
+        try:
+            text, team, run, seq = unseal_results(claimed.text, token, self._contest)
+            message = read_results(text)
+        except WireError:
+            return None
+        bound = (message.team, message.run, message.seq)
+        return message if bound == (team, run, seq) else None
+
+    def _rejection(self, message: ResultsMessage) -> str:
         if message.contest != self._contest:
             return "other contest"
-        if run not in self._runs and not isinstance(message, Hello):
+        if message.run not in self._runs and not isinstance(message, Hello):
             return "other run"
-        window = self._windows.setdefault((team, run), SequenceWindow())
+        window = self._windows.setdefault((message.team, message.run), SequenceWindow())
         return "" if window.use(message.seq) else "repeated number"
+
+
+class JudgeVerifier:
+    """Verifies the judge's messages: signature, contest, stream, and a number that grows."""
+
+    def __init__(self, contest: str, public_key: PublicKey) -> None:
+        self._contest = contest
+        self._public_key = public_key
+        self._seq = -1
+
+    def verify(self, text: str, uid: str = "") -> JudgeMessage | None:
+        """The message; None if it is rejected. uid: of the stream that brought it, if it is known."""
+        if len(text) > MAX_TEXT:
+            return None
+        plain = self._public_key.verified(without_mac(text), "judge")
+        if plain is None:
+            return None
+        try:
+            message = read_judge(plain)
+        except WireError:
+            return None
+        if message.contest != self._contest or message.seq <= self._seq:
+            return None
+        if uid and message.stream not in ("", uid):
+            return None
+        self._seq = message.seq
+        return message
+
+
+def without_mac(text: str) -> str:
+    """A judge's message without the MAC behind it, which version 1 of the protocol has."""
+    return text if text.endswith("}") else text[: -MAC_LENGTH - 1]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bci_stream.errors import NotFoundError
+from bci_stream.wire.handshake import OFFER_EVERY_S
 from bci_stream.wire.messages import (
     Closed,
     Done,
@@ -21,9 +22,7 @@ from bci_stream.wire.messages import (
     Ready,
     ReplayHistory,
     ReportMessage,
-    ResultsMessage,
     Status,
-    Welcome,
 )
 from replay.player.inlets import FromTeam, JudgeLost, ReplayEvent, ReplayInlets
 from replay.player.journal import RunJournal
@@ -37,7 +36,9 @@ POLL_S = 0.005
 NETWORK_POLL_S = 0.02
 """How often messages are received before the start, and while packets are played in real time."""
 
-OFFER_EVERY_S = 0.5
+ANSWER_EVERY_S = 0.05
+"""How often at most a worker's hello and join are answered."""
+
 REORDER_S = 1.0
 """A packet request may overtake earlier messages on another stream by so much."""
 
@@ -48,6 +49,7 @@ class HandshakeServer:
 
     The playing thread receives messages itself (`poll`), except while it plays in real time: then
     `polling_thread` posts them, and the playing thread calls `handle_posted` between packets.
+    return_s: how long a team whose stream has ended may take to return.
     """
 
     offer: Offer
@@ -56,6 +58,7 @@ class HandshakeServer:
     teams: TeamRegistry
     journal: RunJournal
     now: Callable[[], float]
+    return_s: float = 0.0
 
     def __post_init__(self) -> None:
         self._posted: queue.SimpleQueue[ReplayEvent] = queue.SimpleQueue()
@@ -64,6 +67,8 @@ class HandshakeServer:
         self._go = False
         self._judge_gone_at = 0.0
         self._closed: set[str] = set()
+        self._requested: int | None = None  # lockstep: the packet of the last request in a text
+        self._answered_at: dict[tuple[str, str], float] = {}
 
     def wait(self, start_on: StartOn, timeout_s: float, stop: threading.Event) -> bool:
         """Answer until the run may begin. Returns False where it was stopped before that.
@@ -136,23 +141,22 @@ class HandshakeServer:
                 if any(wanted == packet and self._is_next(n) for wanted, n in requests):
                     return True
                 timeout_s = 0.0
-        return any(
-            isinstance(message, PacketRequest) and message.packet == packet
-            for message in self._receive_teams(timeout_s)
-        )
+        if self._requested != packet:  # else `poll` has received it
+            self._receive_teams(timeout_s)
+        return self._requested == packet
 
     def _is_next(self, n: int) -> bool:
-        """Whether everything that the team sent before this request has arrived; waits a moment for it."""
+        """Whether everything that the team sent before message n has arrived; waits a moment for it."""
         (team,) = self.teams.joined.values()
         begun = self.now()
         while team.numbers < n and self.now() - begun < REORDER_S:
             self._receive_teams(POLL_S)
         return team.take_number(n)
 
-    def _receive_teams(self, timeout_s: float) -> list[ResultsMessage]:
-        """Handle messages of the teams alone; returns those that were accepted."""
-        events = self.inlets.receive_results(timeout_s)
-        return [event.message for event in events if self._handle_team(event)]
+    def _receive_teams(self, timeout_s: float) -> None:
+        """Handle messages of the teams alone."""
+        for event in self.inlets.receive_results(timeout_s):
+            self._handle_team(event)
 
     # --- handling -----------------------------------------------------------------------------
 
@@ -171,37 +175,50 @@ class HandshakeServer:
         else:
             self._handle_judge(event)
 
-    def _handle_team(self, event: FromTeam) -> bool:
-        """Answer a message of a team; whether it was accepted."""
+    def _handle_team(self, event: FromTeam) -> None:
+        """Answer a message of a team, if it is accepted."""
         message = event.message
-        accepted, answers = self.teams.handle(message)
+        if isinstance(message, Hello | Join) and not self._is_due(message, event.uid):
+            return
+        accepted, answers = self.teams.handle(message, event.uid)
         for answer in answers:
             self.outlets.send(answer)
         if not accepted:
-            return False
+            return
         if isinstance(message, Join) and self.offer.lockstep:
+            self._requested = None  # by the worker before this one
             self._expect_requests(message.team)
+        if isinstance(message, PacketRequest):
+            self._requested = message.packet
         if isinstance(message, Hello | Join) and not self._begun:
             self.outlets.probe_signals()
         if isinstance(message, Ready) and self.journal.session_start is not None:
             self.outlets.send(self.journal.session_start)  # for a team that joins late
         if isinstance(message, ReportMessage | Done) and self.offer.lockstep:
             self.journal.record_message(event.text, self.now())
+
+    def _is_due(self, message: Hello | Join, worker: str) -> bool:
+        """Whether an answer is due: a worker that asks without end must not delay the packets."""
+        now, key = self.now(), (worker, type(message).__name__)
+        if now - self._answered_at.get(key, -ANSWER_EVERY_S) < ANSWER_EVERY_S:
+            return False
+        self._answered_at[key] = now
         return True
 
     def _expect_requests(self, name: str) -> None:
         team = self.teams.joined.get(name)
         if team is not None and team.asks:
-            self.inlets.expect_requests(name, self.teams.token(name))
+            token = self.teams.token(name)
+            self.inlets.expect_requests(name, token, team.asks_uid, team.first_number)
 
     def _handle_judge(self, message: JudgeMessage) -> None:
         if isinstance(message, JudgeReady):
-            welcome = Welcome(self.offer.run, "", "", "")
-            for answer in (self.offer, welcome, *self.teams.welcomes()):
-                self.outlets.send(answer)
-            self.outlets.probe_truth()
+            if not message.ready:
+                for answer in (self.offer, *self.teams.welcomes()):
+                    self.outlets.send(answer)
+                self.outlets.probe_truth()
         elif isinstance(message, Go):
-            self._go = True
+            self._go, self._judge_gone_at = True, 0.0
         elif isinstance(message, ReplayHistory):
             self.journal.resend(self._judge_gone_at or self.now())
         elif isinstance(message, Closed):
@@ -222,6 +239,11 @@ class HandshakeServer:
                 "again while the replay waits, and it goes on where it was"
             )
 
+    def take_return(self) -> bool:
+        """Whether a worker has replaced another one since the last call."""
+        returned, self.teams.returned = self.teams.returned, False
+        return returned
+
     # --- who takes part -----------------------------------------------------------------------
 
     def everyone_left(self) -> bool:
@@ -234,7 +256,7 @@ class HandshakeServer:
 
     def _left(self) -> set[str]:
         """Teams whose streams have ended, or whose runs the judge has closed."""
-        return self.inlets.teams_gone() | self._closed
+        return self.inlets.teams_gone(self.return_s) | self._closed
 
     def _may_begin(self, start_on: StartOn) -> bool:
         if start_on == "now":

@@ -7,29 +7,32 @@ import numpy as np
 
 from bci_stream.errors import LostError, NotFoundError, WireError
 from bci_stream.wire import names
-from bci_stream.wire.crypto import verified
-from bci_stream.wire.groups import StreamGroup
-from bci_stream.wire.messages import JudgeMessage, ReportMessage, ResultsMessage, Status, read_judge
+from bci_stream.wire.crypto import PublicKey
+from bci_stream.wire.groups import OPEN_S, StreamGroup
+from bci_stream.wire.messages import JudgeMessage, ReportMessage, ResultsMessage, Status
 from bci_stream.wire.results import REQUEST_LEADS, decode_request
 from bci_stream.wire.transport import FoundStream, SampleInlet, Transport
-from bci_stream.wire.verify import MessageVerifier
+from bci_stream.wire.verify import JudgeVerifier, MessageVerifier
 
-OPEN_S = 5.0
 SEARCH_EVERY_S = 0.1
 """Listing the streams on the network costs far more than reading those that are open."""
+
+JUDGE_SILENT_S = 2.0
+"""A judge sends four messages a second; one that is silent for this long counts as gone."""
 
 
 @dataclass(frozen=True, slots=True)
 class FromTeam:
-    """A verified message of a team, and its signed text."""
+    """A verified message of a team, its text as received, and the uid of the stream that brought it."""
 
     message: ResultsMessage
     text: str
+    uid: str
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeLost:
-    """The last judge's stream has ended; `at` is LSL time."""
+    """The last judge's stream has ended, or it has been silent for too long; `at` is LSL time."""
 
     at: float
 
@@ -43,25 +46,29 @@ class ReplayInlets:
     """Receives and verifies messages. One thread at a time uses it.
 
     In real time reports are dropped here: the judge receives them itself, and the replay does not need them.
+    A judge counts once a message of it was verified.
     """
 
     transport: Transport
     contest: str
     run: str
-    contest_key: bytes
+    public_key: PublicKey
     verifier: MessageVerifier
     lockstep: bool
 
     def __post_init__(self) -> None:
         self._results = StreamGroup(self.transport, self.contest, "results")
         self._judge = StreamGroup(self.transport, self.contest, "judge")
+        self._judge_verifier = JudgeVerifier(self.contest, self.public_key)
+        self._judge_message_at = 0.0
+        self._gone_at: dict[str, float] = {}
         self._requests: PacketRequests | None = None
         self._searched_at = 0.0
-        self._judge_seen = False
+        self._judge_is_here = False
 
     @property
     def judges(self) -> int:
-        """Judges whose streams are open."""
+        """Verified judges whose streams are open."""
         return len(self._judge.owners)
 
     @property
@@ -74,14 +81,25 @@ class ReplayInlets:
         """Whether the team's stream of packet requests is open."""
         return self._requests is not None and self._requests.is_open
 
-    def teams_gone(self) -> set[str]:
-        """Teams whose streams have ended."""
-        return set(self._results.gone) - set(self._results.owners)
+    def is_live(self, uid: str) -> bool:
+        """Whether a team's verified stream, by its uid, is still open."""
+        return uid in self._results.uids
 
-    def expect_requests(self, team: str, token: bytes) -> None:
-        """Lockstep: search for this team's stream of packet requests."""
+    def teams_gone(self, longer_than_s: float) -> set[str]:
+        """Teams whose streams ended this long ago, and which have not returned."""
+        now, here = self.transport.now(), set(self._results.owners)
+        gone = set(self._results.gone) - here
+        self._gone_at = {team: self._gone_at.get(team, now) for team in gone}
+        return {team for team, at in self._gone_at.items() if now - at >= longer_than_s}
+
+    def expect_requests(self, team: str, token: bytes, uid: str, first_number: int) -> None:
+        """Lockstep: search for this team's stream of packet requests; uid: empty if it is unknown.
+
+        first_number: of the messages of the team's worker.
+        """
         if self._requests is None:
             self._requests = PacketRequests(self.transport, self.contest, team, self.run, token)
+        self._requests.uid, self._requests.first_number = uid, first_number
 
     def receive(self, timeout_s: float = 0.0) -> list[ReplayEvent]:
         """Everything that has arrived; opens streams that are new on the network."""
@@ -97,11 +115,16 @@ class ReplayInlets:
     def receive_results(self, timeout_s: float) -> list[FromTeam]:
         """Verified messages of the teams; waits up to timeout_s where there is one stream."""
         events = []
-        for _, text, _ in self._results.pull(timeout_s):
-            message = self.verifier.verify(text)
-            if message is None or (isinstance(message, ReportMessage) and not self.lockstep):
+        for uid, owner, text, _ in self._results.pull(timeout_s):
+            claimed = self.verifier.read(text)
+            message = None if claimed is None else self.verifier.authenticate(claimed, uid, owner)
+            if message is None:
+                self._results.reject(uid)
                 continue
-            events.append(FromTeam(message, text))
+            self._results.accept(uid)
+            needed = self.lockstep or not isinstance(message, ReportMessage)
+            if needed and self.verifier.admits(message):
+                events.append(FromTeam(message, text, uid))
         return events
 
     def receive_requests(self, timeout_s: float) -> list[tuple[int, int]] | None:
@@ -110,24 +133,21 @@ class ReplayInlets:
 
     def _receive_judge(self) -> list[ReplayEvent]:
         events: list[ReplayEvent] = []
-        for _, text, _ in self._judge.pull():
-            message = self._read_judge(text)
-            if message is not None:
+        for uid, _, text, _ in self._judge.pull():
+            message = self._judge_verifier.verify(text, uid)
+            if message is None:
+                self._judge.reject(uid)
+                continue
+            self._judge.accept(uid)
+            self._judge_message_at = self.transport.now()
+            if message.run in ("", self.run):
                 events.append(message)
-        if self._judge_seen and not self._judge.owners:
-            events.append(JudgeLost(self.transport.now()))
-        self._judge_seen = bool(self._judge.owners)
+        silent_s = self.transport.now() - self._judge_message_at
+        is_here = bool(self._judge.owners) and silent_s < JUDGE_SILENT_S
+        if self._judge_is_here and not is_here:
+            events.append(JudgeLost(self._judge_message_at))
+        self._judge_is_here = is_here
         return events
-
-    def _read_judge(self, text: str) -> JudgeMessage | None:
-        plain = verified(text, self.contest_key)
-        if plain is None:
-            return None
-        try:
-            message = read_judge(plain)
-        except WireError:
-            return None
-        return message if message.run in ("", self.run) else None
 
     def close(self) -> None:
         self._results.close()
@@ -137,15 +157,21 @@ class ReplayInlets:
 
 
 class PacketRequests:
-    """Reads every stream of packet requests that has the team's name; only signed requests count."""
+    """Reads a team's stream of packet requests; only signed requests count.
+
+    uid: the stream's, which the team's join names; empty: every stream of the team's name is read.
+    """
 
     def __init__(
         self, transport: Transport, contest: str, team: str, run: str, token: bytes
     ) -> None:
         self._transport = transport
-        self._watch = transport.watch(names.source_id(contest, "asks", team))
+        self._source_id = names.source_id(contest, "asks", team)
+        self._watch = transport.watch(self._source_id)
         self._run = run
         self._token = token
+        self.uid = ""
+        self.first_number = 0
         self._inlets: dict[str, SampleInlet] = {}
         self._rejected: set[str] = set()
 
@@ -156,7 +182,8 @@ class PacketRequests:
     def search(self) -> None:
         """Open the streams that have newly appeared."""
         for found in self._watch.found():
-            if found.uid not in self._inlets and found.uid not in self._rejected:
+            is_the_teams = found.source_id == self._source_id and self.uid in ("", found.uid)
+            if is_the_teams and found.uid not in (self._inlets.keys() | self._rejected):
                 self._open(found)
 
     def _open(self, found: FoundStream) -> None:
@@ -164,6 +191,9 @@ class PacketRequests:
             inlet = self._transport.sample_inlet(found, OPEN_S)
         except (NotFoundError, LostError):
             return  # it ended before it could be opened
+        except WireError:
+            self._rejected.add(found.uid)
+            return
         if inlet.spec.format == "int32" and inlet.spec.channels == len(REQUEST_LEADS):
             self._inlets[found.uid] = inlet
         else:
@@ -182,7 +212,8 @@ class PacketRequests:
                 self._inlets.pop(uid).close()
                 continue
             requests += [
-                decode_request(np.asarray(row, np.int32), self._run, self._token) for row in rows
+                decode_request(np.asarray(row, np.int32), self._run, self._token, self.first_number)
+                for row in rows
             ]
         return [request for request in requests if request is not None]
 

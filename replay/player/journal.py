@@ -4,7 +4,15 @@ import logging
 from dataclasses import dataclass
 from typing import Any
 
-from bci_stream.wire.messages import PacketEvent, PacketNote, SessionStart, Status, TeamMessageEvent
+from bci_stream.wire.messages import (
+    JournalEvent,
+    PacketEvent,
+    PacketNote,
+    SessionStart,
+    StallEvent,
+    Status,
+    TeamMessageEvent,
+)
 from replay.player.outlets import ReplayOutlets, Wait, no_wait
 from replay.player.plan import PlaybackPlan
 from replay.transform.masking import MaskedPacket
@@ -43,7 +51,7 @@ class RunJournal:
         self._outlets = outlets
         self._plan = plan
         self._judged = judged
-        self._events: list[PacketEvent | TeamMessageEvent] = []
+        self._events: list[JournalEvent] = []
         self._events_sent = 0
         self._truth: list[tuple[int, int, dict[str, Any]]] = []
         self._session = (0, -1)
@@ -131,6 +139,10 @@ class RunJournal:
         """Lockstep: record a team's message, in its place among the packets."""
         self._events.append(TeamMessageEvent(text, at))
 
+    def record_stall(self, since: float, at: float) -> None:
+        """Record that this process stood still."""
+        self._events.append(StallEvent(since, at))
+
     def send_events(self) -> None:
         """Send the judge all events since the last call."""
         self._outlets.send_events(self.team, self._events_sent, self._events[self._events_sent :])
@@ -138,8 +150,8 @@ class RunJournal:
 
     def resend(self, gone_at: float) -> None:
         """Send the whole history again, for a judge that was restarted; only a judge can read it."""
-        if not self._events:
-            return
+        if self.session_start is None:
+            return  # the run has not begun: everything is still to be sent
         self.send_known_truth()
         for session, packet, event in self._truth:
             self._outlets.send_truth(session, packet, event)

@@ -5,12 +5,14 @@ how many of the coming packets have no note, the team then waits for samples alo
 events in batches.
 """
 
+import math
 import threading
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
-from bci_stream.clock import Clock
+from bci_stream.clock import Clock, StallWatch
 from bci_stream.errors import BciError
 from bci_stream.packet import column_triggers
 from bci_stream.wire.messages import Stopped, UnannouncedPackets
@@ -31,7 +33,8 @@ EVENTS_S, REQUEST_S, POLL_S = 0.05, 0.25, 0.2
 class Lockstep:
     """Plays a plan to one team, as fast as the team requests its packets.
 
-    wait_s: how long to wait for a judge that went away.
+    wait_s: how long to wait for a judge that went away. outage_s: how long this process may stand still
+    without that being recorded for the judge.
     """
 
     outlets: ReplayOutlets
@@ -41,19 +44,23 @@ class Lockstep:
     clock: Clock
     wait_s: float
     stop: threading.Event
+    outage_s: float = math.inf
 
     def __post_init__(self) -> None:
         self._packet_samples = self.plan.packet_samples
         self._announced = 0
         self._by_request = False
         self._events_sent_at = 0.0
+        self._stalls = StallWatch(self.clock.now, self.outage_s)
 
     def play(self) -> None:
         """Play until the end, until the team has left, or until it is stopped."""
         self.journal.team = next(iter(self.handshake.teams.joined))  # the only one
         self.journal.progress.teams = (self.journal.team,)
         self.journal.begin_session(0)
-        self._play_packets()
+        with StallWatch(self.clock.now, self.outage_s) as self._stalls:
+            self._play_packets()
+            self._record_stalls()
         self.journal.send_events()
         if self.stop.is_set():
             self.outlets.send(Stopped("the replay was stopped"))
@@ -83,7 +90,9 @@ class Lockstep:
             self._announced += 1
             last = packet
         if self._announced:
-            self.outlets.send(UnannouncedPackets(self.journal.next_packet, self._announced))
+            digest = self.outlets.lot_digest(islice(following, self._announced))
+            first = self.journal.next_packet
+            self.outlets.send(UnannouncedPackets(first, self._announced, digest=digest))
 
     def _needs_no_note(self, before: MaskedPacket, packet: MaskedPacket) -> bool:
         """Whether everything in the packet's note follows from the packet before it and from its samples."""
@@ -95,7 +104,12 @@ class Lockstep:
             and (not packet.triggers or packet.triggers == column_triggers(packet.samples))
         )
 
+    def _record_stalls(self) -> None:
+        for since, at in self._stalls.take():
+            self.journal.record_stall(since, at)
+
     def _send_events(self) -> None:
+        self._record_stalls()
         now = self.clock.now()
         if self.journal.unsent_events >= MAX_ANNOUNCED or now - self._events_sent_at > EVENTS_S:
             self._events_sent_at = now
@@ -106,6 +120,8 @@ class Lockstep:
         polled = self.clock.now()
         requested = False
         while not self.stop.is_set():
+            if self.handshake.take_return():  # the new worker knows of no announcement
+                self._announced, self._by_request, requested = 0, False, False
             if not requested:
                 wait_s = EVENTS_S if self.journal.unsent_events else REQUEST_S
                 requested = self.handshake.requested(

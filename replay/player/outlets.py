@@ -1,29 +1,36 @@
-"""The streams that one replay sends: control, signal, trigger markers and sealed truth."""
+"""The streams that one replay sends: control (signed), signal, trigger markers and sealed truth."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 
+from bci_stream.contest.keys import Keys
 from bci_stream.packet import FloatArray, Lead, Packet
 from bci_stream.wire import names
-from bci_stream.wire.crypto import seal
+from bci_stream.wire.crypto import SigningKey, sample_digest, seal_truth
 from bci_stream.wire.messages import (
+    ControlMessage,
     HistoryComplete,
-    Message,
-    PacketEvent,
+    JournalEvent,
+    Offer,
     PacketNote,
     RunEvents,
+    SealedMessage,
     Status,
-    TeamMessageEvent,
+    Stopped,
     TruthComplete,
+    TruthMessage,
     TruthNote,
     TruthProbe,
+    Welcome,
     encode,
 )
 from bci_stream.wire.transport import SampleOutlet, Transport
 from replay.player.plan import PlaybackPlan
+from replay.transform.masking import MaskedPacket
 
 MAX_EVENTS = 500
 MAX_ANGLE_ROWS = 6000
@@ -52,7 +59,7 @@ class ReplayOutlets:
         contest: str,
         name: str,
         run: str,
-        key: bytes,
+        keys: Keys,
         plan: PlaybackPlan,
         speed: float,
     ) -> None:
@@ -60,7 +67,9 @@ class ReplayOutlets:
         self._contest = contest
         self._name = name
         self._run = run
-        self._key = key
+        self._truth_key = keys.truth_key()
+        self._signing_key: SigningKey = keys.signing_key()
+        self._sealed = 0
         self._plan = plan
         self._rate = plan.rate * speed
         self._scaled = speed != 1.0
@@ -91,6 +100,15 @@ class ReplayOutlets:
             self._open_signal(owner, slots, channels)
         return names.source_id(self._contest, "signal", owner)
 
+    @property
+    def control_uid(self) -> str:
+        return self._control.uid
+
+    def signal_uid(self, source_id: str) -> str:
+        """The uid of a signal stream."""
+        outlet, _ = self._signals[names.owner(source_id)]
+        return outlet.uid
+
     def _open_signal(
         self, owner: str, leads: tuple[Lead, ...], channels: dict[str, list[int]]
     ) -> None:
@@ -109,9 +127,16 @@ class ReplayOutlets:
 
     # --- messages -----------------------------------------------------------------------------
 
-    def send(self, message: Message, stamp: float = 0.0) -> None:
-        """Send a message on the control stream, which everyone can read."""
-        self._control.push(encode(message), stamp)
+    def send(self, message: ControlMessage) -> None:
+        """Send a message on the control stream, which everyone can read, and to the judge if it needs it."""
+        if not message.run:
+            message = structs.replace(message, run=self._run)
+        self._control.push(self._signed(message))
+        if isinstance(message, Offer | Welcome | Status | Stopped):
+            self._send_sealed(message)
+
+    def _signed(self, message: ControlMessage) -> str:
+        return self._signing_key.sign(encode(message), "control")
 
     def send_alive(self) -> None:
         """Send a sign of life, at most one a second however often this is called."""
@@ -127,9 +152,7 @@ class ReplayOutlets:
         """All truth that is known beforehand has been sent."""
         self._send_sealed(TruthComplete())
 
-    def send_events(
-        self, team: str, first: int, events: list[PacketEvent | TeamMessageEvent]
-    ) -> None:
+    def send_events(self, team: str, first: int, events: list[JournalEvent]) -> None:
         """Send events to the judge; `first` is the number of the first one."""
         for k in range(0, len(events), MAX_EVENTS):
             self._send_sealed(RunEvents(team, first + k, events[k : k + MAX_EVENTS]))
@@ -154,22 +177,28 @@ class ReplayOutlets:
                 )
             )
 
-    def _send_sealed(self, message: Message) -> None:
-        self._truth.push(seal(encode(message), self._key, self._run))
+    def _send_sealed(self, message: TruthMessage) -> None:
+        text = encode(SealedMessage(self._sealed, message))
+        self._sealed += 1
+        self._truth.push(seal_truth(text, self._truth_key, self._run, self._truth.uid))
 
     # --- packets ------------------------------------------------------------------------------
 
     def push_packet(
-        self, packet: Packet, note: PacketNote | None, stamp: float, wait: Wait = no_wait
+        self, packet: MaskedPacket, note: PacketNote | None, stamp: float, wait: Wait = no_wait
     ) -> float | None:
         """Push a packet's samples, then its note and its triggers.
 
-        The note comes second, so that a client which has it also has the samples. `wait` is called when
-        nothing but the push is left to do. Returns when the first samples left; None where `wait` returned
-        False, and then nothing is sent.
+        The note comes second, so that a client which has it also has the samples. It is signed before `wait`,
+        which is called when nothing but the push is left to do. Returns when the first samples left; None
+        where `wait` returned False, and then nothing is sent.
         """
         stamps = self._stamps(packet.n, stamp)
         ready = [(outlet, _chosen(packet, leads)) for outlet, leads in self._signals.values()]
+        signed = ""
+        if note is not None and self._control.has_consumers():
+            digest = sample_digest(ready[0][1].data) if len(ready) == 1 else ""
+            signed = self._signed(structs.replace(note, run=self._run, digest=digest))
 
         def push_nothing() -> None:
             for outlet, samples in ready[:1]:  # one is enough: all take the same path
@@ -178,14 +207,19 @@ class ReplayOutlets:
         if not wait(push_nothing):
             return None
         left = [outlet.push(samples, stamps) for outlet, samples in ready]
-        if note is not None and self._control.has_consumers():
-            self._control.push(encode(note), stamp)
-        for offset, code in packet.triggers:
+        if signed:
+            self._control.push(signed, stamp)
+        for offset, code, text in packet.markers:
             even = stamp - (packet.n - 1 - offset) / self._rate
             at = even if isinstance(stamps, float) else stamps[offset]
-            self._markers.push(str(code), at)
+            self._markers.push(text, at)
             self._codes.push(np.array([[code]], dtype=np.int32), at)
         return left[0] if left else self._transport.now()
+
+    def lot_digest(self, packets: Iterable[Packet]) -> str:
+        """The digest of the samples of packets that are announced together; there is one signal stream."""
+        ((_, leads),) = self._signals.values()
+        return sample_digest(*(_chosen(packet, leads).data for packet in packets))
 
     def _stamps(self, n: int, stamp: float) -> float | list[float]:
         """The last sample's stamp, from which LSL counts back by the stream's rate, or one a sample."""

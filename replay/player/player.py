@@ -1,6 +1,7 @@
 """The player: opens the streams of a plan, does the handshake, plays, and stays until all is received."""
 
 import logging
+import math
 import os
 import secrets
 import sys
@@ -68,6 +69,20 @@ def check_live_pace(uri: str, pace: Pace) -> None:
         )
 
 
+def check_confidential(contest: Contest, plan: PlaybackPlan, pace: Pace) -> None:
+    """Raise SourceError where a contest with sealed results would send what one team must not read.
+
+    LSL streams are readable by everyone. In real time each team's chosen leads would be, so that a team
+    could read all leads from the others' streams; in lockstep a replay has one team.
+    """
+    if contest.sealed and plan.track and plan.track.choose_leads and not pace.lockstep:
+        raise SourceError(
+            f"track {plan.track.name!r} in real time: each team chooses {plan.track.choose_leads} leads, "
+            "and everyone on the network could read the other teams' too; play it in lockstep "
+            '(--pace lockstep), or set results = "signed" in the contest file for an open contest'
+        )
+
+
 @contextmanager
 def batch_scheduled_threads() -> Iterator[None]:
     """Threads that are started meanwhile, and those that they start, get SCHED_BATCH; the caller does not.
@@ -116,6 +131,7 @@ class Player:
         endless: bool = False,
         wait_s: float | None = None,
     ) -> None:
+        check_confidential(contest, plan, pace)
         self._clock = clock
         self._plan = plan
         self._pace = pace
@@ -124,13 +140,15 @@ class Player:
         self._endless = endless
         self._stop = stop
         self._wait_s = contest.limits.join_s if wait_s is None else wait_s
+        self._outage_s = contest.limits.outage_s
         self.paused = threading.Event()
         run = secrets.token_hex(8)
-        key = contest.keys.contest_key()
         # Where teams measure their latency, or a device sets the pace, LSL's threads must not wait.
         urgent = plan.live or self._for_teams
         with nullcontext() if urgent else batch_scheduled_threads():
-            self._outlets = ReplayOutlets(transport, contest.name, name, run, key, plan, pace.speed)
+            self._outlets = ReplayOutlets(
+                transport, contest.name, name, run, contest.keys, plan, pace.speed
+            )
         self._journal = RunJournal(self._outlets, plan, judged=self._for_teams)
         track = plan.track
         choose = track.choose_leads if track else None
@@ -144,25 +162,46 @@ class Player:
             leads=[lead.name for lead in plan.leads],
             subjects=[session.subject for session in plan.sessions],
             choose=choose,
+            results=contest.results,
+            name=name,
+            control_uid=self._outlets.control_uid,
         )
-        verifier = MessageVerifier(contest.name, {run}, contest.token)
+        verifier = MessageVerifier(contest.name, {run}, contest.token, sealed=contest.sealed)
         self._inlets = ReplayInlets(
-            transport, contest.name, run, key, verifier, lockstep=pace.lockstep
+            transport,
+            contest.name,
+            run,
+            contest.keys.public_key(),
+            verifier,
+            lockstep=pace.lockstep,
         )
         teams = TeamRegistry(
             offer,
             contest.token,
-            self._outlets.signal_for,
+            self._outlets,
+            self._inlets.is_live,
+            self._position,
             track.check_leads if track and choose else None,
             only=team,
         )
         self._handshake = HandshakeServer(
-            offer, self._inlets, self._outlets, teams, self._journal, transport.now
+            offer,
+            self._inlets,
+            self._outlets,
+            teams,
+            self._journal,
+            transport.now,
+            contest.limits.return_s,
         )
 
     @property
     def progress(self) -> PlaybackProgress:
         return self._journal.progress
+
+    def _position(self) -> int:
+        """Lockstep: number of the next packet once the run has begun; else -1."""
+        has_begun = self._pace.lockstep and self._journal.session_start is not None
+        return self._journal.next_packet if has_begun else -1
 
     def play(self) -> None:
         """Wait for the handshake, play, and stay until everyone has what was sent."""
@@ -202,13 +241,14 @@ class Player:
         streams = (self._outlets, self._handshake, self._journal)
         parts = (*streams, self._plan, self._clock, self._wait_s, self._stop)
         if self._pace.lockstep:
-            return Lockstep(*parts)
+            return Lockstep(*parts, outage_s=self._outage_s)
         return Realtime(
             *parts,
             speed=self._pace.speed,
             endless=self._endless,
             for_teams=self._for_teams,
             paused=self.paused,
+            outage_s=self._outage_s if not self._plan.live else math.inf,
         )
 
     def _drain_listeners(self) -> None:

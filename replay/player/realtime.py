@@ -1,7 +1,7 @@
 """Real time: a packet is sent at its own deadline, t0 + samples / rate, however late the one before it was.
 
-Lateness does not add up and no packet is dropped: a stall is logged, and the packets due meanwhile follow at
-once.
+Lateness does not add up and no packet is dropped. After a stall the packets due meanwhile follow at once; in
+a contest all later deadlines are moved instead, because no decoder can process seconds of data in a moment.
 """
 
 import logging
@@ -62,7 +62,8 @@ class Realtime:
     """Plays a plan to any number of listeners, at `speed` times its own rate. `paused` holds packets back.
 
     endless: start over at the end, without a pause. for_teams: answer teams and judge meanwhile.
-    wait_s: how long to wait for a judge that went away.
+    wait_s: how long to wait for a judge that went away. outage_s: a packet that leaves later than this, in a
+    contest, moves the deadlines of those after it.
     """
 
     outlets: ReplayOutlets
@@ -76,6 +77,7 @@ class Realtime:
     endless: bool
     for_teams: bool
     paused: threading.Event
+    outage_s: float = math.inf
 
     def __post_init__(self) -> None:
         self._rate = self.plan.rate * self.speed
@@ -117,8 +119,13 @@ class Realtime:
             left_at = self.journal.push_packet(packet, deadline, wait)
             if left_at is None:
                 break
-            lead_s = adjusted_lead(lead_s, left_at - deadline)
-            self._record_lateness(left_at - deadline)
+            late_s = left_at - deadline
+            if self.for_teams:
+                self.journal.send_events()
+                if late_s > self.outage_s:
+                    origin += late_s
+            lead_s = adjusted_lead(lead_s, late_s)
+            self._record_lateness(late_s)
             if self.stop.is_set():
                 break
 

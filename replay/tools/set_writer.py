@@ -12,7 +12,7 @@ import numpy as np
 from bci_stream.errors import SourceError
 from bci_stream.files import atomic_write
 from replay.model.recording import ArrayBlock, Recording
-from replay.readers.arrays import MASKED, SUBJECT_ID
+from replay.readers.arrays.layout import MASKED, SUBJECT_ID
 from replay.tools.set_folder import MANIFEST, ORGANISER, TEST, TRAIN
 from replay.transform.masking import masked_recording
 from tracks.common.masks import Triggers

@@ -12,6 +12,7 @@ import numpy as np
 
 from bci_stream.errors import TruthError
 from bci_stream.packet import Packet, with_trigger
+from replay.model.events import text_of
 from replay.model.recording import ArrayBlock, Recording
 from replay.model.source import RawPacket, Session
 from tracks.common.truth import TruthEvent
@@ -29,6 +30,8 @@ class MaskedPacket(Packet):
     stamp: LSL time of the last sample, from a live device; None where the player sets the pace.
     truth: labels that became known with this packet. Of recordings they are known beforehand, so it is empty.
     truth_errors: labelled triggers of a live device that break the track's rules, one line each.
+    texts: of its triggers, in their order, empty for one without a text; none at all with a track, whose
+        labels they could give away.
     """
 
     session: int = 0
@@ -36,6 +39,16 @@ class MaskedPacket(Packet):
     stamp: float | None = None
     truth: tuple[TruthEvent, ...] = ()
     truth_errors: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+
+    @property
+    def markers(self) -> tuple[tuple[int, int, str], ...]:
+        """(offset, code, text) of each trigger; the text is the code's digits for one that has none."""
+        texts = self.texts or ("",) * len(self.triggers)
+        return tuple(
+            (offset, code, text or str(code))
+            for (offset, code), text in zip(self.triggers, texts, strict=True)
+        )
 
 
 def packet_samples_of(track: Track | None, rate: float) -> int:
@@ -71,6 +84,9 @@ def masked_packets(
             mask, masked_block = track.mask(session.rate), raw.block
         if mask is not None:
             samples, triggers = mask.step(samples, triggers)
+        # A text is a label: with a track none is passed on, whether the mask changed its code or not.
+        texts = tuple(text_of(code) for _, code in triggers) if track is None else ()
+        triggers = tuple((offset, int(code)) for offset, code in triggers)
         if leads is not None:
             samples = samples[:, leads]
         yield MaskedPacket(
@@ -85,6 +101,7 @@ def masked_packets(
             stamp=raw.stamp,
             truth=truth,
             truth_errors=errors,
+            texts=texts if any(texts) else (),
         )
 
 

@@ -20,7 +20,7 @@ from playground import CounterSource, Recorder, logged_lines, play
 
 from bci_stream.clock import ManualClock
 from bci_stream.contest.contest import Contest
-from bci_stream.wire.crypto import SIGNATURE_LENGTH, unseal
+from bci_stream.wire.crypto import MAC_LENGTH, unseal_truth
 from bci_stream.wire.memory import MemoryTransport
 from bci_stream.wire.transport import StreamSpec
 from replay.model.source import RawPacket, Session
@@ -42,6 +42,7 @@ class ObservedTransport(MemoryTransport):
         super().__init__(now) if now else super().__init__()
         self.streams: list[StreamSpec] = []
         self.pushed: list[tuple[str, Any, Any]] = []
+        self.truth_uid = ""
 
     def text_outlet(self, spec: StreamSpec) -> Any:
         return self._recorded(spec, super().text_outlet(spec))
@@ -53,6 +54,8 @@ class ObservedTransport(MemoryTransport):
         self.streams.append(spec)
         role = spec.source_id.split("/")[2]
         push = outlet.push
+        if role == "truth":
+            self.truth_uid = outlet.uid
 
         def record_and_push(what: Any, stamp: Any = 0.0) -> float | None:
             shown = (what.shape, what.dtype.str, what.tobytes()) if role in SAMPLES else what
@@ -124,7 +127,7 @@ def _observations(observed: ObservedTransport, contest: Contest, lockstep: bool)
     begun = next(k for k, (role, what, _) in enumerate(pushed) if _kind(role, what) == "session")
     seen: Seen = {
         "streams": sorted(_any_run(str(spec), run) for spec in observed.streams),
-        "truth": list(_sealed(observed, begun, contest.keys.contest_key(), run, lockstep)),
+        "truth": list(_sealed(observed, begun, contest.keys.truth_key(), lockstep)),
     }
     for role in ("control", "signal", "markers", "codes"):
         seen[role] = [(what, stamp) for r, what, stamp in pushed[begun:] if r == role]
@@ -133,9 +136,10 @@ def _observations(observed: ObservedTransport, contest: Contest, lockstep: bool)
     seen["handshake"] = sorted(handshake)
     seen["control"] = list(_once(seen["control"], handshake))
     seen["results"] = sorted({what for role, what, _ in pushed if role == "results"})
-    # The judge repeats its messages when teams join, so the last one of each kind is compared.
+    # The judge repeats its messages, so the last one of each kind is compared; whether it is `seated` before
+    # the run begins, or asks for something again, depends on waiting times.
     judge = {json.loads(what)["kind"]: what for role, what, _ in pushed if role == "judge"}
-    seen["judge"] = list(judge.values())
+    seen["judge"] = [what for kind, what in judge.items() if kind in ("go", "closed")]
     return seen
 
 
@@ -153,25 +157,28 @@ def _any_run(what: Any, run: str) -> Any:
     """Without what differs from one run to the next: its id, what is signed with it, running numbers."""
     if not isinstance(what, str):
         return what
-    plain = re.sub(rf" [0-9a-f]{{{SIGNATURE_LENGTH}}}$", "", what.replace(run, "RUN"))
-    return re.sub(r'"(seq|proof)":("\w+"|\d+)', r'"\1":0', plain)
+    plain = re.sub(rf" [0-9a-f]{{{MAC_LENGTH}}}$", "", what.replace(run, "RUN"))
+    plain = re.sub(r',"sig":"[0-9a-f]+"', "", plain)
+    return re.sub(r'"(seq|proof|nonce|\w+_uid|head)":("[\w-]+"|\d+)', r'"\1":0', plain)
 
 
 def _sealed(
-    observed: ObservedTransport, begun: int, key: bytes, run: str, lockstep: bool
+    observed: ObservedTransport, begun: int, key: bytes, lockstep: bool
 ) -> Iterator[tuple[int, int]]:
     """After how many packets each sealed text came, and its length: both are visible without the key.
 
     Texts whose number depends on waiting times are left out: in lockstep the batches of events for the
-    judge, and probes that answer its hello. In real time a probe is what is sent where there is no truth.
+    judge, and probes that answer its hello; and copies of what is on the control stream. In real time a probe
+    is what is sent where there is no truth.
     """
+    copied = ("told", "offer", "welcome", "status", "stopped")
     packets = 0
     for number, (role, what, _) in enumerate(observed.pushed):
         packets += number > begun and role == "signal"
         if role == "truth":
-            kind = json.loads(unseal(what, key, run))["kind"]
+            kind = json.loads(unseal_truth(what, key, observed.truth_uid)[1])["message"]["kind"]
             answers_judge = kind == "probe" and (lockstep or number < begun)
-            if kind != "told" and not answers_judge:
+            if kind not in copied and not answers_judge:
                 yield packets, len(what)
 
 

@@ -17,6 +17,8 @@ from bci_stream.wire.memory import MemoryTransport
 from tracks.registry import TRACKS
 
 MEASURED = ("t", "elapsed_s", "compute_s")
+OF_ONE_RUN = ("h", "message")
+"""The hash covers the measured times; the team's message names the run."""
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -24,10 +26,12 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 
 def without_times(path: Path) -> list[str]:
-    """The log's lines, but for what was measured."""
+    """The log's lines, but for the seal, what was measured and what differs in each run."""
+    left_out = (*MEASURED, *OF_ONE_RUN)
     return [
-        json.dumps({key: value for key, value in event.items() if key not in MEASURED})
+        json.dumps({key: value for key, value in event.items() if key not in left_out})
         for event in lines(path)
+        if event["kind"] != "seal"
     ]
 
 

@@ -19,7 +19,8 @@ from bci_stream.wire.transport import Transport
 from decoders.worker import Worker
 from replay.player.player import Player, parse_pace
 
-MEASURED = ("t", "elapsed_s", "compute_s")
+DIFFERS = ("t", "elapsed_s", "compute_s", "h", "message", "n")
+"""Measured times, the hash that covers them, and the team's message, which names the run."""
 
 
 def what() -> Any:
@@ -32,7 +33,11 @@ def answer(number: int, packet: Packet) -> list[object]:
 
 def lines(path: Path) -> list[dict[str, Any]]:
     events = [json.loads(line) for line in path.read_text().splitlines()]
-    return [{k: v for k, v in event.items() if k not in MEASURED} for event in events]
+    return [
+        {k: v for k, v in event.items() if k not in DIFFERS or (k == "n" and "start" in event)}
+        for event in events
+        if event["kind"] != "seal"
+    ]
 
 
 def new_judge(transport: Transport, contest: Contest, stop: threading.Event) -> Judge:
@@ -44,8 +49,6 @@ def die(judge: Judge) -> None:
     for session in judge.sessions:
         for run in session.teams.values():
             run._log._file.close()
-        session._control.close()
-        session._truth.close()
     judge._close_streams()
 
 

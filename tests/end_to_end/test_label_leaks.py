@@ -136,7 +136,7 @@ def adds_the_smallest_number(label, samples, triggers):
         (shows_a_code, {"control", "signal", "markers", "codes"}),
         (moves_a_trigger, {"control", "signal", "markers", "codes"}),
         (says_a_trigger_twice, {"control", "markers", "codes"}),
-        (adds_the_smallest_number, {"signal"}),
+        (adds_the_smallest_number, {"control", "signal"}),
     ],
 )
 @pytest.mark.parametrize("observe", [observe_realtime, observe_live])
@@ -215,7 +215,7 @@ def test_a_decoder_that_is_shown_a_label_is_found(contest) -> None:
         )
         for labels in ([[1]], [[2]])
     ]
-    assert set(differences(*both)) == {"signal", "decoder"}
+    assert set(differences(*both)) == {"control", "signal", "decoder"}
 
 
 def test_a_file_name_a_file_and_a_manifest_that_leak_are_found(tmp_path) -> None:

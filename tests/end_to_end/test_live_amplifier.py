@@ -185,8 +185,8 @@ def test_a_live_contest_is_masked_judged_and_scored(tmp_path):
     assert codes(events).count(200) == 1
     assert truths(events) == labels(session)
     assert sum(event["kind"] == "report" for event in events) == 3
-    assert events[-1]["kind"] == "end"
-    assert events[-1]["reason"] == "finished"
+    assert [event["kind"] for event in events[-2:]] == ["end", "seal"]
+    assert events[-2]["reason"] == "finished"
     right = scored(events)
     assert right == [label == 1 for label in labels(session)]
 
@@ -207,7 +207,7 @@ def test_judge_and_decoder_live_through_a_reconnect_and_the_log_shows_the_gap(tm
     assert truths(events) == labels(session)
     assert sum(event["kind"] == "report" for event in events) >= 4
     assert scored(events)[-1] == (labels(session)[-1] == 1)
-    assert (events[-1]["kind"], events[-1]["reason"]) == ("end", "stopped")
+    assert (events[-2]["kind"], events[-2]["reason"]) == ("end", "stopped")
     assert '"amp"' in status
     # The published device status has numbers only; the gaps are among them.
     details = [event["detail"] for event in events if event["kind"] == "status"]

@@ -7,13 +7,19 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
+from click.testing import CliRunner
 from processes import ROOT, Processes
 
+import decoders.cli
+import replay.cli
 from bci_stream.contest.contest import Contest
+from bci_stream.judge.cli import main as judge_main
 from replay.daemon import start_time
 
 SOURCE = "synthetic:erp?subjects=1&trials=2"
+LONG_SOURCE = "synthetic:erp?subjects=1&trials=30"
 MINE = """
 class Mine:
     def start(self, info):
@@ -36,6 +42,7 @@ def files(processes: Processes) -> None:
 REPLAY = ("replay", "start", SOURCE, "--track", "erp", "--foreground", "--wait", "60")
 DECODER = ("decoders", "--track", "erp", "--decoder", "mine:Mine", "--team", "alice")
 RUN = ("bci_stream.judge", "run", "--track", "erp", "--recording", SOURCE)
+MAINS = {"replay": replay.cli.main, "decoders": decoders.cli.main, "bci_stream.judge": judge_main}
 JUDGE = ("bci_stream.judge", "live", "--no-web", "--wait", "60")
 
 
@@ -102,6 +109,25 @@ def test_run_judges_several_decoders_and_one_that_fails(processes: Processes) ->
     failed = outcomes["no_such_module-Decoder"]
     assert failed["reason"] == "crashed"
     assert "no_such_module" in failed["detail"]
+
+
+def test_a_killed_judge_leaves_no_replay_and_no_decoder(processes: Processes) -> None:
+    judge = processes.start(*RUN[:-1], LONG_SOURCE, "--decoder", "mine:Mine")
+    runs = processes.folder / "home" / "contests" / "default" / "runs"
+    for _ in range(2400):  # until packets are judged
+        if any(path.stat().st_size > 10_000 for path in runs.glob("*.jsonl")):
+            break
+        assert judge.poll() is None
+        signal.sigtimedwait([], 0.05)
+    children = psutil.Process(judge.pid).children(recursive=True)
+    try:
+        assert len(children) == 2
+        judge.kill()
+        _, left = psutil.wait_procs(children, timeout=30)
+        assert left == []
+    finally:
+        for child in psutil.wait_procs(children, timeout=0)[1]:
+            child.kill()
 
 
 class TestDaemon:
@@ -176,7 +202,7 @@ def test_each_process_stops_cleanly_on_a_signal(processes: Processes, command, n
         ),
         (("replay", "stop", "nobody"), 1, ["nobody"]),
         (
-            ("decoders", "--track", "erp", "--decoder", "mine:Mine", "--wait", "0.2"),
+            ("decoders", "--track", "erp", "--decoder", "erp-chance", "--wait", "0.2"),
             1,
             ["waited 0.2 s"],
         ),
@@ -197,7 +223,14 @@ def test_each_process_stops_cleanly_on_a_signal(processes: Processes, command, n
     ],
     ids=lambda value: " ".join(value[:4]) if isinstance(value, tuple) else None,
 )
-def test_bad_input_gets_one_clear_line(processes: Processes, command, code, words) -> None:
-    out = processes.run(*command, code=code)
+def test_bad_input_gets_one_clear_line(
+    processes: Processes, monkeypatch: pytest.MonkeyPatch, command, code, words
+) -> None:
+    """In this process: how commands start and end as processes is tested above."""
+    monkeypatch.chdir(processes.folder)
+    ended = CliRunner().invoke(MAINS[command[0]], command[1:])
+    assert ended.exit_code == code, ended.output
+    assert isinstance(ended.exception, SystemExit)
+    assert "Traceback" not in ended.output
     for word in words:
-        assert word in out
+        assert word in ended.output

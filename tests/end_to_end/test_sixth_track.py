@@ -16,7 +16,7 @@ from playground import play, program
 from bci_stream.contest.contest import Contest
 from bci_stream.leaderboard.board import Leaderboard
 from bci_stream.leaderboard.fold import fold
-from bci_stream.leaderboard.web.server import WebBoard
+from bci_stream.leaderboard.web.process import WebBoard
 from bci_stream.wire.memory import MemoryTransport
 from decoders.offline import run_offline
 from decoders.registry import load

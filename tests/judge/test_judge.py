@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
@@ -9,21 +10,19 @@ from playground import Quiet, Recorder, erp_recording, play, program
 
 from bci_stream.clock import ManualClock
 from bci_stream.judge.judge import Judge
-from bci_stream.judge.live_command import SignalView
-from bci_stream.packet import FloatArray, Lead
-from bci_stream.wire import names
-from bci_stream.wire.crypto import seal, sign
+from bci_stream.wire import groups, names
+from bci_stream.wire.crypto import seal_truth, sign
 from bci_stream.wire.memory import MemoryTransport
 from bci_stream.wire.messages import (
     Done,
     HistoryComplete,
-    Message,
     Offer,
     PacketEvent,
     PacketNote,
     Ready,
     ReportMessage,
     RunEvents,
+    SealedMessage,
     TeamMessageEvent,
     TruthComplete,
     TruthNote,
@@ -34,23 +33,21 @@ from bci_stream.wire.messages import (
 
 
 class FakeReplay:
-    """The two streams of a replay, with a run of its own."""
+    """The sealed stream of a replay, with a run of its own."""
 
     def __init__(self, transport: MemoryTransport, contest: Any, name: str, pace: str) -> None:
         self.run = f"run-{name}"
         self._contest = contest
-        self._control = transport.text_outlet(names.text_stream(contest.name, "control", name))
+        self._seq = 0
         self._truth = transport.text_outlet(names.text_stream(contest.name, "truth", name))
         self.offer = Offer(contest.name, self.run, "erp", pace, 250.0, 10, ["Cz"], ["S01"])
 
-    def send(self, *messages: Message) -> None:
+    def seal(self, *messages: Any) -> None:
+        key = self._contest.keys.truth_key()
         for message in messages:
-            self._control.push(encode(message))
-
-    def seal(self, *messages: Message) -> None:
-        key = self._contest.keys.contest_key()
-        for message in messages:
-            self._truth.push(seal(encode(message), key, self.run))
+            text = encode(SealedMessage(self._seq, message))
+            self._truth.push(seal_truth(text, key, self.run, self._truth.uid))
+            self._seq += 1
 
     def send_truth(self) -> None:
         self.seal(TruthNote(0, "S01", 0, 250.0, 1, 10, 30, {"blocks": [["A"]]}), TruthComplete())
@@ -84,8 +81,22 @@ def memory(clock: ManualClock) -> MemoryTransport:
     return MemoryTransport(clock.now)
 
 
+class ImmediateExecutor:
+    """Opens streams at once, so that a poll has the same effect each time."""
+
+    def __init__(self, *_: object, **__: object) -> None: ...
+
+    def submit(self, call, *args) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(call(*args))
+        return future
+
+    def shutdown(self, **_: object) -> None: ...
+
+
 @pytest.fixture
-def judge(memory: MemoryTransport, contest, stop) -> Judge:
+def judge(memory: MemoryTransport, contest, stop, monkeypatch) -> Judge:
+    monkeypatch.setattr(groups, "ThreadPoolExecutor", ImmediateExecutor)
     return Judge(memory, contest, Quiet(), stop=stop, may_start=bool)
 
 
@@ -110,19 +121,21 @@ def logged(judge: Judge, team: str) -> list[object]:
     return [e.get("start", e.get("result")) for e in events if e["kind"] in ("packet", "report")]
 
 
-def test_a_message_goes_to_its_own_run_only(memory, contest, judge, poll) -> None:
+def test_a_message_goes_to_its_own_run_only(memory, contest, judge, poll, clock) -> None:
     """Two replays in real time: neither counts the other's reports as dropped."""
     replays = [FakeReplay(memory, contest, name, "realtime") for name in "ab"]
     teams = [FakeTeam(memory, contest, f"team-{name}") for name in "ab"]
     poll()
     for replay, team in zip(replays, teams, strict=True):
-        replay.send(replay.offer, Welcome(replay.run, "", "", ""))
         team.send(Ready, replay.run)  # before the judge knows the run: not counted, and sent again
+        replay.seal(replay.offer, TruthProbe())
     poll()
     for replay, team in zip(replays, teams, strict=True):
         team.send(Ready, replay.run)
         replay.send_truth()
-        replay.send(note(0))
+    poll()
+    for replay in replays:
+        replay.seal(RunEvents("", 0, [PacketEvent(note(0), clock.now(), clock.now())]))
     poll()
     for k, (replay, team) in enumerate(zip(replays, teams, strict=True)):
         for n in range(5):
@@ -141,7 +154,7 @@ class TestLockstep:
     def start(self, memory, contest, poll) -> tuple[FakeReplay, FakeTeam]:
         replay, team = FakeReplay(memory, contest, "r", "lockstep"), FakeTeam(memory, contest, "t")
         poll()
-        replay.send(replay.offer, Welcome(replay.run, "", "", ""), Welcome(replay.run, "t", "", ""))
+        replay.seal(replay.offer, Welcome(replay.run, "t", "", ""))
         poll()
         replay.seal(TruthProbe())
         team.send(Ready, replay.run)
@@ -165,7 +178,6 @@ class TestLockstep:
     ) -> None:
         replay, team = self.start(memory, contest, poll)
         events = self.events(team, replay.run)
-        replay.send(note(0))  # on the control stream, too: for teams without event lists
         team.send(ReportMessage, replay.run, result="A", n=1)  # on the results stream, too
         replay.seal(RunEvents("t", 0, events[:2]), RunEvents("t", 2, events[2:]))
         poll()
@@ -219,55 +231,29 @@ def test_each_report_is_verified_once_in_the_judge(contest, monkeypatch) -> None
     assert Counter(n for n in reports.values() if n) == {2: len(decoder.packets)}
 
 
-class CountingTransport(MemoryTransport):
-    """Counts the sample inlets that are open, and all that were ever opened."""
+def test_in_lockstep_listed_teams_with_a_replay_each_begin_together(
+    memory, contest, stop, clock, monkeypatch
+) -> None:
+    monkeypatch.setattr(groups, "ThreadPoolExecutor", ImmediateExecutor)
+    judge = Judge(
+        memory, contest, Quiet(), stop=stop, may_start=lambda teams: {"a", "b"} <= set(teams)
+    )
+    (found,) = memory.visible(names.prefix(contest.name, "judge"))
+    sent = memory.text_inlet(found, 1.0)
+    pairs = [
+        (FakeReplay(memory, contest, t, "lockstep"), FakeTeam(memory, contest, t)) for t in "ab"
+    ]
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.opened = 0
+    def poll_and_read() -> str:
+        for _ in range(3):
+            clock.advance(0.3)
+            judge.poll()
+        return " ".join(text for text, _ in sent.pull(0.0))
 
-    def sample_inlet(self, found: Any, timeout_s: float) -> Any:
-        self.opened += 1
-        return super().sample_inlet(found, timeout_s)
-
-    @property
-    def open_inlets(self) -> int:
-        return sum(stream.consumers for stream in self._streams.values())
-
-
-class Screen:
-    def __init__(self) -> None:
-        self.shown: list[tuple[str, int]] = []
-
-    def signal(self, track: str, samples: FloatArray, rate: float, leads: tuple[str, ...]) -> None:
-        self.shown.append((track, len(samples)))
-
-
-def test_the_signal_view_opens_each_stream_once_and_closes_it() -> None:
-    import numpy as np
-
-    transport, screen = CountingTransport(), Screen()
-    outlets = {
-        owner: transport.sample_outlet(
-            names.signal_stream("c", owner, 100.0, (Lead("Cz"),), track=track)
-        )
-        for owner, track in (("a", "ecog"), ("b", "ecog"), ("c", "mi"))
-    }
-    view = SignalView(transport, "c", screen)
-    for _ in range(5):
-        view.discover()
-    assert transport.opened == 3  # each once, to read its track
-    assert transport.open_inlets == 2  # one for each track
-    outlets["b"].push(np.zeros((4, 2), np.float32), 1.0)
-    outlets["c"].push(np.zeros((4, 2), np.float32), 1.0)
-    view.show()
-    assert screen.shown == [("mi", 4)]
-    outlets["a"].close()
-    view.show()
-    view.discover()
-    outlets["b"].push(np.zeros((7, 2), np.float32), 2.0)
-    view.show()
-    assert screen.shown[1:] == [("ecog", 7)]
-    with view:
-        pass
-    assert transport.open_inlets == 0
+    poll_and_read()
+    for number, (replay, team) in enumerate(pairs):
+        replay.seal(replay.offer, Welcome(replay.run, team.name, "", ""), TruthProbe())
+        poll_and_read()
+        team.send(Ready, replay.run)
+        assert ('"go"' in poll_and_read()) == (number == 1)
+    judge.close()

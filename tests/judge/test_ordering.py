@@ -13,7 +13,7 @@ from bci_stream.judge.ordering import (
     ReportReceived,
     RunEvent,
 )
-from bci_stream.wire.messages import Done, PacketNote, ReportMessage
+from bci_stream.wire.messages import NUMBERS_A_WORKER, Done, PacketNote, ReportMessage
 
 
 def note(i: int) -> PacketNote:
@@ -36,7 +36,7 @@ def _in_short(event: RunEvent) -> object:
 
 
 def results(buffer: ReorderBuffer, now: float) -> list[object]:
-    return [message.result for message, _ in buffer.take(now)]
+    return [message.result for message, *_ in buffer.take(now)]
 
 
 class TestRealtimeOrder:
@@ -113,3 +113,13 @@ class TestReorderBuffer:
         for result in "abc":
             buffer.put(report(result), 0.0)
         assert results(buffer, 0.0) == ["a", "b", "c"]
+
+    def test_a_returning_worker_does_not_wait_for_messages_of_the_one_before(self) -> None:
+        buffer = ReorderBuffer()
+        first = NUMBERS_A_WORKER
+        buffer.put(report("old", 0), 0.0)
+        assert results(buffer, 0.0) == ["old"]
+        buffer.put(report("new", first + 1), 0.1)
+        assert results(buffer, 0.1) == []
+        buffer.put(report("newer", first), 0.2)
+        assert results(buffer, 0.2) == ["newer", "new"]

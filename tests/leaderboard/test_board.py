@@ -1,31 +1,27 @@
-"""The leaderboard: rows, updates and snapshots, and the live signal."""
+"""The leaderboard: rows, updates and snapshots, alarms and revised verdicts."""
 
 import json
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bci_stream.leaderboard.board import (
-    GZIP_HEAD,
-    SHOWN_LEADS,
-    SHOWN_RATE,
-    SHOWN_S,
+    ALARMS_KEPT,
+    ALARMS_LOGGED,
     TIMELINES_SHOWN,
-    UPDATES_KEPT,
     VERDICTS_KEPT,
     Leaderboard,
-    LeaderboardUpdate,
-    SignalMonitor,
-    deflate,
 )
 from bci_stream.leaderboard.ranking import Qualifying
+from bci_stream.leaderboard.updates import GZIP_HEAD, UPDATES_KEPT, LeaderboardUpdate, deflate
 from scripts.simulated_runs import SimulatedRun
 from tracks.common.reasons import Reason
+from tracks.common.verdicts import Verdict
 from tracks.common.words import describe
 from tracks.registry import TRACKS
 from tracks.run import Run
@@ -308,37 +304,72 @@ def gzip_end(message: LeaderboardUpdate) -> bytes:
     )
 
 
-LEADS = tuple(f"L{i}" for i in range(64))
+def test_an_alarm_is_shown_once_with_its_count() -> None:
+    board = Leaderboard()
+    cursor = board.snapshot().id
+    for code in (1, 2, 1):
+        board.alarm(Reason("page_ended", exit_code=code))
+    board.tick()
+    (update,) = board.after(cursor) or []
+    shown = [(alarm["reason"], alarm["count"]) for alarm in update.data["alarms"]]
+    words = "the page's process ended (exit code {}) and was started again"
+    assert shown == [(words.format(2), 1), (words.format(1), 2)]  # the newest last
+    assert board.snapshot().data["alarms"] == update.data["alarms"]
+    number = board.tick()
+    board.team("a", "mi")
+    assert board.tick() == number + 1
+    assert "alarms" not in (board.after(update.id) or [])[0].data
 
 
-@given(st.lists(st.integers(0, 90), max_size=30))
-def test_the_view_is_the_same_for_any_chunking(cuts: list[int]) -> None:
-    samples = np.random.default_rng(0).normal(size=(sum(cuts), 64)).astype(np.float32)
-    whole, pieces = SignalMonitor(1000, LEADS), SignalMonitor(1000, LEADS)
-    whole.add(samples)
-    for start, n in zip(np.cumsum([0, *cuts]), cuts, strict=False):
-        pieces.add(samples[start : start + n])
-    assert whole.view() == pieces.view()
+def test_alarms_are_bounded_in_number_and_length() -> None:
+    board = Leaderboard()
+    for number in range(10 * ALARMS_LOGGED):
+        board.alarm(Reason("replay_failed", detail=f"{number}\x1b" + 1000 * "x"))
+    alarms = board.snapshot().data["alarms"]
+    assert len(alarms) == ALARMS_KEPT
+    assert len(json.dumps(alarms)) < ALARMS_KEPT * 1000
+    assert "\x1b" not in alarms[-1]["reason"]
+    assert "\x1b" not in alarms[-1]["reasons"][0]["parameters"]["detail"]
 
 
-def test_only_the_last_seconds_of_a_few_leads_are_kept() -> None:
-    monitor = SignalMonitor(1000, LEADS)
-    monitor.add(np.zeros((60_000, 64), dtype=np.float32))
-    view = monitor.view()
-    assert len(view["leads"]) == SHOWN_LEADS
-    assert len(view["columns"]) == round(SHOWN_S * SHOWN_RATE)
+def judged(board: Leaderboard, track: str = "mi", trials: int = 3) -> tuple[Run, list[Verdict]]:
+    """A team's whole run, all of it right, and its verdicts."""
+    run, given = Run(), []
+    for event in SimulatedRun(track, "a", 1.0, trials=trials, seed=3).events():
+        verdicts = run.feed(event)
+        board.event("a", track, event, verdicts, run)
+        given += verdicts
+    return run, given
 
 
-def test_new_columns_are_returned_once() -> None:
-    monitor = SignalMonitor(250, LEADS[:3])
-    monitor.add(np.ones((50, 3), dtype=np.float32))
-    new = monitor.take_new()
-    assert new is not None
-    assert len(new["columns"]) == 10
-    assert monitor.take_new() is None
+def test_a_revised_verdict_replaces_the_earlier_one() -> None:
+    board = Leaderboard()
+    run, given = judged(board)
+    before = board.detail("a", "mi")
+    assert before is not None
+    void = replace(given[1], scored=False, reasons=(Reason("judge_stopped"),))
+    board.event("a", "mi", {"kind": "void", "t": 99.0}, [void], run)
+    detail = board.detail("a", "mi")
+    assert detail is not None
+    assert [trial["mark"] for trial in detail["trials"]] == ["right", "unscored", "right"]
+    assert detail["trials"][1]["reason"] == "the judge was stopped"
+    counts = [sum(map(sum, shown["confusion"]["counts"])) for shown in (before, detail)]
+    assert counts[0] - counts[1] == len(given[1].answers) > 0
+    feed = board.snapshot().data["verdicts"]
+    assert [(row["trial"], row["mark"]) for row in feed] == [
+        (0, "right"), (2, "right"), (1, "unscored"),
+    ]  # fmt: skip
+    assert detail["history"][-1][0] == 99.0
 
 
-def test_values_that_json_does_not_have_are_zero() -> None:
-    monitor = SignalMonitor(50, ("a",))
-    monitor.add(np.array([[np.nan], [np.inf]], dtype=np.float32))
-    assert monitor.view()["columns"] == [[0.0], [0.0]]
+def test_two_sessions_of_one_subject_are_not_revisions_of_each_other() -> None:
+    board, run = Leaderboard(), Run()
+    for event in SimulatedRun("mi", "a", 1.0, subjects=2, trials=2, seed=3).events():
+        if event["kind"] == "session":
+            event["subject"] = "S1"
+        board.event("a", "mi", event, run.feed(event), run)
+    detail = board.detail("a", "mi")
+    assert detail is not None
+    places = [(trial["session"], trial["trial"]) for trial in detail["trials"]]
+    assert places == [(1, 0), (1, 1), (2, 0), (2, 1)]
+    assert len(board.snapshot().data["verdicts"]) == 4

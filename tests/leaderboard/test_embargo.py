@@ -62,7 +62,13 @@ def one_is_fast(track: str) -> Story:
     return [("a", {"kind": "joins"}), *story, *(("a", event) for event in lockstep(slow))]
 
 
-STORIES = [alone, truth_first, one_leaves, one_is_fast]
+def one_has_not_begun(track: str) -> Story:
+    """The same, and the judge learns of the slow team when it begins: it is on the contest's list."""
+    return one_is_fast(track)[1:]
+
+
+STORIES = [alone, truth_first, one_leaves, one_is_fast, one_has_not_begun]
+LISTED = ("a", "b")
 
 
 @pytest.mark.parametrize("nth", [0, 1, 2])
@@ -80,7 +86,7 @@ def test_nothing_that_is_shown_changes_with_the_label_of_an_open_trial(
 @pytest.mark.parametrize("make_story", STORIES)
 @pytest.mark.parametrize("track", list(TRACKS))
 def test_in_the_end_everything_is_shown(track: str, make_story: Callable[[str], Story]) -> None:
-    board = Leaderboard()
+    board = Leaderboard(teams=LISTED)
     runs = play(board, track, make_story(track))
     for team, run in runs.items():
         detail = board.detail(team, track)
@@ -110,9 +116,9 @@ def add_to_board(
 
 def shown_until(track: str, story: Story, nth: int, swap: bool) -> Iterator[object]:
     """All that was shown after each line, up to team a's verdict on the n-th trial."""
-    board, runs, closed = Leaderboard(), dict[str, Run](), 0
+    board, runs, closed = Leaderboard(teams=LISTED), dict[str, Run](), 0
     truths = {"a": 0, "b": 0}
-    board._boot = "same"
+    board._log.boot = "same"
     cursor = board.snapshot().id
     for team, event in story:
         truths[team] += event["kind"] == "truth"
@@ -209,3 +215,59 @@ def test_a_team_that_is_out_holds_nothing_back(status: str, feed_board: Callable
     assert board.rows()[0].trials == 0
     board.team("slow", "mi", status)
     assert {row.team: row.trials for row in board.rows()}["fast"] == 2
+
+
+def trials_of(board: Leaderboard, track: str = "mi") -> dict[str, int]:
+    return {row.team: row.trials for row in board.rows(track)}
+
+
+def test_in_lockstep_verdicts_wait_for_listed_teams_that_have_not_begun(
+    feed_board: Callable[..., Run],
+) -> None:
+    board = Leaderboard(teams=("alice", "bob"))
+    feed_board(board, "alice", "mi", lockstep(SimulatedRun("mi", "alice", trials=3).events()))
+    assert trials_of(board) == {"alice": 0}
+    assert "has ended" in board.rows()[0].reason
+    run, seen = Run(), set()
+    for event in lockstep(SimulatedRun("mi", "bob", trials=3).events()):
+        board.event("bob", "mi", event, run.feed(event), run)
+        shown = trials_of(board)
+        assert shown["alice"] <= shown["bob"]
+        seen.add(shown["alice"])
+    assert seen == {0, 1, 2, 3}
+
+
+def test_an_unlisted_team_waits_for_the_listed_ones_too(feed_board: Callable[..., Run]) -> None:
+    board = Leaderboard(teams=("bob",))
+    feed_board(board, "guest", "mi", lockstep(SimulatedRun("mi", "guest", trials=2).events()))
+    assert trials_of(board) == {"guest": 0}
+    board.team("bob", "mi", "disqualified")
+    assert trials_of(board)["guest"] == 2
+
+
+def test_a_team_that_has_begun_on_another_track_only_has_not_begun_on_this_one(
+    feed_board: Callable[..., Run],
+) -> None:
+    board = Leaderboard(teams=("alice", "bob"))
+    board.team("bob", "erp", "crashed")
+    feed_board(board, "alice", "mi", lockstep(SimulatedRun("mi", "alice", trials=2).events()))
+    assert trials_of(board) == {"alice": 0}
+
+
+def test_what_waits_for_a_team_that_never_comes_is_shown_when_the_contest_closes(
+    feed_board: Callable[..., Run],
+) -> None:
+    board = Leaderboard(teams=("alice", "bob"))
+    run = feed_board(board, "alice", "mi", lockstep(SimulatedRun("mi", "alice", trials=3).events()))
+    assert trials_of(board) == {"alice": 0}
+    board.close()
+    (row,) = board.rows()
+    assert (row.trials, row.score, row.status) == (3, run.result()["score"], "finished")
+
+
+def test_in_real_time_no_team_waits_for_listed_teams_that_have_not_begun(
+    feed_board: Callable[..., Run],
+) -> None:
+    board = Leaderboard(teams=("alice", "bob"))
+    feed_board(board, "alice", "mi", SimulatedRun("mi", "alice", trials=3).events())
+    assert trials_of(board) == {"alice": 3}

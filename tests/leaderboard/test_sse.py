@@ -4,7 +4,15 @@ import asyncio
 from typing import cast
 
 from bci_stream.leaderboard.board import Leaderboard
+from bci_stream.leaderboard.web.published import (
+    PublishedBoard,
+    PublishedSnapshot,
+    PublishedUpdate,
+    SnapshotComplete,
+)
 from bci_stream.leaderboard.web.sse import KEEP_ALIVE, MOST_WAITING_BYTES, Broadcast, PageConnection
+
+ROW = {"team": "a", "track": "mi", "status": "lagging"}
 
 
 class FakeTransport:
@@ -30,7 +38,9 @@ class OpenPage:
     """A board, and one open page that has its snapshot."""
 
     def __init__(self) -> None:
-        self.board = Leaderboard()
+        self.board = PublishedBoard()
+        self.board.take(PublishedSnapshot(Leaderboard().snapshot().data))
+        self.board.take(SnapshotComplete())
         self.broadcast = Broadcast(self.board)
         self.transport = FakeTransport()
         self.page = PageConnection(
@@ -48,7 +58,7 @@ class OpenPage:
         await self._following
 
     def lag(self, seconds: int) -> None:
-        self.board.team("a", "mi", "lagging", lag_s=float(seconds))
+        self.board.take(PublishedUpdate({"rows": [ROW | {"lag_s": float(seconds)}]}))
         self.board.tick()
 
     def send(self, seconds: int) -> None:

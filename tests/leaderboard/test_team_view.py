@@ -6,7 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bci_stream.leaderboard.team_view import BIN_RATIO, Latencies, TrialTimeline, elapsed_s
+from bci_stream.leaderboard.board import Leaderboard
+from bci_stream.leaderboard.team_view import (
+    BIN_RATIO,
+    Latencies,
+    TeamView,
+    TrialTimeline,
+    elapsed_s,
+)
+from scripts.simulated_runs import SimulatedRun
+from tracks.registry import TRACKS
+from tracks.run import Run
 
 
 def timeline(track: str = "mi") -> TrialTimeline:
@@ -82,3 +92,39 @@ def test_an_elapsed_time_that_is_no_number_is_not_counted(value: object) -> None
 def test_only_reports_have_a_latency() -> None:
     assert elapsed_s({"kind": "packet", "elapsed_s": 0.1}) is None
     assert elapsed_s({"kind": "report", "elapsed_s": 0.1}) == 0.1
+
+
+@pytest.mark.parametrize("track", list(TRACKS))
+def test_a_void_line_after_the_end_replaces_the_rows_of_its_trials(track: str) -> None:
+    events = list(SimulatedRun(track, "a", 0.8, subjects=2, blocks=2, trials=2).events())
+    run, view = Run(), TeamView("a", track)
+    void = {"kind": "void", "session": 0, "block": 1, "reason": "wrong cue"}
+    for event in [*events, void]:
+        if (closed := view.add_event(event, run.feed(event), run)) is not None:
+            view.show_trials(closed)
+    detail, row = view.detail(), view.row()
+    places = [(t["subject"], t["block"], t["trial"]) for t in detail["trials"]]
+    assert places == sorted(set(places))
+    marked = [
+        place for place, t in zip(places, detail["trials"], strict=True) if t["mark"] == "void"
+    ]
+    assert marked == [place for place in places if place[:2] == (places[0][0], 1)]
+    assert row.trials == len(places) - len(marked)
+    assert row.score == pytest.approx(run.result()["score"], abs=1e-12)
+    assert detail["sessions"] == run.result()["sessions"]
+    assert view.history[-1][1] == row.score
+
+
+def test_the_board_shows_a_revised_verdict() -> None:
+    events = list(SimulatedRun("mi", "a", 0.8, blocks=1, trials=2).events())
+    board, run = Leaderboard(), Run()
+    void = {"kind": "void", "session": 0, "block": 0, "trial": 1, "reason": "wrong cue"}
+    for event in [*events[:-1], void, events[-1]]:
+        board.event("a", "mi", event, run.feed(event), run)
+    detail = board.detail("a", "mi")
+    assert detail is not None
+    assert [trial["mark"] for trial in detail["trials"]][1] == "void"
+    assert "void: decided by the organiser (wrong cue)" in {
+        verdict["reason"] for verdict in board.snapshot().data["verdicts"]
+    }
+    assert board.rows()[0].trials == 1

@@ -10,6 +10,7 @@ from bci_stream.leaderboard.board import Leaderboard
 from bci_stream.leaderboard.ranking import LeaderboardRow, Qualifying, rank
 from bci_stream.leaderboard.terminal import SPARKS, live_tables, render_leaderboard, sparkline
 from scripts.simulated_runs import SimulatedRun
+from tracks.common.reasons import Reason
 from tracks.run import Run
 
 
@@ -92,6 +93,18 @@ def test_the_last_table_stays_on_the_screen(feed_board: Callable[..., Run]) -> N
     assert "Alpha" in text
     assert "finished" in text
     assert "trial 2" in text
+
+
+def test_alarms_stand_above_the_tables() -> None:
+    board = Leaderboard()
+    console = Console(file=io.StringIO(), width=160, force_terminal=True)
+    with live_tables(board, console):
+        board.team("Alpha", "mi")
+        for _ in range(3):
+            board.alarm(Reason("page_ended", exit_code=-9))
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    alarm = "⚠ the page's process ended (exit code -9) and was started again (×3)"
+    assert text.rindex(alarm) < text.rindex("Alpha")
 
 
 def test_a_sparkline_is_full_at_its_highest_point() -> None:

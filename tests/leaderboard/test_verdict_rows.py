@@ -77,14 +77,43 @@ def test_many_answers_are_summed_up() -> None:
 
 def test_confusion_counts_answers_that_entered_the_score() -> None:
     confusion = Confusion()
-    confusion.add(verdict(answer("left"), answer("feet", False), answer(None, False)))
-    confusion.add(verdict(answer("feet"), label="feet"))
-    confusion.add(verdict(answer("right", None)))
-    confusion.add(verdict(answer("right"), scored=False))
+    judged = [
+        verdict(answer("left"), answer("feet", False), answer(None, False)),
+        verdict(answer("feet"), label="feet"),
+        verdict(answer("right", None)),
+        verdict(answer("right"), scored=False),
+    ]
+    for trial, one in enumerate(judged):
+        confusion.add(("S1", 1, 0, trial), one)
     assert confusion.table(CLASSES) == {
         "labels": ["left", "feet"],
         "columns": ["left", "feet", ""],
         "counts": [[1, 1, 1], [0, 1, 0]],
+    }
+
+
+def test_a_void_trial_is_marked_and_has_used_nothing() -> None:
+    why = Reason("void_outage", cause="link down")
+    void = verdict(answer("left", None), scored=False, void=True, reasons=(why,))
+    shown = verdict_row(void, CLASSES)
+    assert (shown["mark"], shown["used_s"], shown["reported"]) == ("void", None, "left")
+    assert shown["reason"] == "void: outage (link down)"
+    assert mark(verdict(scored=False, void=True), ()) == "void"
+
+
+def test_a_later_verdict_on_a_trial_replaces_what_was_counted() -> None:
+    confusion, place = Confusion(), ("S1", 1, 0, 0)
+    confusion.add(place, verdict(answer("left")))
+    confusion.add(("S1", 1, 0, 1), verdict(answer("feet"), label="feet"))
+    confusion.add(place, verdict(answer("feet", False)))
+    table = confusion.table(CLASSES)
+    assert table is not None
+    assert table["counts"] == [[0, 1, 0], [0, 1, 0]]
+    confusion.add(place, verdict(answer("left"), scored=False))
+    assert confusion.table(CLASSES) == {
+        "labels": ["feet"],
+        "columns": ["feet", ""],
+        "counts": [[1, 0]],
     }
 
 

@@ -61,11 +61,13 @@ def _figure(width: float, height: float) -> tuple[Figure, Axes]:
 
 
 def draw_scores(teams: Sequence[str], sessions: Sequence[Mapping[str, float]], unit: str) -> str:
-    """A bar per team for its score, a dot per subject."""
+    """A bar per team for its score, a dot per subject; none for a team without any."""
     with mpl.rc_context(STYLE):
         figure, axes = _figure(WIDTH_IN, max(HEIGHT_IN, 0.5 + 0.3 * len(teams)))
         for index, scores in enumerate(sessions):
             values = list(scores.values())
+            if not values:
+                continue
             axes.barh(index, np.mean(values), height=0.6, color=colour(index), alpha=0.85)
             axes.plot(values, [index] * len(values), "o", ms=4, mfc="white", mec="#12151c", mew=0.9)
         axes.set_yticks(range(len(teams)), [literal(team) for team in teams])

@@ -125,7 +125,11 @@ def _team_part(row: LeaderboardRow, run: FoldedRun) -> TeamPart:
 
 def _figures(track: str, runs: Mapping[str, FoldedRun]) -> list[tuple[str, Markup]]:
     sessions = [
-        {f"{i} {s['subject']}": s["score"] for i, s in enumerate(run.run.result()["sessions"])}
+        {
+            f"{i} {s['subject']}": s["score"]
+            for i, s in enumerate(run.run.result()["sessions"])
+            if s["score"] is not None
+        }
         for run in runs.values()
     ]
     drawn = [("Scores", draw_scores(list(runs), sessions, TRACKS[track].unit))]

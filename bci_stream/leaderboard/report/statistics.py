@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binomtest, permutation_test
 
-from bci_stream.leaderboard.embargo import TrialKey
 from tracks.common.verdicts import Verdict
+
+TrialKey = tuple[str, int, int]
+"""(subject, block, trial)."""
 
 FLIPS: Final = 9999
 SEED: Final = 20240611

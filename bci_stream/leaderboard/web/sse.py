@@ -2,7 +2,7 @@
 
 One loop writes an update to every page's connection: a thousand pages cost a thousand writes of the
 same bytes, and no task wakes up. A page that reads too slowly gets nothing while its connection is
-full, and continues after its last update when it has read on.
+full, and continues after its last update when it has read on; `connections` drops it if it does not.
 """
 
 import asyncio
@@ -11,7 +11,8 @@ from typing import Final
 
 from aiohttp import web
 
-from bci_stream.leaderboard.board import GZIP_HEAD, Leaderboard, LeaderboardUpdate, deflate
+from bci_stream.leaderboard.updates import GZIP_HEAD, LeaderboardUpdate, deflate
+from bci_stream.leaderboard.web.published import PublishedBoard
 
 HEADERS: Final = {
     "Content-Type": "text/event-stream",
@@ -58,7 +59,7 @@ class PageConnection:
 class Broadcast:
     """All open pages."""
 
-    def __init__(self, board: Leaderboard) -> None:
+    def __init__(self, board: PublishedBoard) -> None:
         self._board = board
         self._pages: set[PageConnection] = set()
         self._closed = asyncio.Event()
@@ -110,7 +111,7 @@ async def stream_events(broadcast: Broadcast, request: web.Request) -> web.Strea
     return response
 
 
-def pending_updates(board: Leaderboard, cursor: str) -> Sequence[LeaderboardUpdate]:
+def pending_updates(board: PublishedBoard, cursor: str) -> Sequence[LeaderboardUpdate]:
     """The updates after `cursor`, or a snapshot if the leaderboard has not kept them all."""
     updates = board.after(cursor)
     return [board.snapshot()] if updates is None else updates

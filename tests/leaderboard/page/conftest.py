@@ -9,7 +9,7 @@ from leaderboard.page.tab import Tab, serving
 
 from bci_stream.leaderboard.board import Leaderboard
 from bci_stream.leaderboard.ranking import Qualifying
-from bci_stream.leaderboard.web.server import WebBoard
+from bci_stream.leaderboard.web.process import WebBoard
 from scripts.simulated_runs import SimulatedRun
 from tracks.run import Run
 

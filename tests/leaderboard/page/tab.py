@@ -5,14 +5,17 @@ from contextlib import contextmanager
 from typing import Any
 
 from bci_stream.leaderboard.board import Leaderboard
-from bci_stream.leaderboard.web.server import WebBoard
+from bci_stream.leaderboard.web.process import WebBoard
+from bci_stream.leaderboard.web.published import SignalSource
 
 Page = Any
 
 
 @contextmanager
-def serving(board: Leaderboard, port: int = 0) -> Iterator[WebBoard]:
-    served = WebBoard(board, port=port, period_s=0.02)
+def serving(
+    board: Leaderboard, port: int = 0, signal: SignalSource | None = None
+) -> Iterator[WebBoard]:
+    served = WebBoard(board, port=port, period_s=0.02, signal=signal)
     served.start()
     try:
         yield served

@@ -1,18 +1,28 @@
 """The page is updated live, and survives a restart and a kill of the judge."""
 
+import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from leaderboard.page.tab import Tab, serving, teams, wait_for_team
 from processes import Processes
 
+from bci_stream.contest.contest import Contest
 from bci_stream.leaderboard.board import Leaderboard
-from bci_stream.leaderboard.web.server import WebBoard
+from bci_stream.leaderboard.web.process import WebBoard
+from bci_stream.leaderboard.web.published import SignalSource
+from bci_stream.packet import Lead
+from bci_stream.wire import names
+from bci_stream.wire.transport import Transport
 from scripts.simulated_runs import SimulatedRun
+from tracks.common.reasons import Reason
 from tracks.registry import TRACKS
 from tracks.run import Run
 
@@ -59,16 +69,70 @@ def test_the_current_trial_shows_reports_as_they_happen_but_no_verdict(
     assert "running" in row
 
 
-def test_the_signal_is_drawn(served: WebBoard, board: Leaderboard, tab: Tab) -> None:
+@pytest.mark.lsl
+def test_the_signal_is_drawn(
+    board: Leaderboard, tab: Tab, contest: Contest, lsl_transport: Transport
+) -> None:
+    """The page's process reads it from LSL."""
+    leads = tuple(map(Lead, TRACKS["mi"].leads))
+    spec = names.signal_stream(contest.name, "replay", 1000.0, leads, track="mi")
+    outlet = lsl_transport.sample_outlet(spec)
+    source = SignalSource(contest.name, "machine", os.environ["BCI_LSL_SESSION"])
+    stopped = threading.Event()
+
+    def push() -> None:
+        random = np.random.default_rng(0)
+        while not stopped.wait(0.1):
+            samples = random.normal(0, 20, (100, len(leads) + 1)).astype(np.float32)
+            outlet.push(samples, lsl_transport.now())
+
+    replay = threading.Thread(target=push)
+    replay.start()
+    try:
+        with serving(board, signal=source) as served:
+            page = tab.open(served.url)
+            page.locator("canvas.signal:not([hidden])").wait_for()
+            painted = """() => {
+                const c = document.querySelector("canvas.signal");
+                return c.getContext("2d").getImageData(0, 0, c.width, c.height).data.some((v) => v > 0);
+            }"""
+            page.wait_for_function(painted)
+    finally:
+        stopped.set()
+        replay.join()
+        outlet.close()
+
+
+def test_an_alarm_is_shown_in_both_languages(
+    served: WebBoard, board: Leaderboard, tab: Tab
+) -> None:
     page = tab.open(served.url)
-    samples = np.random.default_rng(0).normal(0, 20, (2000, 64)).astype(np.float32)
-    board.signal("mi", samples, 1000.0, TRACKS["mi"].leads)
-    page.locator("canvas.signal:not([hidden])").wait_for()
-    painted = """() => {
-        const c = document.querySelector("canvas.signal");
-        return c.getContext("2d").getImageData(0, 0, c.width, c.height).data.some((v) => v > 0);
-    }"""
-    page.wait_for_function(painted)
+    alarms = page.locator("#alarms")
+    assert not alarms.is_visible()
+    board.alarm(Reason("page_ended", exit_code=-9))
+    board.alarm(Reason("page_ended", exit_code=-9))
+    alarms.locator("li", has_text="(exit code -9) and was started again (×2)").wait_for()
+    page.locator("#language").click()
+    alarms.locator("li", has_text="退出码 -9").wait_for()
+    assert tab.problems == []
+
+
+def test_a_revised_verdict_replaces_the_earlier_one(
+    served: WebBoard, board: Leaderboard, tab: Tab
+) -> None:
+    page = tab.open(served.url)
+    run, last = Run(), None
+    for event in SimulatedRun("mi", "gamma", 1.0, trials=2, seed=3).events():
+        verdicts = run.feed(event)
+        board.event("gamma", "mi", event, verdicts, run)
+        last = verdicts[-1] if verdicts else last
+    of_gamma = page.locator(".verdicts li", has_text="gamma")
+    of_gamma.nth(1).wait_for()
+    assert last is not None
+    void = replace(last, scored=False, reasons=(Reason("judge_stopped"),))
+    board.event("gamma", "mi", {"kind": "void"}, [void], run)
+    page.locator(".verdicts li.unscored", has_text="the judge was stopped").wait_for()
+    assert of_gamma.count() == 2
 
 
 def test_it_survives_a_restart_of_the_judge(browser: Any, feed_board: Callable[..., Run]) -> None:
@@ -88,15 +152,15 @@ def test_it_survives_a_restart_of_the_judge(browser: Any, feed_board: Callable[.
         page.locator("#live[data-state=live]").wait_for()
         second.team("gamma", "mi", "running")
         wait_for_team(page, "gamma")
-    unexpected = [text for text in tab.problems if "ERR_CONNECTION_REFUSED" not in text]
-    assert [text for text in unexpected if "ERR_INCOMPLETE" not in text] == []
+    expected = ("ERR_CONNECTION_REFUSED", "ERR_CONNECTION_RESET", "ERR_INCOMPLETE")
+    assert [text for text in tab.problems if not any(why in text for why in expected)] == []
     tab.context.close()
 
 
 SERVE = """
 import json, sys, time
 from bci_stream.leaderboard.board import Leaderboard
-from bci_stream.leaderboard.web.server import WebBoard
+from bci_stream.leaderboard.web.process import WebBoard
 from tracks.run import Run
 
 board, run = Leaderboard("Finals"), Run()

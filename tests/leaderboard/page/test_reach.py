@@ -7,7 +7,7 @@ import pytest
 from leaderboard.page.tab import Tab, serving, wait_for_team
 
 from bci_stream.leaderboard.board import Leaderboard
-from bci_stream.leaderboard.web.server import WebBoard
+from bci_stream.leaderboard.web.process import WebBoard
 from scripts.simulated_runs import SimulatedRun
 from tracks.run import Run
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from leaderboard.page.tab import Tab
 
 from bci_stream.leaderboard.fold import fold
-from bci_stream.leaderboard.web.server import WebBoard
+from bci_stream.leaderboard.web.process import WebBoard
 from tracks.common.reasons import Reason
 from tracks.common.words import describe
 

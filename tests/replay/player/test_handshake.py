@@ -1,4 +1,4 @@
-"""The handshake's state belongs to the playing thread; other threads only post events to it."""
+"""The handshake: its state belongs to the playing thread, and in lockstep each message counts once."""
 
 import threading
 
@@ -9,18 +9,59 @@ from bci_stream.clock import ManualClock
 from bci_stream.contest.contest import Contest
 from bci_stream.errors import WireError
 from bci_stream.wire.memory import MemoryTransport
-from bci_stream.wire.messages import Status, read_control
+from bci_stream.wire.messages import (
+    Join,
+    PacketRequest,
+    ReportMessage,
+    Status,
+    TeamMessage,
+    read_control,
+)
+from replay.player.handshake import HandshakeServer
+from replay.player.inlets import FromTeam
 from replay.player.player import Pace, Player
+
+
+def new_player(folder, *, lockstep: bool) -> Player:
+    clock = ManualClock()
+    return Player(
+        MemoryTransport(clock.now), clock, Contest("c", folder),
+        program("erp", erp_recording()), name="r", pace=Pace(lockstep=lockstep),
+        start_on="team" if lockstep else "now", stop=threading.Event(),
+    )  # fmt: skip
 
 
 @pytest.fixture
 def player(tmp_path) -> Player:
-    clock = ManualClock()
-    return Player(
-        MemoryTransport(clock.now), clock, Contest("c", tmp_path),
-        program("erp", erp_recording()), name="r", pace=Pace(lockstep=False),
-        start_on="now", stop=threading.Event(),
-    )  # fmt: skip
+    return new_player(tmp_path, lockstep=False)
+
+
+class LockstepTeam:
+    """A team that has joined; its messages arrive at the handshake in the order in which it sends them."""
+
+    def __init__(self, handshake: HandshakeServer) -> None:
+        self.handshake = handshake
+        self._sent: list[FromTeam] = []
+        handshake.inlets.receive_results = self._receive
+        self.sends(Join)
+        handshake.requested(0, 0.0, by_request=False)
+
+    def sends(self, kind: type[TeamMessage], **fields: object) -> None:
+        message = kind("c", self.handshake.offer.run, "alice", 0, **fields)
+        self._sent.append(FromTeam(message, f"{kind.__name__} {fields}", "worker"))
+
+    def _receive(self, timeout_s: float) -> list[FromTeam]:
+        sent, self._sent = self._sent, []
+        return sent
+
+    def gets(self, packet: int) -> bool:
+        """Whether this packet is sent now."""
+        return self.handshake.requested(packet, 0.0, by_request=False)
+
+
+@pytest.fixture
+def team(tmp_path) -> LockstepTeam:
+    return LockstepTeam(new_player(tmp_path, lockstep=True)._handshake)
 
 
 def test_what_the_network_thread_receives_is_handled_by_the_playing_thread(player) -> None:
@@ -69,4 +110,27 @@ def test_a_status_that_any_thread_announces_is_sent_once_by_the_playing_thread(p
     player.play()
     messages = [read_control(text) for text, _ in control.pull(0)]
     sent = [m for m in messages if isinstance(m, Status) and m.state == "connected"]
-    assert sent == [Status("connected", "0 lost")]
+    assert [(m.state, m.detail) for m in sent] == [("connected", "0 lost")]
+
+
+def test_a_packet_that_is_requested_twice_is_sent_once(team) -> None:
+    team.sends(PacketRequest, packet=0, n=0)
+    team.sends(PacketRequest, packet=0, n=0)
+    assert team.gets(0)
+    assert not team.gets(1)
+    team.sends(PacketRequest, packet=0, n=1)  # also with a number of its own
+    assert not team.gets(1)
+    team.sends(PacketRequest, packet=1, n=2)
+    assert team.gets(1)
+
+
+def test_a_report_after_a_request_that_is_not_answered_yet_is_kept(team) -> None:
+    kept = []
+    team.handshake.journal.record_message = lambda text, at: kept.append(text)
+    team.sends(PacketRequest, packet=0, n=0)
+    team.sends(ReportMessage, result="A", n=1)
+    team.sends(ReportMessage, result="B", n=1)  # a second report of that number
+    assert team.gets(0)
+    assert kept == ["ReportMessage {'result': 'A', 'n': 1}"]
+    assert not team.gets(1)
+    assert len(kept) == 1

@@ -1,6 +1,8 @@
 """Outlets: what each signal stream carries, when a packet leaves, and its time stamps."""
 
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,16 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bci_stream.clock import ManualClock
-from bci_stream.packet import Lead, Packet
+from bci_stream.contest.keys import Keys
+from bci_stream.packet import Lead
 from bci_stream.wire.memory import MemoryTransport
 from replay.model.recording import ArrayBlock, Recording
 from replay.player.outlets import ReplayOutlets
 from replay.player.plan import PlaybackPlan
+from replay.transform.masking import MaskedPacket
 from tracks.registry import TRACKS
 
 RATE = 250
+KEYS = Keys(Path(tempfile.mkdtemp(prefix="bci-keys-")))
 SAMPLES = np.arange(8, dtype=np.float32).reshape(2, 4)  # three leads and the trigger
-PACKET = Packet(SAMPLES, (), 0, 0, "S1", False)
+PACKET = MaskedPacket(SAMPLES, (), 0, 0, "S1", False)
 
 
 # --- time stamps --------------------------------------------------------------------------------
@@ -27,7 +32,7 @@ def one_lead(live: bool, transport: MemoryTransport) -> ReplayOutlets:
     block = ArrayBlock(np.zeros((10, 1), np.float32), ())
     session = Recording("S1", RATE, (Lead("Cz"),), [block])
     return ReplayOutlets(
-        transport, "c", "r", "run", b"k" * 32, PlaybackPlan(None, (session,), (None,), live), 1.0
+        transport, "c", "r", "run", KEYS, PlaybackPlan(None, (session,), (None,), live), 1.0
     )
 
 
@@ -41,7 +46,7 @@ def sent(live: bool, packets: list[tuple[int, float]]) -> tuple[np.ndarray, list
     start = 0
     for n, stamp in packets:
         samples = np.zeros((n, 2), np.float32)
-        outlets.push_packet(Packet(samples, ((0, 7),), start, 0, "S1", False), None, stamp)
+        outlets.push_packet(MaskedPacket(samples, ((0, 7),), start, 0, "S1", False), None, stamp)
         start += n
     _, stamps = signal.pull(10_000, 0)
     return stamps, [at for _, at in markers.pull(0)]
@@ -81,7 +86,7 @@ class EcogReplay:
         leads = tuple(Lead(name, "ECOG") for name in "abc")
         session = Recording("S1", 1000, leads, [ArrayBlock(np.zeros((9, 3), np.float32), ())])
         plan = PlaybackPlan(TRACKS["ecog"], (session,), (None,), live=False)
-        self.outlets = ReplayOutlets(self.transport, "c", "r", "run", b"k" * 32, plan, 1.0)
+        self.outlets = ReplayOutlets(self.transport, "c", "r", "run", KEYS, plan, 1.0)
 
     def open_inlet(self, team: str, leads: list[int]) -> Callable[[], list[list[float]]]:
         """Returns a function that reads the team's stream."""

@@ -16,6 +16,7 @@ const main = document.getElementById("main");
 const TEAM_REFRESH_MS = 1000;
 const HEARTBEAT_LOST_MS = 40000;
 const RETRY_MS = 2000;
+const ALARMS_SHOWN = 3;
 let panels = null; // the nodes of the track view, null while a team's page is shown
 let shown = "";
 let leader = "";
@@ -82,6 +83,13 @@ function drawTrack(track, changed) {
   announce(rows);
 }
 
+function drawAlarms() {
+  const list = document.getElementById("alarms");
+  list.hidden = state.alarms.length === 0;
+  put(list, state.alarms.slice(-ALARMS_SHOWN).toReversed().map((alarm) =>
+    h("li", {}, `⚠ ${reason(alarm)}${alarm.count > 1 ? ` (×${alarm.count})` : ""}`)));
+}
+
 function drawTabs(current) {
   const names = Object.keys(state.tracks);
   put(document.getElementById("tracks"), names.map((name) => h("a",
@@ -111,6 +119,7 @@ function draw(changed = () => true) {
     }
   }
   if (changed("tracks")) drawShell(track);
+  if (changed("alarms")) drawAlarms();
   if (team) drawTeamSoon(track, team, changed("tracks"));
   else drawTrack(track, changed);
 }

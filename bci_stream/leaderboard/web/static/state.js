@@ -6,7 +6,14 @@ import { addNames } from "./names.js";
 
 const VERDICTS_KEPT = 400;
 
-export const state = { contest: null, tracks: {}, rows: new Map(), history: {}, timelines: {}, verdicts: [] };
+export const state = { contest: null, tracks: {}, rows: new Map(), history: {}, timelines: {}, verdicts: [], alarms: [] };
+
+// A verdict on a trial that is listed already replaces the earlier one.
+function withVerdicts(listed, added) {
+  const trialOf = (row) => JSON.stringify([row.track, row.team, row.subject, row.session, row.block, row.trial]);
+  const replaced = new Set(added.map(trialOf));
+  return [...listed.filter((row) => !replaced.has(trialOf(row))), ...added].slice(-VERDICTS_KEPT);
+}
 
 function addSignals(pieces) {
   for (const [track, piece] of Object.entries(pieces ?? {})) addSignal(track, piece);
@@ -20,6 +27,7 @@ export function takeSnapshot(snapshot) {
   state.history = snapshot.history;
   state.timelines = snapshot.lanes;
   state.verdicts = snapshot.verdicts;
+  state.alarms = snapshot.alarms;
   clearSignals();
   addSignals(snapshot.signal);
 }
@@ -36,7 +44,8 @@ export function takeUpdate(update) {
     if (timeline === null) delete state.timelines[key];
     else state.timelines[key] = timeline;
   }
-  state.verdicts = [...state.verdicts, ...(update.verdicts ?? [])].slice(-VERDICTS_KEPT);
+  if (update.verdicts) state.verdicts = withVerdicts(state.verdicts, update.verdicts);
+  state.alarms = update.alarms ?? state.alarms;
   addSignals(update.signal);
 }
 

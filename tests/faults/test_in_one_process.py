@@ -1,0 +1,202 @@
+"""Faults that can be made inside one process: a replay that stalls, and requests at unlucky moments."""
+
+import dataclasses
+import json
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playground import WAIT_S, Quiet, Recorder, erp_recording, play, program
+
+from bci_stream.clock import RealClock
+from bci_stream.contest.contest import Contest, TrackPlan
+from bci_stream.judge.judge import Judge
+from bci_stream.packet import Packet
+from bci_stream.runlog import score_run
+from bci_stream.wire import names
+from bci_stream.wire.client import TeamClient
+from bci_stream.wire.memory import MemoryTransport
+from decoders.worker import Worker
+from replay.player.handshake import HandshakeServer
+from replay.player.player import Player, parse_pace
+from scripts.fault_rig import wait_for
+from tests.end_to_end.labelled_sessions import labelled
+from tracks.emotion import CLIPS
+
+STALL_S = 1.3
+
+
+class StallingClock(RealClock):
+    """Oversleeps once, at its n-th wait for a deadline."""
+
+    def __init__(self, now: Callable[[], float], n: int) -> None:
+        super().__init__(now)
+        self._waits_left = n
+
+    def wait_until(self, deadline: float, *args: Any, **more: Any) -> bool:
+        self._waits_left -= 1
+        if self._waits_left == 0:
+            deadline += STALL_S
+        return super().wait_until(deadline, *args, **more)
+
+
+def answer(number: int, packet: Packet) -> list[object]:
+    return [105] if any(code == 200 for _, code in packet.triggers) else []
+
+
+def test_a_replay_that_stalls_is_an_outage_and_no_decoder_is_blamed(contest) -> None:
+    transport = MemoryTransport()
+    teams = {name: Recorder(answer) for name in ("alice", "bob")}
+    played = play(
+        transport,
+        contest,
+        program("erp", erp_recording((105, 120, 130, 110))),
+        teams,
+        pace="1",
+        clock=StallingClock(transport.now, 25),
+    )
+    assert not played.errors
+    for run in played.runs.values():
+        events = [json.loads(line) for line in run.path.read_text().splitlines()]
+        outages = [event for event in events if event["kind"] == "outage"]
+        longest = max(outages, key=lambda event: event["why"]["parameters"]["outage_s"])
+        assert longest["why"]["parameters"]["outage_s"] >= STALL_S - 0.1
+        assert longest["why"]["code"] == "outage_replay"
+    assert not [line for line in played.logged if "BEHIND" in line]
+    assert not [state for state in played.sink.states if state[1] == "lagging"]
+    # The packets after the stall keep their distance: none comes in a burst.
+    assert all(len(decoder.packets) == len(teams["alice"].packets) for decoder in teams.values())
+
+
+def test_a_decoder_that_is_slow_is_behind(contest) -> None:
+    pause = threading.Event()
+
+    def slow(number: int, packet: Packet) -> list[object]:
+        pause.wait(0.08)
+        return []
+
+    played = play(
+        MemoryTransport(),
+        contest,
+        program("erp", erp_recording((105, 120, 130, 110))),
+        {"alice": Recorder(slow)},
+        pace="1",
+    )
+    assert [line for line in played.logged if "BEHIND" in line]
+    assert [state for state in played.sink.states if state[1] == "lagging"]
+
+
+class JumpingClock:
+    """Real time, with jumps: for whoever reads it, the process stood still meanwhile."""
+
+    def __init__(self) -> None:
+        self._skipped_s = 0.0
+
+    def now(self) -> float:
+        return time.monotonic() + self._skipped_s
+
+    def jump(self, seconds: float) -> None:
+        self._skipped_s += seconds
+
+
+@pytest.mark.parametrize("jump_s", [0.0, 5.0])
+def test_a_lockstep_replay_that_stands_still_makes_no_decision_late(
+    contest: Contest, jump_s: float
+) -> None:
+    """The one rule about time in lockstep is emotion's limit for a decision."""
+    limit = {"emotion": TrackPlan(rules={"decision_limit_s": 3.0})}
+    contest = dataclasses.replace(contest, tracks=limit)
+    clock = JumpingClock()
+    in_block = 0
+
+    def decide(number: int, packet: Packet) -> list[object]:
+        nonlocal in_block
+        if any(code == 242 for _, code in packet.triggers):
+            in_block = 0
+            return []
+        in_block += 1
+        if in_block % 5:
+            return []
+        if in_block == 40:
+            clock.jump(jump_s)
+        return [CLIPS[5][1]]  # right in both clips
+
+    played = play(
+        MemoryTransport(clock.now),
+        contest,
+        program("emotion", labelled("emotion", [[(5, 3, 12), (4, 15, 24)]])),
+        {"alice": Recorder(decide)},
+    )
+    run = score_run(played.runs["alice"].path)
+    assert played.runs["alice"].ended == "finished"
+    first, second = run.verdicts()
+    assert first.void or first.share == 1.0
+    assert second.void or second.share == 1.0
+    events = [json.loads(line) for line in played.runs["alice"].path.read_text().splitlines()]
+    late = [event for event in events if event.get("elapsed_s", 0.0) > 3.0]
+    assert bool(late) == bool(jump_s)
+    assert (first.void_parts > 0) or not jump_s
+
+
+@pytest.mark.timeout(60)
+def test_a_request_that_is_received_by_a_poll_is_not_lost(contest, monkeypatch) -> None:
+    requested = HandshakeServer.requested
+
+    def poll_first(self: HandshakeServer, *args: Any, **more: Any) -> bool:
+        self.poll()
+        return requested(self, *args, **more)
+
+    monkeypatch.setattr(HandshakeServer, "requested", poll_first)
+    decoder = Recorder(answer)
+    played = play(MemoryTransport(), contest, program("erp", erp_recording()), {"alice": decoder})
+    assert played.runs["alice"].ended == "finished"
+    assert not played.errors
+
+
+@pytest.mark.timeout(100)
+@pytest.mark.parametrize("pace", ["2", "lockstep"])
+def test_a_judge_that_dies_between_its_go_and_its_first_line(contest: Contest, pace: str) -> None:
+    transport, stop = MemoryTransport(), threading.Event()
+    plan = program("erp", erp_recording())
+    player = Player(
+        transport,
+        RealClock(transport.now),
+        contest,
+        plan,
+        name="r",
+        pace=parse_pace(pace),
+        start_on="judge",
+        stop=stop,
+        wait_s=WAIT_S,
+    )
+    decoder = Recorder(answer)
+    client = TeamClient(transport, contest.name, "alice", contest.keys.token("alice"), stop=stop)
+    worker = Worker(client, decoder, track="erp", join_s=WAIT_S, stop=stop)
+    threads = [threading.Thread(target=run, daemon=True) for run in (player.play, worker.run)]
+    first = Judge(transport, contest, Quiet(), stop=stop, may_start=bool)
+    (found,) = transport.visible(names.prefix(contest.name, "judge"))
+    sent = transport.text_inlet(found, 1.0)
+    for thread in threads:
+        thread.start()
+    deadline = transport.now() + WAIT_S
+    while not any('"go"' in text for text, _ in sent.pull(0.0)):
+        assert transport.now() < deadline
+        first.poll()
+    first._close_streams()
+    assert not list(contest.runs.glob("*.jsonl"))
+    if pace != "lockstep":
+        wait_for("the first packet", lambda: player.progress.packets > 0, WAIT_S)
+    second = Judge(transport, contest, Quiet(), stop=stop, may_start=bool)
+    deadline = transport.now() + WAIT_S
+    (run,) = second.judge(lambda j: j.all_over() or transport.now() > deadline, WAIT_S)
+    stop.set()
+    for thread in threads:
+        thread.join(WAIT_S)
+    assert run.ended == "finished"
+    events = [json.loads(line) for line in run.path.read_text().splitlines()]
+    numbers = [event["i"] for event in events if event["kind"] == "packet"]
+    assert numbers == list(range(len(decoder.packets)))
+    outages = [event["from"] for event in events if event["kind"] == "outage"]
+    assert (0 in outages) == (pace != "lockstep")

@@ -1,0 +1,113 @@
+"""Links that are cut and heal: replay, judge and teams in network namespaces of their own.
+
+The namespaces hang on a bridge in a fourth one, so nothing leaves them. Only root can make them.
+"""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scripts.fault_rig import FaultRig, let_pass
+
+pytestmark = [pytest.mark.lsl, pytest.mark.slow, pytest.mark.timeout(300)]
+
+MEMBERS = ("replay", "judge", "alice", "bob")
+CUT_S = 3.0
+
+
+class Network:
+    """A bridge in a namespace, and a namespace on it for each member."""
+
+    def __init__(self) -> None:
+        self._id = f"bci{os.getpid()}"
+        self.hub = f"{self._id}-hub"
+        self._made: list[str] = []
+
+    def namespace(self, member: str) -> str:
+        return f"{self._id}-{member}"
+
+    def make(self) -> None:
+        self._add(self.hub)
+        self._ip("-n", self.hub, "link", "add", "bridge", "type", "bridge", "mcast_snooping", "0")
+        self._ip("-n", self.hub, "link", "set", "bridge", "up")
+        for number, member in enumerate(MEMBERS, 1):
+            inside = self.namespace(member)
+            self._add(inside)
+            peer = ("peer", "name", "lan", "netns", inside)
+            self._ip("-n", self.hub, "link", "add", member, "type", "veth", *peer)
+            self._ip("-n", self.hub, "link", "set", member, "master", "bridge", "up")
+            self._ip("-n", inside, "addr", "add", f"10.77.0.{number}/24", "dev", "lan")
+            for device in ("lo", "lan"):
+                self._ip("-n", inside, "link", "set", device, "up")
+            self._ip("-n", inside, "route", "add", "224.0.0.0/4", "dev", "lan")
+
+    def cut(self, member: str) -> None:
+        self._ip("-n", self.hub, "link", "set", member, "down")
+
+    def heal(self, member: str) -> None:
+        self._ip("-n", self.hub, "link", "set", member, "up")
+
+    def close(self) -> None:
+        for name in self._made:
+            self._ip("netns", "del", name)
+
+    def _add(self, name: str) -> None:
+        self._ip("netns", "add", name)
+        self._made.append(name)
+
+    def _ip(self, *arguments: str) -> None:
+        subprocess.run(["ip", *arguments], check=True, capture_output=True, timeout=20)
+
+
+@pytest.fixture
+def network() -> Iterator[Network]:
+    made = Network()
+    try:
+        made.make()
+    except (OSError, subprocess.CalledProcessError) as error:
+        made.close()
+        pytest.skip(f"network namespaces can't be made here: {error}")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def rig(network: Network, tmp_path: Path) -> Iterator[FaultRig]:
+    prefix = {name: ("ip", "netns", "exec", network.namespace(name)) for name in MEMBERS}
+    with FaultRig(tmp_path, pace="2", trials=5, prefix=prefix, options=("--scope", "link")) as made:
+        made.start_all()
+        yield made
+
+
+@pytest.mark.parametrize("member", ["judge", "replay"])
+def test_a_link_of_the_organisers_that_is_cut_costs_no_team_a_point(
+    rig: FaultRig, network: Network, member: str
+) -> None:
+    rig.wait_for_packets(0.3)
+    before = rig.packets_logged("alice")
+    network.cut(member)
+    let_pass(CUT_S)
+    network.heal(member)
+    rig.wait_for_end()
+    rig.check_complete()
+    rig.check_no_point_lost()
+    rig.check_same_for_all()
+    for team in rig.teams:
+        assert any(outage["to"] >= before for outage in rig.outages(team))
+
+
+def test_a_teams_own_link_that_is_cut_is_no_outage_and_costs_the_others_nothing(
+    rig: FaultRig, network: Network
+) -> None:
+    rig.wait_for_packets(0.3)
+    network.cut("bob")
+    let_pass(CUT_S)
+    network.heal("bob")
+    rig.wait_for_end()
+    rig.check_complete()  # bob's packets and reports came late, but they came
+    rig.check_no_point_lost("alice")
+    places = [[(o["from"], o["to"]) for o in rig.outages(team)] for team in rig.teams]
+    assert places[0] == places[1]

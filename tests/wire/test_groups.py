@@ -1,0 +1,217 @@
+"""The streams of a role: one that does not answer, sends junk, is silent or is cut off delays no other."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from bci_stream.clock import ManualClock
+from bci_stream.errors import LostError, NotFoundError
+from bci_stream.wire import groups, names
+from bci_stream.wire.groups import RETRY_S, VERIFY_S, StreamGroup
+from bci_stream.wire.memory import MemoryTextOutlet, MemoryTransport
+from bci_stream.wire.transport import FoundStream
+
+WAIT_S = 20.0
+CONTEST = "c"
+
+
+class CallerExecutor:
+    """Opens streams in the calling thread, so that each `look` has the same effect."""
+
+    def __init__(self, *_: object, **__: object) -> None: ...
+
+    def submit(self, call: Callable[..., Any], *args: object) -> "Future[Any]":
+        future: Future[Any] = Future()
+        try:
+            future.set_result(call(*args))
+        except Exception as error:  # noqa: BLE001 - as a pool does
+            future.set_exception(error)
+        return future
+
+    def shutdown(self, **_: object) -> None: ...
+
+
+class FaultyTransport(MemoryTransport):
+    """Streams of owners in `blocked` open only when `release` is set; those in `refused` do not open."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        super().__init__(now)
+        self.blocked: set[str] = set()
+        self.refused: set[str] = set()
+        self.release = threading.Event()
+        self.opened: list[str] = []
+
+    def text_inlet(self, found: FoundStream, timeout_s: float, most_texts: int = 10) -> Any:
+        owner = names.owner(found.source_id)
+        self.opened.append(owner)
+        if owner in self.blocked:
+            self.release.wait(WAIT_S)
+        if owner in self.refused:
+            raise NotFoundError(f"{owner} does not answer")
+        return super().text_inlet(found, timeout_s, most_texts)
+
+    def outlet(self, owner: str) -> MemoryTextOutlet:
+        return self.text_outlet(names.text_stream(CONTEST, "results", owner))
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def faulty(clock: ManualClock) -> FaultyTransport:
+    return FaultyTransport(clock.now)
+
+
+@pytest.fixture
+def group(faulty: FaultyTransport, monkeypatch: pytest.MonkeyPatch) -> StreamGroup:
+    monkeypatch.setattr(groups, "ThreadPoolExecutor", CallerExecutor)
+    return StreamGroup(faulty, CONTEST, "results")
+
+
+def look(group: StreamGroup) -> None:
+    """Begin to open what is there, and take it."""
+    group.look()
+    group.look()
+
+
+def texts(group: StreamGroup) -> list[str]:
+    return [received.text for received in group.pull()]
+
+
+def test_a_stream_that_does_not_open_delays_no_other(faulty: FaultyTransport) -> None:
+    faulty.blocked = {"black", "hole"}
+    group = StreamGroup(faulty, CONTEST, "results")
+    for owner in ("black", "hole"):
+        faulty.outlet(owner)
+    group.look()
+    alice = faulty.outlet("alice")
+    pause = threading.Event()
+    received: list[str] = []
+    for _ in range(1000):
+        group.look()
+        alice.push("here")
+        received += texts(group)
+        if received:
+            break
+        pause.wait(WAIT_S / 1000)
+    assert received
+    assert not faulty.release.is_set()  # the others still wait
+    faulty.release.set()
+    group.close()
+
+
+def _uids(faulty: FaultyTransport, owner: str) -> set[str]:
+    return {found.uid for found in faulty.visible(names.source_id(CONTEST, "results", owner))}
+
+
+def test_only_a_verified_stream_counts(faulty: FaultyTransport, group: StreamGroup) -> None:
+    alice = faulty.outlet("alice")
+    look(group)
+    alice.push("hello")
+    (received,) = group.pull()
+    assert group.owners == []
+    group.accept(received.uid)
+    assert group.owners == ["alice"]
+    assert group.uids == {alice.uid}
+
+
+def test_a_stream_of_junk_is_closed_for_good(
+    faulty: FaultyTransport, group: StreamGroup, clock: ManualClock
+) -> None:
+    junk = faulty.outlet("alice")
+    look(group)
+    junk.push("junk")
+    (received,) = group.pull()
+    group.reject(received.uid)
+    group.pull()
+    assert group.rejected == {"alice": 1}
+    clock.advance(3600)
+    look(group)
+    junk.push("more")
+    assert texts(group) == []
+    assert faulty.opened == ["alice"]
+    honest = faulty.outlet("alice")  # her own stream is another one
+    look(group)
+    honest.push("hello")
+    assert texts(group) == ["hello"]
+
+
+def test_junk_on_a_verified_stream_does_not_close_it(
+    faulty: FaultyTransport, group: StreamGroup
+) -> None:
+    alice = faulty.outlet("alice")
+    look(group)
+    group.accept(alice.uid)
+    group.reject(alice.uid)
+    group.pull()
+    alice.push("still here")
+    assert texts(group) == ["still here"]
+    assert group.rejected == {}
+
+
+def test_a_silent_stream_is_closed_and_tried_again(
+    faulty: FaultyTransport, group: StreamGroup, clock: ManualClock
+) -> None:
+    silent = faulty.outlet("alice")
+    look(group)
+    clock.advance(VERIFY_S + 0.1)
+    group.look()
+    silent.push("while it is closed")
+    assert texts(group) == []
+    clock.advance(RETRY_S)
+    look(group)
+    silent.push("at last")
+    assert texts(group) == ["at last"]
+    assert faulty.opened == ["alice", "alice"]
+
+
+def test_a_stream_that_does_not_answer_is_tried_again_less_and_less_often(
+    faulty: FaultyTransport, group: StreamGroup, clock: ManualClock
+) -> None:
+    faulty.refused = {"alice"}
+    faulty.outlet("alice")
+    for _ in range(600):
+        clock.advance(0.1)
+        group.look()
+    assert 8 <= len(faulty.opened) <= 12  # within 60 s: after 0.5, 1, 2, 4, 8, 8, ... s
+    faulty.refused = set()
+    clock.advance(10.0)
+    look(group)
+    assert group.inlet(next(iter(_uids(faulty, "alice")))) is not None
+
+
+def test_a_verified_stream_whose_connection_breaks_comes_back(
+    faulty: FaultyTransport,
+    group: StreamGroup,
+    clock: ManualClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    alice = faulty.outlet("alice")
+    look(group)
+    group.accept(alice.uid)
+
+    def broken(timeout_s: float) -> list[tuple[str, float]]:
+        raise LostError("the network broke")
+
+    monkeypatch.setattr(group.inlet(alice.uid), "pull", broken)
+    assert texts(group) == []
+    assert (group.gone, group.owners) == (["alice"], [])
+    clock.advance(RETRY_S)
+    look(group)
+    alice.push("again")
+    assert texts(group) == ["again"]
+
+
+def test_an_unverified_stream_that_ends_is_not_missed(
+    faulty: FaultyTransport, group: StreamGroup
+) -> None:
+    alice = faulty.outlet("alice")
+    look(group)
+    alice.close()
+    assert texts(group) == []
+    assert group.gone == []
