@@ -2,15 +2,12 @@
 
 import ast
 import re
-import shutil
-import tempfile
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from decoders.host.environment import Environment, environment_for, requested_environment
-from decoders.host.limits import PackageError, SubmissionLimits
-from decoders.host.package import FRAMEWORK_FOLDERS, lay_out, read_small
+from decoders.host.limits import PackageError
+from decoders.host.package import FRAMEWORK_FOLDERS, read_small
 from tracks.registry import TRACKS, available_tracks
 
 
@@ -73,8 +70,8 @@ INTERFACES = {
 BASE = "AlgorithmInterface"
 """The base class of the algorithms of G1 to G4."""
 
-MOST_CODE_BYTES = 4 << 20
-"""Larger files are not parsed: they are hardly source source."""
+MOST_CODE_BYTES = 1 << 20
+"""Larger files are not parsed: a syntax tree takes up to 600 times the memory of its source."""
 
 _FRAMEWORK_FILES = re.compile(
     r"(^|/)(Interface/(\w+Interface|Model/\w+)|method/(interface|model)/\w+|AlgorithmInterface)\.pyc?$"
@@ -84,11 +81,15 @@ _NAME_IN_SOURCE = re.compile(rb"[A-Za-z_][A-Za-z0-9_.]{2,}")
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """path: from the submission's root; names: used in it; classes: with their bases."""
+    """path: from the submission's root; names: used in it; classes: with their bases.
+
+    too_large: above MOST_CODE_BYTES, so that nothing of it is known.
+    """
 
     path: PurePosixPath
     names: frozenset[str]
     classes: dict[str, frozenset[str]] = field(default_factory=dict)
+    too_large: bool = False
 
     @property
     def builds_on_interface(self) -> bool:
@@ -113,6 +114,8 @@ def read_source_files(root: Path) -> list[SourceFile]:
     files: dict[PurePosixPath, SourceFile] = {}
     for path in [*sorted(root.rglob("*.py")), *sorted(root.rglob("*.pyc"))]:
         relative = PurePosixPath(path.relative_to(root).as_posix())
+        if "__pycache__" in relative.parts:
+            continue
         if not _FRAMEWORK_FILES.search(str(relative)) and relative.stem != "__init__":
             files.setdefault(relative.with_suffix(""), _read_code(path, relative))
     return list(files.values())
@@ -120,7 +123,7 @@ def read_source_files(root: Path) -> list[SourceFile]:
 
 def _read_code(path: Path, relative: PurePosixPath) -> SourceFile:
     if path.stat().st_size > MOST_CODE_BYTES:
-        return SourceFile(relative, frozenset())
+        return SourceFile(relative, frozenset(), too_large=True)
     text = path.read_bytes()
     if path.suffix == ".pyc":
         return SourceFile(relative, _names_in_compiled(text))
@@ -228,10 +231,10 @@ def _by_config(root: Path, files: list[SourceFile], forced: str) -> EntryPoint |
     if forced not in ("", "g4") or not (root / _CONFIG).is_file():
         return None
     method = _method_of(root / _CONFIG)
-    file = PurePosixPath(str(method.get("method_class_file", "")).replace("\\", "/"))
+    file = PurePosixPath(_text_of(method, "method_class_file").replace("\\", "/"))
     for source in files:
         if source.path.with_suffix("") == file.with_suffix(""):
-            name = str(method.get("method_class_name") or source.path.stem)
+            name = _text_of(method, "method_class_name") or source.path.stem
             return EntryPoint(
                 "g4", str(source.path), file.stem, name, (str(file.parent),), f"{_CONFIG} names it"
             )
@@ -256,6 +259,15 @@ def _method_of(config: Path) -> dict[str, object]:
     return method
 
 
+def _text_of(method: dict[str, object], key: str) -> str:
+    """A text of the configuration; "" where it is absent. No other value is turned into text:
+    that of a few nested aliases would fill the memory."""
+    value = method.get(key)
+    if value is None or isinstance(value, str):
+        return value or ""
+    raise PackageError(f"{_CONFIG}: method.{key} is a {type(value).__name__}; it must be a text")
+
+
 def _by_code(files: list[SourceFile], track: str, forced: str) -> EntryPoint | None:
     candidates = [
         (interface, source)
@@ -265,11 +277,18 @@ def _by_code(files: list[SourceFile], track: str, forced: str) -> EntryPoint | N
     ]
     if not candidates:
         return None
+    exact = [each for each in candidates if _has_exact_name(each[1], track)]
+    candidates = exact or candidates
     interface = candidates[0][0]
-    best = _best([source for found, source in candidates if found == interface], track)
+    best = _best([source for found, source in candidates if found == interface], track, interface)
     seen = sorted(INTERFACES[interface].marks & best.names)
     why = f"it uses {', '.join(seen)}" if seen else "of its name and its imports"
     return _entry(interface, best, why)
+
+
+def _has_exact_name(source: SourceFile, track: str) -> bool:
+    """AlgorithmImplement or AlgorithmImplementMI, not AlgorithmImplement_old or ..._MI_EA."""
+    return source.path.stem.startswith(_ENTRY_STEM) and _own_name(source) in ("", track)
 
 
 def _is_entry(interface: str, source: SourceFile, files: list[SourceFile], forced: bool) -> bool:
@@ -289,17 +308,25 @@ def _uses_indirectly(interface: str, entry: SourceFile, files: list[SourceFile])
     return neutral and any(source.uses(interface) for source in files)
 
 
-def _best(files: list[SourceFile], track: str) -> SourceFile:
-    """Among several algorithms of one submission, the one with the track in its name."""
-    fitting = [source for source in files if track in _own_name(source)] or files
+def _best(files: list[SourceFile], track: str, interface: str) -> SourceFile:
+    """Among several algorithms of one submission: the one with the track as its name, or in it."""
+    for fits in (
+        lambda source: _own_name(source) == track,
+        lambda source: _own_name(source) == "" and source.path.stem in source.classes,
+        lambda source: _own_name(source) == "",
+        lambda source: track in _own_name(source),
+        lambda source: source.path.stem.startswith(_ENTRY_STEM),
+    ):
+        fitting = [source for source in files if fits(source)]
+        if fitting:
+            break
+    fitting = fitting or files
     if len(fitting) == 1:
         return fitting[0]
-    named = [source for source in fitting if source.path.stem.startswith(_ENTRY_STEM)]
-    if len(named) == 1:
-        return named[0]
     raise PackageError(
-        f"the submission has several algorithms: {_listed(fitting)}; choose the one for "
-        f"{track} with --interface NAME:FILE, for instance --interface g2:{fitting[0].path}"
+        f"the submission has several algorithms of {INTERFACES[interface].title}: "
+        f"{_listed(fitting)}; choose the one for {track} with --interface NAME:FILE, for instance "
+        f"--interface {interface}:{fitting[0].path}"
     )
 
 
@@ -312,11 +339,16 @@ def _entry(interface: str, source: SourceFile, why: str) -> EntryPoint:
     dotted = source.path.with_suffix("")
     by_base_name = interface == "g4" or not all(part.isidentifier() for part in dotted.parts)
     module = dotted.name if by_base_name else ".".join(dotted.parts)
-    on_interface = [name for name, bases in source.classes.items() if BASE in bases]
-    class_name = _WHOLE_CLASS.get(interface) or (
-        on_interface[0] if len(on_interface) == 1 else source.path.stem
-    )
+    class_name = _WHOLE_CLASS.get(interface) or _class_of(source)
     return EntryPoint(interface, str(source.path), module, class_name, (str(folder),), why)
+
+
+def _class_of(source: SourceFile) -> str:
+    """The class with the file's own name, else the only one on the framework's base class."""
+    on_interface = [name for name, bases in source.classes.items() if BASE in bases]
+    if source.path.stem in source.classes or len(on_interface) != 1:
+        return source.path.stem
+    return on_interface[0]
 
 
 # --- messages --------------------------------------------------------------------------------
@@ -332,9 +364,15 @@ def _nothing_found(files: list[SourceFile], forced: str) -> str:
     return (
         f"no algorithm was found in the submission. Looked in {folders} for {_CONFIG}, for files "
         f"named {_ENTRY_STEM}*.py or .pyc, and for classes of: {looked}. It holds "
-        f"{_listed(files)}. "
+        f"{_listed(files)}. {_passed_over(files)}"
         "docs/submissions.md shows each interface; --interface says which one it is"
     )
+
+
+def _passed_over(files: list[SourceFile]) -> str:
+    large = [source for source in files if source.too_large]
+    limit = f"larger than {MOST_CODE_BYTES >> 10} KiB"
+    return f"Not read, because they are {limit}: {_listed(large)}. " if large else ""
 
 
 def _known() -> str:
@@ -345,42 +383,3 @@ def _listed(files: list[SourceFile], most: int = 8) -> str:
     shown = [str(source.path) for source in files[:most]]
     more = [f"and {len(files) - most} more"] if len(files) > most else []
     return ", ".join(shown + more) or "no Python file"
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """folder: a private copy, removed by close(); root: the framework's root in it."""
-
-    folder: Path
-    root: Path
-    entry: EntryPoint
-    environment: Environment
-
-    @property
-    def title(self) -> str:
-        """What was detected, for a person to read."""
-        entry, title = self.entry, INTERFACES[self.entry.interface].title
-        return f"{entry.file}: {title} (because {entry.why}), run by {self.environment.title}"
-
-    def close(self) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def prepare(
-    package: Path,
-    track: str,
-    interface: str | None = None,
-    python: str | None = None,
-    limits: SubmissionLimits | None = None,
-    cache: Path | None = None,
-) -> Prepared:
-    """Unpack it, detect its interface, and make its environment (minutes, the first time)."""
-    folder = Path(tempfile.mkdtemp(prefix="bci-submission-"))
-    try:
-        root = lay_out(package, folder / "package", limits)
-        entry = detect(root, track, interface)
-        environment = environment_for(requested_environment(root, python), cache)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    return Prepared(folder, root, entry, environment)

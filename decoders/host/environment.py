@@ -6,173 +6,134 @@ versions of numpy, mne or scikit-learn that wrote them. Only wheels are installe
 would run untrusted code outside the sandbox.
 """
 
-import hashlib
-import json
+import importlib.util
+import logging
 import os
 import re
 import shutil
 import subprocess
 import sys
-import tomllib
+import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from filelock import FileLock
-from packaging.requirements import InvalidRequirement, Requirement
+from decoders.host import install
+from decoders.host.install import NoWheels
+from decoders.host.limits import EnvironmentFailed, EnvironmentUnavailable
+from decoders.host.requested import MAGIC_NUMBERS, OLD_SETUPTOOLS, RequestedEnvironment
+from decoders.host.venv import Lease, cached, default_cache, digest
 
-from bci_stream.files import cache_dir
-from decoders.host.limits import EnvironmentFailed, PackageError
-from decoders.host.package import read_small
+logger = logging.getLogger(__name__)
 
-MAGIC_NUMBERS = {
-    3413: "3.8",
-    3425: "3.9",
-    3439: "3.10",
-    3495: "3.11",
-    3531: "3.12",
-    3571: "3.13",
-    3627: "3.14",
-}
-"""Magic number of a .pyc file -> the Python version that reads it."""
+SCIENTIFIC_SET = ("numpy", "scipy", "scikit-learn", "mne", "pyriemann")
+"""Installed for a submission that needs another Python but names no packages."""
+VERSIONS = tuple(reversed(MAGIC_NUMBERS.values()))
+"""Python versions that submissions can run on, the newest first."""
 
-_VERSION = re.compile(r"(?<![\d.])(3)\.?(\d{1,2})(?!\d)")
-_IMAGE_VERSION = re.compile(r"(?:python|py)[-_:v ]*(3)\.?(\d{1,2})(?!\d)", re.IGNORECASE)
-"""In an image's name only what follows "python": pytorch:2.3.1 is not a Python version."""
+FETCH_S = 600.0
+"""The longest time for uv to fetch an interpreter."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestedEnvironment:
-    """python: like `3.8`, or None; requirements: None without a requirements.txt."""
-
-    python: str | None
-    requirements: tuple[str, ...] | None
-
-
-def requested_environment(root: Path, python: str | None = None) -> RequestedEnvironment:
-    """Read what a submission requests; `python` overrides its own request."""
-    return RequestedEnvironment(python or _python_of(root), _requirements_of(root))
-
-
-def _python_of(root: Path) -> str | None:
-    return _of_compiled(root) or _of_version_file(root) or _of_image(root)
-
-
-def _of_compiled(root: Path) -> str | None:
-    """The version of .pyc files without source, which run on no other one."""
-    versions = {
-        _version_of(path)
-        for path in sorted(root.rglob("*.pyc"))
-        if not path.with_suffix(".py").exists()
-    }
-    if len(versions) > 1:
-        raise PackageError(
-            f"the submission's .pyc files are of several Pythons ({', '.join(sorted(versions))}); "
-            "compile them all with one"
-        )
-    return versions.pop() if versions else None
-
-
-def _version_of(compiled: Path) -> str:
-    with compiled.open("rb") as file:
-        magic = int.from_bytes(file.read(2), "little")
-    if magic not in MAGIC_NUMBERS:
-        raise PackageError(
-            f"{compiled.name}: compiled by an unknown Python (magic number {magic}); known are "
-            f"{', '.join(MAGIC_NUMBERS.values())}"
-        )
-    return MAGIC_NUMBERS[magic]
-
-
-def _of_version_file(root: Path) -> str | None:
-    for name in (".python-version", "runtime.txt"):
-        path = root / name
-        if path.is_file():
-            return _version_in(read_small(path))
-    return None
-
-
-def _of_image(root: Path) -> str | None:
-    """The version in the image name (`unitImage`) of config.toml or config.json."""
-    try:
-        if (root / "config.toml").is_file():
-            config: object = tomllib.loads(read_small(root / "config.toml"))
-        elif (root / "config.json").is_file():
-            config = json.loads(read_small(root / "config.json"))
-        else:
-            return None
-    except (ValueError, RecursionError) as error:
-        raise PackageError(f"the submission's config file can't be read: {error}") from error
-    image = config.get("unitImage") if isinstance(config, dict) else None
-    return _version_in(image, _IMAGE_VERSION) if isinstance(image, str) else None
-
-
-def _version_in(text: str, pattern: re.Pattern[str] = _VERSION) -> str | None:
-    found = pattern.search(text)
-    return f"{found[1]}.{found[2]}" if found else None
-
-
-def _requirements_of(root: Path) -> tuple[str, ...] | None:
-    for folder in (root, root / "Algorithm", root / "AlgorithmImplement"):
-        path = folder / "requirements.txt"
-        if path.is_file():
-            return read_requirements(read_small(path))
-    return None
-
-
-def read_requirements(text: str) -> tuple[str, ...]:
-    """Parse names and versions. Raises PackageError for options, URLs and paths."""
-    wanted = []
-    for number, line in enumerate(text.splitlines(), 1):
-        bare = re.sub(r"(^|\s)#.*", "", line).strip()
-        if bare:
-            wanted.append(_requirement(bare, number))
-    return tuple(wanted)
-
-
-def _requirement(line: str, number: int) -> str:
-    try:
-        requirement = Requirement(line)
-    except InvalidRequirement:
-        requirement = None
-    if requirement is None or requirement.url:
-        raise PackageError(
-            f"requirements.txt line {number}: {line!r} is not a package's name and version; write "
-            "lines like numpy==1.23.5 (no options, addresses or paths)"
-        )
-    return str(requirement)
-
-
-PLAIN_REQUIREMENTS = ("numpy", "scipy", "scikit-learn")
-"""Installed for a submission that requests a Python version but no packages."""
-
-BUILD_LIMIT_S = 1800.0
+class InterpreterAbsent(EnvironmentUnavailable):
+    """A Python version that is not installed on this machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """An interpreter, and the folders that must be visible to it."""
+    """An interpreter, and the folders that must be visible to it.
+
+    base: the interpreter behind it, which no package of the environment can change.
+    lease: keeps the environment from being removed while it is used.
+    """
 
     python: Path
+    base: Path
     folders: tuple[Path, ...]
     title: str
+    lease: Lease | None = field(default=None, compare=False)
+
+    def close(self) -> None:
+        if self.lease is not None:
+            self.lease.close()
 
 
-def environment_for(requested: RequestedEnvironment, cache: Path | None = None) -> Environment:
-    """The requested environment; created if it is not cached yet."""
+def environment_for(
+    requested: RequestedEnvironment,
+    cache: Path | None = None,
+    stop: threading.Event | None = None,
+) -> Environment:
+    """The requested environment; created if it is not cached yet, which may take minutes."""
+    for warning in requested.warnings:
+        logger.warning("%s", warning)
     own = f"{sys.version_info.major}.{sys.version_info.minor}"
-    if requested.requirements is None and requested.python in (None, own):
-        folders = tuple(sorted({Path(sys.prefix), Path(sys.base_prefix)}))
-        return Environment(Path(sys.executable), folders, f"the host's own Python {own}")
-    requirements = PLAIN_REQUIREMENTS if requested.requirements is None else requested.requirements
-    interpreter = find_interpreter(requested.python or own)
-    folder = _cached(interpreter, requirements, cache or default_cache())
-    title = f"Python {requested.python or own} with {', '.join(requirements) or 'nothing else'}"
-    return Environment(folder / "bin" / "python", (folder, _prefix_of(interpreter)), title)
+    lacks_pkg_resources = requested.old_setuptools and not importlib.util.find_spec("pkg_resources")
+    if not (requested.requirements or lacks_pkg_resources) and requested.python in (None, own):
+        return own_environment(own)
+    requirements = requested.requirements or SCIENTIFIC_SET
+    if requested.old_setuptools and not _names(requirements, "setuptools"):
+        requirements = (*requirements, OLD_SETUPTOOLS)
+    place = cache or default_cache()
+    if requested.python is not None or not requested.requirements:
+        return _made(requested.python or own, requirements, place, stop or threading.Event())
+    return _first_that_resolves(requested.hints, requirements, place, stop or threading.Event())
 
 
-def default_cache() -> Path:
-    return cache_dir() / "environments"
+def own_environment(own: str) -> Environment:
+    folders = tuple(sorted({Path(sys.prefix), Path(sys.base_prefix)}))
+    title = f"the host's own Python {own}"
+    return Environment(Path(sys.executable), find_interpreter(own), folders, title)
+
+
+def _names(requirements: Sequence[str], package: str) -> bool:
+    return any(
+        re.match(rf"{package}\b", requirement, re.IGNORECASE) for requirement in requirements
+    )
+
+
+def _first_that_resolves(
+    hints: Sequence[str], requirements: Sequence[str], cache: Path, stop: threading.Event
+) -> Environment:
+    """The environment of the first Python that has wheels for all requirements.
+
+    Tried are the versions of its `__pycache__` files, then all that are installed, the newest first.
+    The choice is kept in the cache.
+    """
+    versions = list(dict.fromkeys([*hints, *installed_versions()]))
+    choice = cache / f"{digest([*versions, *sorted(requirements)])}.choice"
+    if choice.is_file() and (chosen := choice.read_text()) in versions:
+        versions.insert(0, chosen)
+    refusals: dict[str, NoWheels] = {}
+    absent: EnvironmentUnavailable | None = None
+    for version in dict.fromkeys(versions):
+        try:
+            made = _made(version, requirements, cache, stop)
+        except NoWheels as error:
+            refusals[version] = error
+        except InterpreterAbsent as error:
+            absent = error
+        else:
+            choice.write_text(version)
+            return made
+    tried, printed = ", ".join(refusals), next(iter(refusals.values())).output
+    message = (
+        f"no wheels satisfy the submission's requirements with any Python that was tried ({tried}); "
+        f"correct the pins, or choose another one with --python. The installer printed: {printed}"
+    )
+    if absent is not None:
+        raise InterpreterAbsent(f"{message} Not tried: {absent}")
+    raise EnvironmentFailed(message)
+
+
+def _made(
+    version: str, requirements: Sequence[str], cache: Path, stop: threading.Event
+) -> Environment:
+    interpreter = find_interpreter(version)
+    named = ", ".join(requirements[:6]) + (", ..." if len(requirements) > 6 else "")
+    title = f"Python {version} with {named or 'nothing else'}"
+    folder, lease = cached(interpreter, requirements, cache, title, stop)
+    folders = (folder, _prefix_of(interpreter))
+    return Environment(folder / "bin" / "python", interpreter, folders, title, lease)
 
 
 # --- interpreters ----------------------------------------------------------------------------
@@ -187,13 +148,20 @@ def find_interpreter(version: str) -> Path:
         )
     if version == f"{sys.version_info.major}.{sys.version_info.minor}":
         return Path(sys.base_prefix) / "bin" / f"python{version}"
-    for search in (_on_path, _of_pyenv, _of_uv):
-        found = search(version)
-        if found is not None:
-            return found
-    raise EnvironmentFailed(
-        f"the submission requests Python {version}, which was not found (python{version} on the "
-        f"path, {_pyenv()}, uv); install it, or choose another one with --python"
+    found = _on_path(version) or _of_pyenv(version) or _of_uv(version)
+    if found is None:
+        raise InterpreterAbsent(
+            f"the submission requests Python {version}, which was not found (python{version} on the "
+            f"path, {_pyenv()}, uv); install it, or choose another one with --python"
+        )
+    return found
+
+
+def installed_versions() -> tuple[str, ...]:
+    """The Python versions that are installed here, the newest first; nothing is downloaded."""
+    own = f"{sys.version_info.major}.{sys.version_info.minor}"
+    return tuple(
+        version for version in VERSIONS if version == own or _on_path(version) or _of_pyenv(version)
     )
 
 
@@ -217,16 +185,16 @@ def _of_pyenv(version: str) -> Path | None:
 
 def _of_uv(version: str) -> Path | None:
     """uv downloads an interpreter that is not installed."""
-    uv = _uv()
+    uv = install.uv_program()
     if uv is None:
         return None
-    subprocess.run([uv, "python", "install", version], capture_output=True, check=False)
-    found = subprocess.run([uv, "python", "find", version], capture_output=True, check=False)
-    return Path(found.stdout.decode().strip()) if found.returncode == 0 else None
-
-
-def _uv() -> str | None:
-    return shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent))
+    try:
+        for word in ("install", "find"):
+            command = [uv, "python", word, version]
+            done = subprocess.run(command, capture_output=True, timeout=FETCH_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return Path(done.stdout.decode().strip()) if done.returncode == 0 else None
 
 
 def _prefix_of(interpreter: Path) -> Path:
@@ -234,50 +202,5 @@ def _prefix_of(interpreter: Path) -> Path:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     except (OSError, subprocess.SubprocessError) as error:
-        raise EnvironmentFailed(f"{interpreter} does not run: {error}") from error
+        raise EnvironmentUnavailable(f"{interpreter} does not run: {error}") from error
     return Path(done.stdout.strip())
-
-
-# --- virtual environments --------------------------------------------------------------------
-
-
-def _cached(interpreter: Path, requirements: Sequence[str], cache: Path) -> Path:
-    """The cached environment, created under a lock; an incomplete one is created again."""
-    wanted = "\n".join([str(interpreter.resolve()), *sorted(requirements)])
-    folder = cache / hashlib.sha256(wanted.encode()).hexdigest()[:16]
-    cache.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder.with_suffix(".lock")):
-        complete = folder / "requirements.txt"
-        if not complete.is_file():
-            shutil.rmtree(folder, ignore_errors=True)
-            _create(interpreter, requirements, folder)
-            complete.write_text(wanted)
-    return folder
-
-
-def _create(interpreter: Path, requirements: Sequence[str], folder: Path) -> None:
-    uv = _uv()
-    python = str(folder / "bin" / "python")
-    if uv is not None:
-        _run([uv, "venv", "--quiet", "--python", str(interpreter), str(folder)], folder)
-        install = [uv, "pip", "install", "--quiet", "--python", python]
-    else:
-        bare = [] if requirements else ["--without-pip"]
-        _run([str(interpreter), "-m", "venv", *bare, str(folder)], folder)
-        install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    if requirements:
-        _run([*install, "--only-binary", ":all:", *requirements], folder)
-
-
-def _run(command: list[str], folder: Path) -> None:
-    try:
-        subprocess.run(command, capture_output=True, text=True, timeout=BUILD_LIMIT_S, check=True)
-    except subprocess.CalledProcessError as error:
-        shutil.rmtree(folder, ignore_errors=True)
-        output = "\n".join((error.stderr or error.stdout).strip().splitlines()[-8:])
-        raise EnvironmentFailed(
-            f"the submission's environment can't be made; `{' '.join(command)}` printed:\n{output}"
-        ) from None
-    except (OSError, subprocess.TimeoutExpired) as error:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise EnvironmentFailed(f"the submission's environment can't be made: {error}") from None

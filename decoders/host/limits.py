@@ -1,6 +1,7 @@
 """The resource limits of a submission, in seconds, bytes and counts."""
 
 import math
+import os
 from dataclasses import dataclass
 
 from bci_stream.contest.contest import Limits as ContestLimits
@@ -8,6 +9,8 @@ from decoders.decoder import DecoderFailure
 
 MIB = 1 << 20
 GIB = 1 << 30
+OWN_CORES = max(1.0, (os.cpu_count() or 1) - 1.0)
+"""All processors but one, which is left to the judge; one where there is only one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +22,7 @@ class SubmissionLimits:
     end_s: from the last packet to its exit.
     compute_s: sum of the times between packets and requests; None: unlimited.
     cpu_s: processor time of all its processes together.
+    cores: how many processors it may keep busy at one moment, where control groups work.
     memory_bytes: of all its processes together, and of the private memory of each.
     processes, threads: at one moment.
     disk_bytes: written in addition to its own files; also the largest file.
@@ -30,6 +34,7 @@ class SubmissionLimits:
     end_s: float = 30.0
     compute_s: float | None = None
     cpu_s: float = 24 * 3600.0
+    cores: float = OWN_CORES
     memory_bytes: int = 4 * GIB
     processes: int = 32
     threads: int = 512
@@ -78,6 +83,12 @@ class PackageError(SubmissionError):
 
 class EnvironmentFailed(SubmissionError):
     """A submission's own Python environment that can't be made."""
+
+
+class EnvironmentUnavailable(EnvironmentFailed):
+    """It can't be made now, for a reason on the host's side: to be tried again later."""
+
+    ending = "stopped"
 
 
 class SubmissionCrashed(SubmissionError):

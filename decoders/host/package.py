@@ -3,6 +3,7 @@
 import codecs
 import lzma
 import os
+import re
 import shutil
 import tarfile
 import zipfile
@@ -19,6 +20,8 @@ FRAMEWORK_FOLDERS = ("Algorithm", "AlgorithmImplement", "AlgorithmSystem")
 
 _CHUNK_BYTES = 1 << 20
 MOST_TEXT_BYTES = 1 << 20
+MOST_DEPTH = 40
+"""Folders within each other."""
 _UNREADABLE = (
     tarfile.TarError,
     zipfile.BadZipFile,
@@ -60,16 +63,20 @@ def lay_out(package: Path, into: Path, limits: SubmissionLimits | None = None) -
 
 def _write(package: Path, into: Path, limits: SubmissionLimits) -> None:
     left_bytes, files = limits.package_bytes, 0
+    folders: set[PurePosixPath] = set()
     into.mkdir(parents=True, exist_ok=True)
     for member in _members(package):
         files += 1
-        target = into.joinpath(*_inside(package, member.name).parts)
+        inside = _inside(package, member.name)
+        folders.update(inside.parents)
+        target = into.joinpath(*inside.parts)
         target.parent.mkdir(parents=True, exist_ok=True)
         left_bytes -= _copy(member, target, left_bytes)
-        if left_bytes < 0 or files > limits.package_files:
+        if left_bytes < 0 or files + len(folders) - 1 > limits.package_files:
             raise PackageError(
                 f"{package}: too large a submission at {member.name}; "
-                f"{limits.package_bytes >> 20} MiB in {limits.package_files} files are allowed"
+                f"{limits.package_bytes >> 20} MiB in {limits.package_files} files and folders are "
+                "allowed"
             )
     if not files:
         raise PackageError(f"{package}: the submission is empty")
@@ -98,6 +105,11 @@ def _inside(package: Path, name: str) -> PurePosixPath:
         raise PackageError(
             f"{package}: {name!r} points outside of the package; pack the folder that holds "
             "Algorithm/"
+        )
+    if len(path.parts) > MOST_DEPTH:
+        raise PackageError(
+            f"{package}: {'/'.join(path.parts[:3])}/... lies {len(path.parts)} folders deep; "
+            f"{MOST_DEPTH} are allowed"
         )
     return path
 
@@ -149,22 +161,49 @@ def _of_tar(path: Path) -> Iterator[Member]:
 def _is_litter(name: str) -> bool:
     """Files of archivers and version control."""
     parts = PurePosixPath(name).parts or ("",)
-    return bool({"__MACOSX", "__pycache__", ".git"} & set(parts)) or parts[-1].startswith("._")
+    return bool({"__MACOSX", ".git"} & set(parts)) or parts[-1].startswith("._")
 
 
 def _root(into: Path) -> Path:
-    """The folder below any wrapping ones; the contents of a bare Algorithm folder are put into one."""
+    """The folder below any wrapping ones; a bare inner folder of a framework is put into its place."""
     root = into
     while (inner := _only_folder(root)) is not None and _is_wrapping(inner):
         root = inner
     if any((root / name).is_dir() for name in FRAMEWORK_FOLDERS):
         return root
     wrapped = into / "bare"
+    place = wrapped / _place_of(root)
     staging = into.with_name(into.name + ".inside")
     shutil.move(root, staging)
-    wrapped.mkdir(parents=True)
-    shutil.move(staging, wrapped / "Algorithm")
+    place.parent.mkdir(parents=True)
+    shutil.move(staging, place)
     return wrapped
+
+
+INNER_FOLDERS = {
+    "Algorithm/method/impl": (b"Algorithm.method.impl", b"Algorithm.method.interface"),
+    "Algorithm/impl": (b"Algorithm.impl", b"Algorithm.AlgorithmInterface"),
+}
+"""Folders that teams ship the inside of, and imports in the files there that show which one it is."""
+
+
+def _place_of(folder: Path) -> str:
+    """Which folder of a framework a bare one is: Algorithm itself, or the one of the team's own files."""
+    if any((folder / name).exists() for name in ("impl", "method", "config/AlgorithmConfig.yml")):
+        return "Algorithm"
+    texts = [_beginning(path) for path in sorted(folder.glob("*.py"))]
+    beside = {name.decode() for text in texts for name in re.findall(rb"\bAlgorithm\.(\w+)", text)}
+    if any((folder / f"{name}{suffix}").exists() for name in beside for suffix in ("", ".py")):
+        return "Algorithm"
+    for place, imports in INNER_FOLDERS.items():
+        if any(name in text for text in texts for name in imports):
+            return place
+    return "Algorithm"
+
+
+def _beginning(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(MOST_TEXT_BYTES)
 
 
 def _is_wrapping(folder: Path) -> bool:

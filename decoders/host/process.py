@@ -19,7 +19,7 @@ A packet is the only message without JSON, which took a seventh of the time:
     6        unused
     then n x channels float32, in the machine's byte order
 
-The other end is in `shim.py`. What it sends is untrusted: its size is bounded and it is validated.
+The other end is in `inside/shim.py`. What it sends is untrusted: its size is bounded and it is validated.
 """
 
 import math
@@ -39,10 +39,10 @@ import msgspec
 import numpy as np
 
 from bci_stream.packet import FloatArray
-from decoders.host import shim
-from decoders.host.detect import Prepared
+from decoders.host.cgroup import ControlGroup, group_place, make_group
+from decoders.host.inside import shim
 from decoders.host.limits import (
-    EnvironmentFailed,
+    EnvironmentUnavailable,
     SubmissionCrashed,
     SubmissionDisqualified,
     SubmissionError,
@@ -51,8 +51,9 @@ from decoders.host.limits import (
     SubmissionTimeout,
     escape_text,
 )
-from decoders.host.sandbox import FILTER_FD, Sandbox
-from decoders.host.watchdog import ProcessTree, Watchdog
+from decoders.host.prepare import Prepared
+from decoders.host.sandbox import FILTER_FD, Sandbox, SandboxCommand
+from decoders.host.watchdog import ProcessTree, Watchdog, exceeded_memory
 
 KINDS = {
     shim.ASK: "ask",
@@ -72,7 +73,6 @@ GRACE_S = 2.0
 NO_DATA = shim.PACKET_HEAD.pack(0, 0, 0, True, False)
 """The body of G4's last packet."""
 FLOAT32 = np.dtype(np.float32)
-SHIM = Path(__file__).with_name("shim.py")
 
 _ENVIRON = {
     "LANG": "C.UTF-8",
@@ -201,20 +201,25 @@ class SubmissionProcess:
         stop: threading.Event | None = None,
     ) -> None:
         self.log = log
-        place = sandbox.command(prepared, SHIM, limits)
+        self._limits = limits
+        place = sandbox.command(prepared, limits)
+        group = _group_of(place, limits)
         connection, theirs = socket.socketpair()
         theirs.setblocking(True)  # whatever this process's default is
         with theirs, _readable(place.filter or b"") as program:
             numbers = {FILTER_FD: str(program)}
-            command = [numbers.get(word, word) for word in place.command]
+            command = [*(group.prefix if group else []), *place.command]
+            command = [numbers.get(word, word) for word in command]
             try:
                 passed = [theirs.fileno(), *([program] if place.filter else [])]
-                first = _start([*command, str(theirs.fileno())], passed, place.home)
-            except EnvironmentFailed:
+                first = _start([*command, str(theirs.fileno())], passed, place)
+            except EnvironmentUnavailable:
                 connection.close()
+                if group is not None:
+                    group.remove()
                 raise
         assert first.stdout is not None
-        self._tree = ProcessTree(first, place.user)
+        self._tree = ProcessTree(first, place.user, group)
         self._watchdog = Watchdog(self._tree, first.stdout, log, limits, place.scratch)
         self._pipe = Pipe(connection, limits.report_bytes, stop)
         self._watchdog.start()
@@ -222,8 +227,6 @@ class SubmissionProcess:
             **settings,
             "package": place.package,
             "work": place.work,
-            "user": place.user,
-            "rlimits": {**limits.rlimits(), "NPROC": place.threads},
             "report_bytes": limits.report_bytes,
         }
         self.send(shim.SETTINGS, msgspec.json.encode(sent), time.monotonic() + limits.start_s)
@@ -252,12 +255,16 @@ class SubmissionProcess:
         self._watchdog.join(grace_s)
         self._tree.kill()
         self._watchdog.join()
+        if self._tree.group is not None:
+            self._tree.group.remove()
 
     def _cause_of_exit(self) -> SubmissionError:
         """Why its end of the pipe is closed."""
         self._watchdog.join(GRACE_S)
         if self._watchdog.error is not None:
             return self._watchdog.error
+        if self._tree.group is not None and self._tree.group.exceeded_memory():
+            return exceeded_memory(self._limits)
         how = _describe_exit(self._tree.first.poll())
         return SubmissionCrashed(f"the submission {how} before the data did; its log is {self.log}")
 
@@ -269,6 +276,14 @@ def _describe_exit(code: int | None) -> str:
     number = -code if code < 0 else code - 128
     names = {each.value: each.name for each in signal.Signals}
     return f"was ended by {names[number]}" if number in names else f"ended with exit code {code}"
+
+
+def _group_of(place: SandboxCommand, limits: SubmissionLimits) -> ControlGroup | None:
+    """Its control group, where one can be made."""
+    parent, _ = group_place()
+    if parent is None:
+        return None
+    return make_group(parent, limits, place.memory_disk_bytes)
 
 
 @contextmanager
@@ -283,7 +298,7 @@ def _readable(data: bytes) -> Iterator[int]:
         os.close(reader)
 
 
-def _start(command: list[str], passed: list[int], home: str) -> subprocess.Popen[bytes]:
+def _start(command: list[str], passed: list[int], place: SandboxCommand) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(
             command,
@@ -291,9 +306,16 @@ def _start(command: list[str], passed: list[int], home: str) -> subprocess.Popen
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             pass_fds=passed,
-            env={**_ENVIRON, "HOME": home, "TMPDIR": home},
+            env={
+                **_ENVIRON,
+                "HOME": place.home,
+                "TMPDIR": place.home,
+                "PYTHONPATH": place.site,
+            },
             start_new_session=True,
             cwd="/",
         )
     except OSError as error:
-        raise EnvironmentFailed(f"the submission's process can't be started: {error}") from error
+        raise EnvironmentUnavailable(
+            f"the submission's process can't be started: {error}"
+        ) from error

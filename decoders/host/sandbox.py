@@ -4,10 +4,12 @@ A seccomp filter, bubblewrap (name spaces), or resource limits alone.
 """
 
 import errno
+import json
 import os
 import platform
 import secrets
 import shutil
+import socket
 import struct
 import subprocess
 import sys
@@ -18,8 +20,10 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from bci_stream.files import state_dir
-from decoders.host.detect import Prepared
-from decoders.host.limits import EnvironmentFailed, SubmissionLimits
+from decoders.host.cgroup import group_place
+from decoders.host.environment import Environment
+from decoders.host.limits import EnvironmentFailed, EnvironmentUnavailable, SubmissionLimits
+from decoders.host.prepare import Prepared
 
 MACHINES = {
     "x86_64": (0xC000003E, 0),
@@ -62,6 +66,9 @@ ABSENT = {
 }
 """Answered with ENOSYS, as by an old kernel: programs then use the older calls."""
 
+SOCKETS = {"socket": (41, 198), "socketpair": (53, 199)}
+"""Refused for every address family but AF_UNIX, with EAFNOSUPPORT, as by a kernel without it."""
+
 CLONE = (56, 220)
 NEW_NAMESPACES = 0x7E020000
 """clone()'s flags for new user, mount, process, network, IPC, UTS or cgroup name spaces."""
@@ -86,6 +93,10 @@ def filter_program(machine: str | None = None) -> bytes | None:
     refused = _answer(_FAIL | errno.EPERM)
     for numbers in REFUSED.values():
         steps += [_step(_EQUAL, numbers[column], 0, 1), refused]
+    unknown = _answer(_FAIL | errno.EAFNOSUPPORT)
+    for numbers in SOCKETS.values():
+        steps += [_step(_EQUAL, numbers[column], 0, 4), _step(_LOAD, _FIRST_ARGUMENT)]
+        steps += [_step(_EQUAL, socket.AF_UNIX, 1, 0), unknown, _answer(_ALLOW)]
     steps += [_step(_EQUAL, CLONE[column], 0, 3), _step(_LOAD, _FIRST_ARGUMENT)]
     steps += [_step(_HAS_BITS, NEW_NAMESPACES, 0, 1), refused, _answer(_ALLOW)]
     return b"".join(steps)
@@ -122,24 +133,34 @@ _NAMESPACES = (
 _DROP = ("--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID")
 
 FILTER_FD = "FILTER_FD"
+INSIDE = Path(__file__).with_name("inside")
+OURS = {
+    "shim.py": "shim.py",
+    "launch.py": "launch.py",
+    "framework_site.py": "site/sitecustomize.py",
+}
+"""Our files in the sandbox: their names in INSIDE and below /host."""
 
 
 @dataclass(frozen=True, slots=True)
 class SandboxCommand:
     """How the process of one run is started.
 
-    package, work, home: paths as seen inside the sandbox; home is also its TMPDIR.
+    package, work, home, site: paths as seen inside the sandbox; home is also its TMPDIR, site its
+    PYTHONPATH.
     filter: the seccomp program; FILTER_FD in the command stands for the descriptor to read it from.
     scratch: a folder on this machine's disk whose size must be watched, if there is one.
+    memory_disk_bytes: the size of all its disks that lie in memory.
     """
 
     command: tuple[str, ...]
     package: str
     work: str
     home: str
+    site: str
     user: int | None
-    threads: int
     scratch: Path | None
+    memory_disk_bytes: int = 0
     filter: bytes | None = None
 
 
@@ -149,17 +170,17 @@ class Sandbox(Protocol):
     @property
     def title(self) -> str: ...
 
-    def command(self, prepared: Prepared, shim: Path, limits: SubmissionLimits) -> SandboxCommand:
+    def command(self, prepared: Prepared, limits: SubmissionLimits) -> SandboxCommand:
         """The command for one run of the submission."""
 
 
 def choose_sandbox(strength: Strength = "auto") -> Sandbox:
-    """The strongest sandbox that works here, or the requested one. Raises EnvironmentFailed."""
+    """The strongest sandbox that works here, or the requested one. Raises EnvironmentUnavailable."""
     fault = bubblewrap_fault()
     if strength != "limits" and fault is None:
         return Bubblewrap()
     if strength == "bubblewrap":
-        raise EnvironmentFailed(f"bubblewrap was requested, and does not work here: {fault}")
+        raise EnvironmentUnavailable(f"bubblewrap was requested, and does not work here: {fault}")
     return LimitsOnly(fault or "requested")
 
 
@@ -195,13 +216,14 @@ class Bubblewrap:
         known = "a filter for system calls" if filter_program() else "no filter for system calls"
         return (
             "contained by bubblewrap: no network, own processes, user and files, a scratch disk in "
-            f"memory, {known}, resource limits"
+            f"memory, {known}, resource limits, {_group_title()}"
         )
 
-    def command(self, prepared: Prepared, shim: Path, limits: SubmissionLimits) -> SandboxCommand:
+    def command(self, prepared: Prepared, limits: SubmissionLimits) -> SandboxCommand:
         root, environment = prepared.root, prepared.environment
-        size = str(_tree_bytes(root) + limits.disk_bytes)
-        scratch = str(limits.disk_bytes)
+        user = _spare_user()
+        disks = {"/dev/shm": limits.disk_bytes, "/tmp": limits.disk_bytes}
+        disks["/home"] = _tree_bytes(root) + limits.disk_bytes
         command = [shutil.which("bwrap") or "bwrap", *_NAMESPACES, "--hostname", "submission"]
         command += _DROP if os.geteuid() == 0 else ("--unshare-user",)
         program = filter_program()
@@ -211,24 +233,26 @@ class Bubblewrap:
         for path in _SETTINGS:
             command += ["--ro-bind-try", path, path]
         command += ["--proc", "/proc", "--dev", "/dev"]
-        for place, most in (("/dev/shm", scratch), ("/tmp", scratch), ("/home", size)):
-            command += ["--perms", "1777", "--size", most, "--tmpfs", place]
+        for place, most in disks.items():
+            command += ["--perms", "1777", "--size", str(most), "--tmpfs", place]
         for folder in environment.folders:
             command += [*_open_parents(folder), "--ro-bind", str(folder), str(folder)]
-        command += ["--ro-bind", str(root), "/package", "--ro-bind", str(shim), "/host/shim.py"]
+        command += ["--ro-bind", str(root), "/package"]
+        command += ["--ro-bind", str(_copy_ours(prepared.folder)), "/host"]
         command += _hide(
             state_dir(), [Path(place) for place in _SYSTEM] + list(environment.folders)
         )
         command += ["--remount-ro", "/dev", "--remount-ro", "/"]
-        command += [str(environment.python), "-S", "-u", "/host/shim.py"]
+        command += _launched(environment, Path("/host"), user, limits)
         return SandboxCommand(
             tuple(command),
             "/package",
             "/home/submission",
             "/tmp",
-            _spare_user(),
-            _threads(limits),
+            "/host/site",
+            user,
             None,
+            sum(disks.values()),
             program,
         )
 
@@ -245,23 +269,53 @@ class LimitsOnly:
         user = "a user of its own and " if root else ""
         view = "files that others may read" if root else "your files, keys and processes"
         return (
-            f"contained by {user}resource limits only ({self.why}): the network and {view} are in "
-            "its reach; run untrusted submissions where bubblewrap works"
+            f"contained by {user}resource limits only ({self.why}; {_group_title()}): the network "
+            f"and {view} are in its reach; run untrusted submissions where bubblewrap works"
         )
 
-    def command(self, prepared: Prepared, shim: Path, limits: SubmissionLimits) -> SandboxCommand:
-        user, folder, python = _spare_user(), prepared.folder, prepared.environment.python
+    def command(self, prepared: Prepared, limits: SubmissionLimits) -> SandboxCommand:
+        user = _spare_user()
+        folder, environment = prepared.folder, prepared.environment
         work = Path(tempfile.mkdtemp(prefix="work-", dir=folder))
-        shim = Path(shutil.copy(shim, folder))
+        host = _copy_ours(folder)
         if user is not None:
-            for path in (python, python.resolve(), folder.parent):
+            python = environment.python
+            for path in (python, python.resolve(), environment.base, folder.parent):
                 must_be_reachable(path)
             os.chown(work, user, user)
             os.chown(folder, -1, user)  # other teams' users cannot read it
             folder.chmod(0o750)
-        command = (str(python), "-S", "-u", str(shim))
-        place = (str(prepared.root), str(work), str(work))
-        return SandboxCommand(command, *place, user, _threads(limits), work)
+        command = _launched(environment, host, user, limits)
+        place = (str(prepared.root), str(work), str(work), str(host / "site"))
+        return SandboxCommand(tuple(command), *place, user, work)
+
+
+def _copy_ours(folder: Path) -> Path:
+    """A folder with our files for the sandbox, which any user may read."""
+    host = folder / "host"
+    for ours, name in OURS.items():
+        target = host / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        Path(shutil.copyfile(INSIDE / ours, target)).chmod(0o644)
+        target.parent.chmod(0o755)
+    return host
+
+
+def _launched(
+    environment: Environment, host: Path, user: int | None, limits: SubmissionLimits
+) -> list[str]:
+    """The words that drop privileges (`launch.py`), and then run the shim.
+
+    host: the folder of both files, as it is seen inside the sandbox.
+    """
+    dropped = {"user": user, "rlimits": {**limits.rlimits(), "NPROC": _threads(limits)}}
+    launcher = [str(environment.base), "-I", "-S", str(host / "launch.py"), json.dumps(dropped)]
+    return [*launcher, str(environment.python), "-u", str(host / "shim.py")]
+
+
+def _group_title() -> str:
+    place, fault = group_place()
+    return "a control group" if place is not None else f"no control group ({fault})"
 
 
 def _system_folder(path: Path) -> list[str]:
@@ -317,10 +371,10 @@ def _threads(limits: SubmissionLimits) -> int:
 
 
 def must_be_reachable(path: Path) -> None:
-    """Raise EnvironmentFailed unless other users can read the path: no submission runs as root."""
+    """Raise EnvironmentUnavailable unless other users can read the path: no submission runs as root."""
     for place in (path, *path.parents):
         if not place.stat().st_mode & (0o001 if place.is_dir() else 0o004):
-            raise EnvironmentFailed(
+            raise EnvironmentUnavailable(
                 f"without bubblewrap a submission runs as a user of its own, which can't read "
                 f"{place}, where {path} is; install bubblewrap, or open that folder to others "
                 "(chmod o+x)"

@@ -19,7 +19,8 @@ from bci_stream.contest.contest import Limits as ContestLimits
 from bci_stream.errors import RuleError
 from bci_stream.files import state_dir
 from bci_stream.packet import Packet, SignalInfo
-from decoders.host.detect import INTERFACES, Prepared, prepare
+from decoders.host.detect import INTERFACES
+from decoders.host.inside.shim import CHOOSE, PACKET, START
 from decoders.host.limits import (
     PackageError,
     SubmissionCrashed,
@@ -31,9 +32,9 @@ from decoders.host.limits import (
     escape_text,
     limits_of,
 )
+from decoders.host.prepare import Prepared, prepare
 from decoders.host.process import GRACE_S, NO_DATA, SubmissionProcess, packet_body
 from decoders.host.sandbox import Strength, at_least, choose_sandbox
-from decoders.host.shim import CHOOSE, PACKET, START
 from tracks.common.seconds import SecondGrid
 from tracks.emotion import DEFAULTS
 from tracks.registry import TRACKS
@@ -66,7 +67,7 @@ class SubmissionDecoder:
         self.limits = limits or SubmissionLimits()
         self.sandbox = choose_sandbox(strength)
         self.prepared: Prepared = prepare(
-            Path(package), track, interface, python, self.limits, cache
+            Path(package), track, interface, python, self.limits, cache, stop
         )
         self.log = log or self.prepared.folder / "submission.log"
         self.compute_s = 0.0

@@ -16,6 +16,7 @@ from typing import IO
 
 import psutil  # type: ignore[import-untyped, unused-ignore]
 
+from decoders.host.cgroup import ControlGroup
 from decoders.host.limits import (
     SubmissionDisqualified,
     SubmissionError,
@@ -48,6 +49,7 @@ class ProcessTree:
 
     first: subprocess.Popen[bytes]
     user: int | None
+    group: ControlGroup | None = None
 
     def usage(self, detached: bool = False) -> Usage:
         """detached: include processes that were re-parented to init; finding them costs much more."""
@@ -58,10 +60,14 @@ class ProcessTree:
                 memory_bytes += member.memory_info().rss
                 cpu_s += sum(member.cpu_times()[:4])
                 processes += 1
+        if self.group is not None:
+            cpu_s = max(cpu_s, self.group.cpu_s())
         return Usage(processes, memory_bytes, cpu_s)
 
     def kill(self) -> None:
         """Kill all of them, repeatedly, because new ones may be forked meanwhile."""
+        if self.group is not None:
+            self.group.kill()
         while members := self._members():
             for member in members:
                 with contextlib.suppress(psutil.Error):
@@ -168,7 +174,7 @@ class Watchdog(threading.Thread):
         if usage.processes > limits.processes + _HELPERS:
             self._end_with(_exceeded(f"had more than {limits.processes} processes at once"))
         elif usage.memory_bytes > limits.memory_bytes:
-            self._end_with(_exceeded(f"used more than {_mib(limits.memory_bytes)} of memory"))
+            self._end_with(exceeded_memory(limits))
         elif self._scratch is not None and _disk_bytes(self._scratch) > limits.disk_bytes:
             self._end_with(_exceeded(f"wrote more than {_mib(limits.disk_bytes)} to disk"))
         elif usage.cpu_s > limits.cpu_s:
@@ -178,6 +184,10 @@ class Watchdog(threading.Thread):
     def _end_with(self, error: SubmissionError) -> None:
         self.error = error
         self._tree.kill()
+
+
+def exceeded_memory(limits: SubmissionLimits) -> SubmissionLimit:
+    return _exceeded(f"used more than {_mib(limits.memory_bytes)} of memory")
 
 
 def _exceeded(fault: str) -> SubmissionLimit:

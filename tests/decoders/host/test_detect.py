@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from decoders.host.detect import detect
-from decoders.host.environment import requested_environment
 from decoders.host.limits import PackageError
+from decoders.host.requested import requested_environment
 from tests.decoders.host.conftest import Write
 
 BASE = "from Algorithm.Interface.AlgorithmInterface import AlgorithmInterface\n"
@@ -96,6 +96,46 @@ def test_of_several_algorithms_the_one_named_after_the_track_is_taken(write: Wri
     assert forced.class_name == "AlgorithmImplementSSVEP"
 
 
+def test_exact_names_win_over_lookalikes(write: Write) -> None:
+    names = ("MI_MI_EA", "_MI_EA", "MI_old", "_backup")
+    others = {
+        f"Algorithm/AlgorithmImplement{name}.py": algorithm(
+            f"AlgorithmImplement{name}", "self.comm_proxy"
+        )
+        for name in names
+    }
+    entry = detect(write(CASES["g2"] | others), "mi")
+    assert (entry.file, entry.interface) == ("Algorithm/AlgorithmImplementMI.py", "g2")
+
+
+def test_the_class_with_the_file_s_name_wins_over_another_on_the_base_class(write: Write) -> None:
+    code = algorithm("Helper", "self.comm_proxy").replace(
+        EXPLODES, "class AlgorithmImplement(Helper): pass\n"
+    )
+    entry = detect(write({"Algorithm/impl/AlgorithmImplement.py": code}), "mi")
+    assert entry.class_name == "AlgorithmImplement"
+
+
+def test_a_copy_of_an_older_algorithm_beside_the_exact_name_is_passed_over(write: Write) -> None:
+    others = {"Algorithm/impl/Old.py": algorithm("Old", "self._proxy.get_source()", G4_HEAD)}
+    assert detect(write(CASES["g3"] | others), "mi").interface == "g3"
+
+
+def test_advice_names_the_interface_that_was_found(write: Write) -> None:
+    files = {f"Algorithm/impl/{name}.py": algorithm(name, "self.comm_proxy") for name in ("A", "B")}
+    with pytest.raises(PackageError, match=r"--interface g3:Algorithm/impl/A\.py"):
+        detect(write(files), "mi")
+
+
+def test_cache_files_are_no_algorithms(write: Write) -> None:
+    root = write(CASES["g2"])
+    cache = root / "Algorithm/__pycache__"
+    cache.mkdir()
+    for name in ("AlgorithmImplementMI", "AlgorithmImplementERP"):
+        (cache / f"{name}.cpython-38.pyc").write_bytes(b"\x12AlgorithmInterface\x0acomm_proxy")
+    assert detect(root, "mi").file == "Algorithm/AlgorithmImplementMI.py"
+
+
 def test_the_interface_can_be_forced(write: Write) -> None:
     assert detect(write(CASES["g2"]), "mi", "g3").interface == "g3"
     with pytest.raises(PackageError, match="unknown interface; the interfaces are g4, g3"):
@@ -160,6 +200,6 @@ def test_a_config_that_nests_too_deep_is_reported_as_theirs(write: Write) -> Non
     root = write({**CASES["g2"]})
     config = root / "Algorithm/config/AlgorithmConfig.yml"
     config.parent.mkdir()
-    config.write_text("[" * 20_000)
+    config.write_text("[" * 2000)
     with pytest.raises(PackageError, match="is no YAML"):
         detect(root, "mi")

@@ -1,24 +1,51 @@
-"""An environment is made once, and shared by all who ask for the same."""
+"""Environments: made once, shared, with a Python whose wheels fit; failures are attributed."""
 
-import importlib.util
+import http.server
+import os
+import signal
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import click.testing
 import pytest
 
-from decoders.host import environment
+from decoders.cli import main
+from decoders.host import environment, install, venv
 from decoders.host.environment import (
-    MAGIC_NUMBERS,
-    RequestedEnvironment,
-    default_cache,
     environment_for,
     find_interpreter,
-    read_requirements,
-    requested_environment,
+    installed_versions,
 )
-from decoders.host.limits import EnvironmentFailed, PackageError
-from tests.decoders.host.conftest import Write
+from decoders.host.install import Installation, NoWheels, failure
+from decoders.host.limits import (
+    EnvironmentFailed,
+    EnvironmentUnavailable,
+    PackageError,
+    SubmissionStopped,
+)
+from decoders.host.prepare import read_package
+from decoders.host.requested import RequestedEnvironment
+from decoders.host.venv import COMPLETE, cached_environments, default_cache, prune
+from tests.decoders.host.wheels import (
+    INSTALLERS,
+    install_from,
+    make_pip,
+    make_wheel,
+    use_registry,
+)
+
+OWN = f"{sys.version_info.major}.{sys.version_info.minor}"
+GOOD = RequestedEnvironment(OWN, ("good==1.0",))
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Path:
+    make_wheel(tmp_path / "index", "good")
+    return tmp_path / "index"
 
 
 def test_who_asks_for_nothing_gets_ours() -> None:
@@ -27,45 +54,62 @@ def test_who_asks_for_nothing_gets_ours() -> None:
     assert {Path(sys.prefix), Path(sys.base_prefix)} == set(made.folders)
 
 
-@pytest.mark.parametrize("uv", [True, False])
+@pytest.mark.parametrize("installer", INSTALLERS)
 def test_an_environment_is_made_once_and_holds_none_of_our_packages(
-    uv: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    installer: str, index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if uv and environment._uv() is None:
-        pytest.skip("uv is not installed")
-    if not uv:
-        monkeypatch.setattr(environment, "_uv", lambda: None)
-    first = environment_for(RequestedEnvironment(None, ()), tmp_path)
+    install_from(index, monkeypatch, installer)
+    first = environment_for(GOOD, tmp_path / "cache")
     marked = first.python.parent / "mark"
     marked.touch()
-    again = environment_for(RequestedEnvironment(None, ()), tmp_path)
+    again = environment_for(GOOD, tmp_path / "cache")
     assert again == first
     assert marked.exists()
-    command = [str(first.python), "-c", "import numpy"]
-    assert b"No module named 'numpy'" in subprocess.run(command, capture_output=True).stderr
+    for name, found in (("good", b""), ("numpy", b"No module named 'numpy'")):
+        command = [str(first.python), "-c", f"import {name}"]
+        assert found in subprocess.run(command, capture_output=True, check=False).stderr
 
 
-def test_a_half_made_environment_is_made_again(tmp_path: Path) -> None:
-    first = environment_for(RequestedEnvironment(None, ()), tmp_path)
-    (first.folders[0] / "requirements.txt").unlink()
+def test_a_half_made_environment_is_made_again(
+    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install_from(index, monkeypatch)
+    first = environment_for(GOOD, tmp_path / "cache")
+    first.close()
+    (first.folders[0] / COMPLETE).unlink()
     marked = first.python.parent / "mark"
     marked.touch()
-    environment_for(RequestedEnvironment(None, ()), tmp_path)
+    environment_for(GOOD, tmp_path / "cache")
     assert not marked.exists()
 
 
-def test_packages_that_can_not_be_had_are_reported_and_leave_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("installer", INSTALLERS)
+def test_files_in_the_folder_where_the_host_was_started_decide_nothing(
+    installer: str, index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("PIP_NO_INDEX", "UV_OFFLINE"):
-        monkeypatch.setenv(name, "1")
-    with pytest.raises(EnvironmentFailed, match="no-such-package-of-ours"):
-        environment_for(RequestedEnvironment(None, ("no-such-package-of-ours==1",)), tmp_path)
-    assert [path for path in tmp_path.iterdir() if path.is_dir()] == []
+    """An organiser may start it in the folder of a submission."""
+    install_from(index, monkeypatch, installer)
+    monkeypatch.delenv("UV_NO_CONFIG")
+    here = tmp_path / "submission"
+    here.mkdir()
+    ran = tmp_path / "ran"
+    for name in ("venv.py", "ensurepip.py", "pip.py", "msgspec.py", "json.py"):
+        (here / name).write_text(f"open({str(ran)!r}, 'w')\n")
+    (here / "uv.toml").write_text("no-index = true\n")
+    monkeypatch.chdir(here)
+    if installer == "pip":
+        monkeypatch.setattr(venv, "_installer", make_pip)
+    environment_for(GOOD, tmp_path / "cache").close()
+    with pytest.raises(PackageError):
+        read_package(here, tmp_path / "into", "mi")
+    assert not ran.exists()
+
+
+# --- which Python ----------------------------------------------------------------------------
 
 
 def test_an_interpreter_that_is_not_here_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environment, "_uv", lambda: None)
+    monkeypatch.setattr(install, "uv_program", lambda: None)
     with pytest.raises(EnvironmentFailed, match=r"requests Python 3\.99, which was not found"):
         find_interpreter("3.99")
 
@@ -76,100 +120,310 @@ def test_a_python_that_the_shim_does_not_run_on_is_refused_in_words(version: str
         find_interpreter(version)
 
 
+def _other_version() -> str:
+    others = [version for version in installed_versions() if version != OWN]
+    if not others:
+        pytest.skip(f"no Python but {OWN} is installed")
+    return others[-1]
+
+
+@pytest.mark.parametrize("installer", INSTALLERS)
+def test_the_newest_python_whose_wheels_satisfy_the_pins_is_taken(
+    installer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = _other_version()
+    tag = "cp" + other.replace(".", "")
+    make_wheel(tmp_path / "index", "pinned", "1.2", tag=f"{tag}-none-any")
+    install_from(tmp_path / "index", monkeypatch, installer)
+    monkeypatch.setattr(environment, "installed_versions", lambda: (OWN, other))
+    requested = RequestedEnvironment(None, ("pinned==1.2",))
+    made = environment_for(requested, tmp_path / "cache")
+    assert made.title.startswith(f"Python {other} with")
+    tried: list[str] = []
+    monkeypatch.setattr(environment, "_made", lambda version, *_: tried.append(version) or made)
+    environment_for(requested, tmp_path / "cache")
+    assert tried == [other]  # the choice is kept
+
+
+def test_the_python_of_its_cache_files_is_tried_first(
+    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = _other_version()
+    install_from(index, monkeypatch)
+    made = environment_for(
+        RequestedEnvironment(None, ("good",), hints=(other,)), tmp_path / "cache"
+    )
+    assert made.title.startswith(f"Python {other} with good")
+
+
+def test_pins_that_no_python_satisfies_are_the_team_s_in_the_resolver_s_words_and_ours(
+    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install_from(index, monkeypatch)
+    monkeypatch.setattr(environment, "installed_versions", lambda: (OWN,))
+    with pytest.raises(EnvironmentFailed) as failed:
+        environment_for(RequestedEnvironment(None, ("good==99",)), tmp_path / "cache")
+    assert failed.value.ending == "crashed"
+    text = str(failed.value)
+    assert f"with any Python that was tried ({OWN})" in text
+    assert "--python" in text
+    assert "good==99" in text
+    assert [path for path in (tmp_path / "cache").iterdir() if path.is_dir()] == []
+
+
+def test_a_hint_at_a_python_that_is_not_here_is_passed_over(
+    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install_from(index, monkeypatch)
+    monkeypatch.setattr(environment, "installed_versions", lambda: (OWN,))
+    monkeypatch.setattr(environment, "_of_uv", lambda _: None)
+    requested = RequestedEnvironment(None, ("good==1.0",), hints=("3.77",))
+    made = environment_for(requested, tmp_path / "cache")
+    assert made.title.startswith(f"Python {OWN} ")
+    made.close()
+    requested = RequestedEnvironment(None, ("good==99",), hints=("3.77",))
+    with pytest.raises(EnvironmentUnavailable, match=r"Not tried: .* requests Python 3\.77"):
+        environment_for(requested, tmp_path / "cache")
+
+
+def test_a_lease_that_is_closed_twice_closes_no_other_file(tmp_path: Path) -> None:
+    lease = venv.try_lease(tmp_path / "x.lock")
+    assert lease is not None
+    lease.close()
+    with (tmp_path / "other").open("w") as other:
+        lease.close()
+        other.write("still open")
+    assert (tmp_path / "other").read_text() == "still open"
+
+
+# --- whose fault -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("installer", INSTALLERS)
+def test_a_registry_that_can_not_be_reached_is_our_fault(
+    installer: str, index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install_from(index, monkeypatch, installer)
+    use_registry("http://127.0.0.1:9/simple", monkeypatch)
+    monkeypatch.setenv("PIP_RETRIES", "1")
+    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
+    with pytest.raises(EnvironmentUnavailable, match="registry can't be reached") as failed:
+        environment_for(RequestedEnvironment(OWN, ("absent==1.0",)), tmp_path / "cache")
+    assert failed.value.ending == "stopped"
+    assert "no fault of the team" in str(failed.value)
+
+
+class Broken(http.server.BaseHTTPRequestHandler):
+    """A registry that has the package, and breaks off its download."""
+
+    def do_GET(self) -> None:
+        wheel = "absent-1.0-py3-none-any.whl"
+        self.send_response(200)
+        page = f'<a href="/{wheel}">{wheel}</a>'.encode()
+        is_page = self.path.endswith("/")
+        self.send_header("Content-Type", "text/html" if is_page else "application/zip")
+        self.send_header("Content-Length", str(len(page) if is_page else 100_000))
+        self.end_headers()
+        self.wfile.write(page if is_page else b"PK\3\4")
+
+    def log_message(self, *_: object) -> None: ...
+
+
+@pytest.fixture
+def broken_registry() -> Iterator[str]:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Broken) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/simple"
+        server.shutdown()
+
+
+@pytest.mark.parametrize("installer", INSTALLERS)
+def test_a_download_that_breaks_off_is_our_fault(
+    installer: str, broken_registry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install_from(tmp_path / "index", monkeypatch, installer)
+    use_registry(broken_registry, monkeypatch)
+    monkeypatch.setenv("PIP_RETRIES", "0")
+    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
+    with pytest.raises(EnvironmentUnavailable):
+        environment_for(RequestedEnvironment(OWN, ("absent==1.0",)), tmp_path / "cache")
+
+
+def test_a_full_disk_is_our_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = 4 << 20
+    make_wheel(tmp_path / "index", "large", files={"large_data.py": "#" * size})
+    install_from(tmp_path / "index", monkeypatch)
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounting = ["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(disk)]
+    if os.geteuid() != 0 or subprocess.run(mounting, capture_output=True, check=False).returncode:
+        pytest.skip("a small disk can't be mounted here")
+    try:
+        with pytest.raises(EnvironmentUnavailable, match="the disk is full"):
+            environment_for(RequestedEnvironment(OWN, ("large==1.0",)), disk / "cache")
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+@pytest.mark.parametrize(
+    ("printed", "error"),
+    [
+        ("error: Failed to fetch: `https://x`\n  Caused by: dns error", EnvironmentUnavailable),
+        ("WARNING: Retrying (Retry(total=4)) after connection broken", EnvironmentUnavailable),
+        ("OSError: [Errno 28] No space left on device", EnvironmentUnavailable),
+        ("No solution found: Because x was not found in the package registry", NoWheels),
+        ("ERROR: No matching distribution found for x==9", NoWheels),
+    ],
+)
+def test_a_failure_is_attributed_by_what_the_installer_printed(
+    printed: str, error: type[EnvironmentFailed]
+) -> None:
+    assert type(failure(["/usr/bin/uv", "pip"], printed)) is error
+
+
+# --- limits, stopping, leases ----------------------------------------------------------------
+
+
+def installation(tmp_path: Path, stop: threading.Event | None = None) -> Installation:
+    lock = os.open(tmp_path / "x.lock", os.O_CREAT | os.O_RDWR)
+    return Installation(tmp_path / "env", "a test", lock, stop or threading.Event())
+
+
+def test_an_installation_that_takes_too_long_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(install, "BUILD_S", 0.3)
+    with pytest.raises(EnvironmentUnavailable, match=r"not made within 0\.3 s"):
+        installation(tmp_path).run(["/bin/sleep", "1000"])
+
+
+def test_an_installation_is_stopped_with_the_run(tmp_path: Path) -> None:
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(SubmissionStopped):
+        installation(tmp_path, stop).run(["/bin/sleep", "1000"])
+
+
+def test_an_environment_that_is_too_large_is_the_team_s_and_progress_is_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(install, "PROGRESS_S", 0.1)
+    monkeypatch.setattr(install, "MOST_BYTES", 1 << 20)
+    (tmp_path / "env").mkdir()
+    (tmp_path / "env" / "large").write_bytes(bytes(2 << 20))
+    with caplog.at_level("INFO"), pytest.raises(EnvironmentFailed, match="larger than") as failed:
+        installation(tmp_path).run(["/bin/sleep", "1000"])
+    assert failed.value.ending == "crashed"
+    assert "still installing a test: 2 MiB" in caplog.text
+
+
+def test_an_environment_in_use_is_not_pruned_and_others_are(
+    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install_from(index, monkeypatch)
+    made = environment_for(GOOD, tmp_path / "cache")
+    (listed,) = cached_environments(tmp_path / "cache")
+    assert listed.title == made.title
+    assert listed.size_bytes > 0
+    assert prune(listed) is False
+    assert made.python.exists()
+    made.close()
+    assert prune(listed) is True
+    assert not made.folders[0].exists()
+
+
+def test_the_command_lists_and_prunes(
+    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install_from(index, monkeypatch)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    environment_for(GOOD).close()
+    listed = click.testing.CliRunner().invoke(main, ["cache"])
+    assert f"Python {OWN} with good==1.0" in listed.output
+    kept = click.testing.CliRunner().invoke(main, ["cache", "--prune"])
+    assert "removed" not in kept.output
+    pruned = click.testing.CliRunner().invoke(main, ["cache", "--prune", "--days", "0"])
+    assert "removed" in pruned.output
+    assert click.testing.CliRunner().invoke(main, ["cache"]).output == ""
+
+
+def test_an_environment_that_a_killed_host_was_making_is_swept_and_no_other(
+    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install_from(index, monkeypatch)
+    cache = tmp_path / "cache"
+    made = environment_for(GOOD, cache)
+    for name in ("left", "making"):
+        (cache / name / "bin").mkdir(parents=True)
+    making = venv.try_lease(cache / "making.lock")
+    venv.sweep_environments(cache)
+    assert making is not None
+    left = sorted(path.name for path in cache.iterdir() if path.is_dir())
+    assert left == sorted([made.folders[0].name, "making"])
+
+
+HOST = """
+import sys, threading
+from pathlib import Path
+from decoders.host import install
+from decoders.host.venv import _lease
+from decoders.host.install import Installation
+folder = Path(sys.argv[1])
+lease = _lease(folder / "x.lock", "x", threading.Event())
+print("locked", flush=True)
+Installation(folder, "x", lease.number, threading.Event()).run(["/bin/sleep", "1000"])
+"""
+
+
+def test_an_installer_dies_with_a_host_that_is_killed_and_then_the_lock_is_free(
+    tmp_path: Path,
+) -> None:
+    import psutil
+
+    command = [sys.executable, "-c", HOST, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as host:
+        assert host.stdout is not None
+        assert host.stdout.readline() == b"locked\n"
+        deadline = time.monotonic() + 60
+        while not (children := psutil.Process(host.pid).children(recursive=True)):
+            assert time.monotonic() < deadline
+        host.send_signal(signal.SIGKILL)
+    _, alive = psutil.wait_procs(children, timeout=60)
+    assert [child for child in alive if child.status() != psutil.STATUS_ZOMBIE] == []
+    venv._lease(tmp_path / "x.lock", "x", threading.Event()).close()
+
+
 def test_the_cache_is_the_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert default_cache() == tmp_path / "bci-stream" / "environments"
 
 
-def test_a_submission_without_requests_has_none(write: Write) -> None:
-    requested = requested_environment(write({"Algorithm/A.py": ""}))
-    assert (requested.python, requested.requirements) == (None, None)
+# --- pkg_resources ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("file", "text", "version"),
-    [
-        (".python-version", "3.9.18\n", "3.9"),
-        ("runtime.txt", "python-3.10.10", "3.10"),
-        (
-            "config.toml",
-            'unitImage = "registry/eeg-python3.8:2"\ncommand = "python main.py"',
-            "3.8",
-        ),
-        ("config.json", '{"unitImage": "python:3.12-slim", "command": "x"}', "3.12"),
-        ("config.json", '{"unitImage": "team/py39", "command": "x"}', "3.9"),
-        ("config.json", '{"unitImage": "pytorch1.13-py38"}', "3.8"),
-        ("config.json", '{"unitImage": "pytorch/pytorch:2.3.1-cuda12.1"}', None),
-        ("config.json", '{"unitImage": "ubuntu:22.04"}', None),
-        ("config.json", "[]", None),
-    ],
-)
-def test_a_version_is_read_from_where_teams_write_it(
-    file: str, text: str, version: str | None, write: Write
+@pytest.mark.parametrize("installer", INSTALLERS)
+def test_old_packages_that_import_pkg_resources_get_it(
+    installer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert requested_environment(write({"Algorithm/A.py": "", file: text})).python == version
+    index = tmp_path / "index"
+    make_wheel(index, "old", files={"old.py": "import pkg_resources\n"})
+    make_wheel(index, "setuptools", "82.0", files={"setuptools/__init__.py": ""})
+    make_wheel(
+        index, "setuptools", "80.0",
+        files={"setuptools/__init__.py": "", "pkg_resources/__init__.py": "version = 80"},
+    )  # fmt: skip
+    install_from(index, monkeypatch, installer)
+    made = environment_for(RequestedEnvironment(OWN, ("old==1.0",)), tmp_path / "cache")
+    command = [str(made.python), "-c", "import old; print(old.pkg_resources.version)"]
+    assert subprocess.run(command, capture_output=True, check=True).stdout == b"80\n"
 
 
-def test_the_callers_word_goes_first(write: Write) -> None:
-    assert requested_environment(write({".python-version": "3.9"}), "3.12").python == "3.12"
-
-
-def test_this_pythons_magic_number_is_in_the_table() -> None:
-    magic = int.from_bytes(importlib.util.MAGIC_NUMBER[:2], "little")
-    assert MAGIC_NUMBERS[magic] in importlib.util.cache_from_source("x.py").replace(
-        "cpython-3", "3."
-    )
-
-
-@pytest.mark.parametrize(("magic", "version"), MAGIC_NUMBERS.items())
-def test_a_compiled_file_wants_the_python_that_made_it(
-    magic: int, version: str, tmp_path: Path
+def test_a_submission_that_imports_pkg_resources_itself_gets_it_with_its_pins(
+    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "A.pyc").write_bytes(magic.to_bytes(2, "little") + b"\r\n")
-    assert requested_environment(tmp_path).python == version
-
-
-def test_compiled_files_of_several_or_unknown_pythons_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "A.pyc").write_bytes((3413).to_bytes(2, "little"))
-    (tmp_path / "B.pyc").write_bytes((3425).to_bytes(2, "little"))
-    with pytest.raises(PackageError, match="several Pythons"):
-        requested_environment(tmp_path)
-    (tmp_path / "A.pyc").write_bytes(b"\1\1")
-    with pytest.raises(PackageError, match=r"A\.pyc: .*magic number 257"):
-        requested_environment(tmp_path)
-
-
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
-def test_requirements_are_read_as_pip_itself_reads_them(encoding: str, tmp_path: Path) -> None:
-    (tmp_path / "requirements.txt").write_text("numpy==1.23.5\nmne\n", encoding=encoding)
-    assert requested_environment(tmp_path).requirements == ("numpy==1.23.5", "mne")
-
-
-def test_requirements_are_names_and_versions() -> None:
-    text = "\ufeffnumpy==1.23.5  # old\n\n# nothing\nmne[hdf5]>=1.2,<2 ; python_version>'3.7'\n"
-    wanted = read_requirements(text.lstrip("\ufeff"))
-    assert wanted[0] == "numpy==1.23.5"
-    assert wanted[1].startswith("mne[hdf5]<2,>=1.2")
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "-r ../../secret.txt",
-        "--index-url http://192.0.2.1/",
-        "-e .",
-        "./wheel.whl",
-        "numpy @ file:///root/x.whl",
-        "numpy @ git+https://example.org/x",
-        "numpy --no-binary :all:",
-        "${HOME}",
-    ],
-)
-def test_requirements_that_reach_into_the_host_are_refused(line: str) -> None:
-    with pytest.raises(PackageError, match="line 2"):
-        read_requirements(f"numpy\n{line}\n")
-
-
-def test_a_broken_config_is_reported(write: Write) -> None:
-    with pytest.raises(PackageError, match="config file can't be read"):
-        requested_environment(write({"config.json": "{"}))
+    files = {"setuptools/__init__.py": "", "pkg_resources/__init__.py": ""}
+    make_wheel(index, "setuptools", "80.0", files=files)
+    install_from(index, monkeypatch)
+    requested = RequestedEnvironment(OWN, ("good==1.0",), old_setuptools=True)
+    made = environment_for(requested, tmp_path / "cache")
+    subprocess.run([str(made.python), "-c", "import pkg_resources, good"], check=True)

@@ -8,8 +8,10 @@ import pytest
 
 from bci_stream.contest.contest import Limits as ContestLimits
 from bci_stream.contest.contest import load_contest
-from bci_stream.errors import ContestError
+from bci_stream.errors import HOST_FAILED, ContestError
+from bci_stream.judge.run_command import make_entries
 from decoders.cli import main
+from decoders.host import install
 from decoders.host.limits import MIB, EnvironmentFailed, SubmissionLimits, limits_of
 from decoders.host.sandbox import at_least
 from decoders.host.submission import open_submission
@@ -122,3 +124,31 @@ def test_what_is_for_submissions_only_is_refused_without_one() -> None:
     done = run("check", "--track", "mi", "--python", "3.8", "--strength", "limits")
     assert done.exit_code == 2
     assert "--python, --strength is for a --submission only" in done.output
+
+
+def test_a_contest_gives_each_submission_options_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "a.zip").touch()
+    given = [f"{tmp_path}/a.zip?interface=g3&python=3.8&positions=block", f"{tmp_path}/a.zip"]
+    first, second = make_entries("mi", [], given, ("r",))
+    path = str(tmp_path / "a.zip")
+    words = ("--interface", "g3", "--python", "3.8", "--positions", "block")
+    assert first.decoder_arguments == ("--submission", path, *words)
+    assert second.decoder_arguments == ("--submission", path)
+    assert (first.team, second.team) == ("a", "a-2")
+    with pytest.raises(ContestError, match="no option 'speed'"):
+        make_entries("mi", [], [f"{tmp_path}/a.zip?speed=2"], ("r",))
+
+
+def test_what_prepare_found_is_printed(write: Write) -> None:
+    done = run("prepare", "--track", "mi", "--submission", str(talks(write)))
+    assert done.exit_code == 0
+    assert "G3 (2023)" in done.output
+    assert run("prepare", "--track", "mi").exit_code == 2
+
+
+def test_a_failure_of_this_machine_has_an_exit_code_of_its_own(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(install, "uv_program", lambda: None)
+    arguments = ("--track", "mi", "--submission", str(talks(write)), "--python", "3.99")
+    assert run("prepare", *arguments).exit_code == HOST_FAILED == 75

@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from decoders.host.detect import EntryPoint, Prepared
+from decoders.host.detect import EntryPoint
 from decoders.host.environment import Environment
 from decoders.host.limits import (
     MIB,
@@ -27,6 +27,7 @@ from decoders.host.limits import (
     SubmissionLimit,
     SubmissionTimeout,
 )
+from decoders.host.prepare import Prepared
 from decoders.host.sandbox import CLONE, MACHINES, REFUSED, Bubblewrap, LimitsOnly, choose_sandbox
 from tests.decoders.host.conftest import SMALL, Open, Write, needs_bubblewrap, packets, run
 
@@ -237,18 +238,15 @@ def test_our_own_folder_is_hidden_where_it_lies_in_one_that_is_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BCI_HOME", str(tmp_path / "env" / "state"))
-    shown = Environment(Path("/usr/bin/python3"), (tmp_path / "env",), "")
+    shown = Environment(Path("/usr/bin/python3"), Path("/usr/bin/python3"), (tmp_path / "env",), "")
     entry = EntryPoint("g3", "A.py", "A", None, (), "")
     prepared = Prepared(tmp_path, tmp_path, entry, shown)
-    command = Bubblewrap().command(prepared, tmp_path / "shim.py", SMALL).command
+    command = Bubblewrap().command(prepared, SMALL).command
     hidden = command.index(str(tmp_path / "env" / "state"))
     assert command[hidden - 1] == "--tmpfs"
     assert hidden > command.index(str(tmp_path / "env"))
     monkeypatch.setenv("BCI_HOME", str(tmp_path / "elsewhere"))
-    assert (
-        str(tmp_path / "elsewhere")
-        not in Bubblewrap().command(prepared, tmp_path / "shim.py", SMALL).command
-    )
+    assert str(tmp_path / "elsewhere") not in Bubblewrap().command(prepared, SMALL).command
 
 
 def test_the_clock_it_shows_itself_is_its_own_affair(write: Write, submitted: Open) -> None:
@@ -383,7 +381,7 @@ def test_it_dies_with_its_host_even_if_that_is_killed(write: Write) -> None:
         children = psutil.Process(host.pid).children(recursive=True)
         host.kill()
     _, left = psutil.wait_procs(children, timeout=20)
-    shutil.rmtree(folder)
+    shutil.rmtree(folder, ignore_errors=True)  # the next host that is started sweeps it, too
     assert len(children) >= 2
     assert [process for process in left if process.status() != psutil.STATUS_ZOMBIE] == []
 
@@ -490,8 +488,8 @@ def limits_only(monkeypatch: pytest.MonkeyPatch) -> None:
     if os.geteuid() == 0:
         if not system.exists():
             pytest.skip("root's own interpreter is closed to other users, and there is no other")
-        plain = Environment(system, (), "the system's Python")
-        monkeypatch.setattr("decoders.host.detect.environment_for", lambda *_: plain)
+        plain = Environment(system, system, (), "the system's Python")
+        monkeypatch.setattr("decoders.host.prepare.environment_for", lambda *_: plain)
 
 
 @pytest.mark.usefixtures("limits_only")

@@ -79,6 +79,32 @@ def test_a_bare_algorithm_folder_is_put_back_where_it_belongs(tmp_path: Path) ->
     assert tree(root) == {f"Algorithm/{name}": content for name, content in bare.items()}
 
 
+G3_HEAD = b"from Algorithm.AlgorithmInterface import AlgorithmInterface\n"
+G4_HEAD = b"from Algorithm.method.interface.AlgorithmInterface import AlgorithmInterface\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "place"),
+    [
+        ({"AlgorithmImplement.py": G3_HEAD, "net.py": b"", "w.npz": b"1"}, "Algorithm/impl"),
+        ({"A.py": b"from Algorithm.impl.net import f\n", "net.py": b""}, "Algorithm/impl"),
+        ({"Mine.py": G4_HEAD, "net.py": b""}, "Algorithm/method/impl"),
+        ({"A.py": G3_HEAD + b"from Algorithm.net import f\n", "net.py": b""}, "Algorithm"),
+        ({"A.py": G3_HEAD, "impl/B.py": b""}, "Algorithm"),
+    ],
+)
+def test_the_inside_of_the_folder_of_the_team_s_own_files_is_put_back_there(
+    files: dict[str, bytes], place: str, tmp_path: Path
+) -> None:
+    root = lay_out(as_folder(tmp_path, files), tmp_path / "into")
+    assert tree(root) == {f"{place}/{name}": content for name, content in files.items()}
+
+
+def test_cache_files_are_kept_for_their_tags(tmp_path: Path) -> None:
+    files = FILES | {"Algorithm/__pycache__/A.cpython-38.pyc": b"x"}
+    assert tree(lay_out(as_zip(tmp_path, files), tmp_path / "into")) == files
+
+
 def test_what_archivers_leave_behind_is_left_behind(tmp_path: Path) -> None:
     litter = {"__MACOSX/Algorithm/._A.py": b"", "Algorithm/._A.py": b"", "Algorithm/.git/x": b""}
     assert tree(lay_out(as_zip(tmp_path, FILES | litter), tmp_path / "into")) == FILES
@@ -117,14 +143,14 @@ def test_a_link_in_a_folder_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("pack", [as_zip, as_tar, as_folder])
 def test_size_is_counted_as_it_is_written(pack: Pack, tmp_path: Path) -> None:
     bomb = {"Algorithm/A.py": bytes(4 << 20)}
-    with pytest.raises(PackageError, match="1 MiB in 20000 files are allowed"):
+    with pytest.raises(PackageError, match="1 MiB in 20000 files and folders are allowed"):
         lay_out(pack(tmp_path, bomb), tmp_path / "into", SubmissionLimits(package_bytes=1 << 20))
     written = sum(len(content) for content in tree(tmp_path / "into").values())
     assert written <= 3 << 20
 
 
 def test_the_number_of_files_is_bounded(tmp_path: Path) -> None:
-    with pytest.raises(PackageError, match="in 2 files are allowed"):
+    with pytest.raises(PackageError, match="in 2 files and folders are allowed"):
         lay_out(as_zip(tmp_path, FILES), tmp_path / "into", SubmissionLimits(package_files=2))
 
 

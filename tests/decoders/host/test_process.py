@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decoders.host import process as host
-from decoders.host import shim
+from decoders.host.inside import shim
 from decoders.host.limits import SubmissionDisqualified, SubmissionTimeout
 
 JSON = st.recursive(

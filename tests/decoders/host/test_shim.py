@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from decoders.host import shim
+from decoders.host.inside import shim
 from decoders.host.process import packet_body
 
 

@@ -452,8 +452,8 @@ def test_the_shim_runs_on_every_python_even_without_numpy(
         interpreter = find_interpreter(version)
     except EnvironmentFailed as absent:
         pytest.skip(str(absent))
-    bare = Environment(interpreter, (_prefix_of(interpreter),), "bare")
-    monkeypatch.setattr("decoders.host.detect.environment_for", lambda *_: bare)
+    bare = Environment(interpreter, interpreter, (_prefix_of(interpreter),), "bare")
+    monkeypatch.setattr("decoders.host.prepare.environment_for", lambda *_: bare)
     assert run(submitted(write(CASES["G2"])), packets(2)) == [[[0, 1, 10]], [[10, 1, 10]]]
     assert run(submitted(write(G4_FILES), interface="g4"), packets(1))[0][1:] == ["S1", 0]
 

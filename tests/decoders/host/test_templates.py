@@ -1,9 +1,12 @@
 """The templates run as they stand, and score like their own algorithms without a host."""
 
+import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +31,8 @@ TRACKS = {
     "ecog": "ecog",
 }
 EXAMPLES = {
-    "g2": (twins.G2Twin, {"subjects": "2", "blocks": "1", "rounds": "1", "trials": "4"}),
-    "g3": (twins.G3Twin, {"subjects": "2", "trials": "3", "difficulty": "0"}),
+    "g2": (twins.G2Twin, {"subjects": "2", "blocks": "1", "rounds": "1", "trials": "2"}),
+    "g3": (twins.G3Twin, {"subjects": "2", "trials": "2", "difficulty": "0"}),
     "g4": (twins.G4Twin, {"subjects": "2", "blocks": "2", "trials": "2"}),
     "my_algorithm": (twins.MyAlgorithmTwin, {"subjects": "2", "blocks": "2", "pace": "0.02"}),
 }
@@ -42,6 +45,7 @@ def test_every_template_passes_its_own_check(name: str) -> None:
     assert "would not count" not in report.text
 
 
+@cache
 def native(name: str) -> OfflineRun:
     twin, params = EXAMPLES[name]
     sessions = list(open_synthetic(TRACKS[name], params).sessions())
@@ -68,11 +72,11 @@ def test_a_submission_reports_exactly_what_its_algorithm_does_as_a_native_decode
 
 def observed(events: list[dict[str, Any]]) -> list[Any]:
     """What was received and reported, in order."""
-    kept = ("start", "n", "triggers", "result")
+    kept = {"packet": ("start", "n", "triggers"), "report": ("result",)}
     return [
-        [event[key] for key in kept if key in event]
+        [event[key] for key in kept[event["kind"]] if key in event]
         for event in events
-        if event["kind"] in ("packet", "report")
+        if event["kind"] in kept
     ]
 
 
@@ -101,3 +105,18 @@ def test_over_lsl_in_lockstep_it_is_the_same_run_and_the_same_score(
     assert outcome["reason"] == "finished"
     assert observed(log) == observed(own.events)
     assert outcome["score"] == own.score
+
+
+def test_every_package_that_the_script_tries_is_in_the_table_of_the_docs() -> None:
+    path = twins.TEMPLATES.parent / "try_submissions.py"
+    spec = importlib.util.spec_from_file_location("tried", path)
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    sys.modules["tried"] = script  # its dataclass looks there
+    spec.loader.exec_module(script)
+    docs = (path.parents[1] / "docs/submissions.md").read_text()
+    for name, package in script.PACKAGES.items():
+        assert f"| `{name}`: {package.about} |" in docs
+    rows = re.findall(r"^\| `[\w-]+`: ", docs, re.MULTILINE)
+    assert len(rows) == len(script.PACKAGES)

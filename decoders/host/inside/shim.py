@@ -1,9 +1,8 @@
-"""Runs inside a submission's process: this one file, and nothing else of this package.
+"""Runs inside a submission's process: this file, and nothing else of this package.
 
 Python 3.8 to 3.13, with numpy >= 1.19 or without; imports the standard library only. Connects to
-the host by the socket whose number is its argument, gives up privileges as the host's settings
-require, provides the framework modules that submissions import, and drives the submission's class.
-Started with `-S`: no code of the submission's environment runs before the privileges are dropped.
+the host by the socket whose number is its argument, provides the framework modules that submissions
+import, and drives the submission's class. `launch.py` has dropped all privileges before.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ import inspect
 import json
 import math
 import os
-import resource
 import socket
 import struct
 import sys
 import threading
 import traceback
+import types
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import dropwhile
@@ -407,6 +406,11 @@ FRAMEWORK_PACKAGES = {name.rsplit(".", depth)[0] for name in FRAMEWORK for depth
 SHARED_PACKAGES = {"Algorithm", "Algorithm.method", "AlgorithmImplement", "AlgorithmSystem"}
 SHARED_PACKAGES.add("AlgorithmSystem.AlgorithmImplement")
 
+for _module, _names in reversed(FRAMEWORK.items()):
+    for _name, _class in _names.items():
+        # Objects of these classes can be pickled: a child process finds them by these names.
+        _class.__module__, _class.__qualname__, _class.__name__ = _module, _name, _name
+
 
 class FrameworkFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Imports the framework modules of this file, even if the submission has copies of them.
@@ -440,6 +444,15 @@ class FrameworkFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def exec_module(self, module: Any) -> None:
         vars(module).update(FRAMEWORK.get(module.__name__, {}))
+
+
+def install_framework(root: str) -> None:
+    """Make the framework importable, with the submission's own files below `root`."""
+    if root not in sys.path:
+        sys.path.append(root)
+    sys.meta_path.insert(0, FrameworkFinder(root, last_resort=False))
+    sys.meta_path.append(FrameworkFinder(root, last_resort=True))
+    importlib.invalidate_caches()
 
 
 # --- driving the submission's class ----------------------------------------------------------
@@ -490,9 +503,7 @@ def load_class(settings: dict[str, Any]) -> Any:
     """The submission's class: the named one, else the only subclass of the framework's base."""
     sys.path.insert(0, settings["work"])
     sys.path += [os.path.join(settings["work"], folder) for folder in settings["folders"]]
-    sys.meta_path.insert(0, FrameworkFinder(settings["work"], last_resort=False))
-    sys.meta_path.append(FrameworkFinder(settings["work"], last_resort=True))
-    importlib.invalidate_caches()
+    install_framework(settings["work"])
     module = importlib.import_module(settings["module"])
     named = getattr(module, settings["class"] or "", None)
     if named is not None:
@@ -515,47 +526,19 @@ def load_class(settings: dict[str, Any]) -> Any:
 # --- containment and start -------------------------------------------------------------------
 
 
-def contain(settings: dict[str, Any]) -> None:
-    """Drop privileges and set limits for good, before any code of the submission runs."""
-    os.umask(0o022)
-    user = settings["user"]
-    if user is not None:
-        os.setgroups([])
-        os.setresgid(user, user, user)
-        os.setresuid(user, user, user)
-    _no_new_privileges()
-    for name, value in settings["rlimits"].items():
-        kind = getattr(resource, "RLIMIT_" + name)
-        hard = resource.getrlimit(kind)[1]
-        bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(kind, (bound, bound))
-
-
-def _no_new_privileges() -> None:
-    """Linux: set-user-ID programs have no effect, and the process is killed with the host."""
-    if not sys.platform.startswith("linux"):
-        return
-    try:
-        import ctypes
-    except ImportError:  # an interpreter built without libffi
-        return
-    prctl = ctypes.CDLL(None).prctl
-    prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
-    prctl(1, 9, 0, 0, 0)  # PR_SET_PDEATHSIG, SIGKILL
-
-
 def prepare_paths(settings: dict[str, Any]) -> None:
-    """Copy the submission to a writable folder, change to it, and enable its environment's packages."""
+    """Copy the submission to a writable folder, and change to it."""
     import shutil
-    import site
 
     shutil.copytree(settings["package"], settings["work"], symlinks=True, dirs_exist_ok=True)
     os.chdir(settings["work"])
+    os.environ["BCI_FRAMEWORK_ROOT"] = settings["work"]  # for its child processes
     sys.path[:] = [path for path in sys.path if path != os.path.dirname(os.path.abspath(__file__))]
-    site.main()
     if importlib.util.find_spec("numpy") is not None:
         importlib.import_module("numpy")
     sys.argv = [settings["module"]]
+    # Workers of multiprocessing import the main module again: that would be this file.
+    sys.modules["__main__"] = types.ModuleType("__main__")
 
 
 def their_traceback(error: BaseException, work: str) -> str:
@@ -577,7 +560,6 @@ def main() -> None:
     pipe.report_bytes = settings["report_bytes"]
     feed = PacketFeed(pipe, settings)
     try:
-        contain(settings)
         prepare_paths(settings)
         algorithm = load_class(settings)()
         DRIVERS.get(settings["interface"], drive_run)(algorithm, feed)
