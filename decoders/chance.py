@@ -9,7 +9,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from bci_stream.packet import Packet, SignalInfo
-from decoders.emotion.features import SecondCounter
 from decoders.mi.trials import ImageryTrials, Windows
 from tracks.common.angles import ANGLE_RATE
 from tracks.common.codes import TRIAL_END
@@ -100,6 +99,9 @@ class EmotionChance:
 
     def start(self, info: SignalInfo) -> None:
         self._rng = np.random.default_rng(self._seed)
+        # Here, because its module imports scipy.signal, which takes a second.
+        from decoders.emotion.features import SecondCounter
+
         self._seconds = SecondCounter(info.packet_samples)
 
     def step(self, packet: Packet) -> list[int]:

@@ -139,6 +139,7 @@ Factory = Callable[[], Decoder]
 SPLITS = 2
 MAX_GROWTH_MB = 64.0
 MEMORY_ROUNDS = 2
+"""How often the session is streamed to measure the growth of memory, extrapolated to an hour."""
 
 
 @dataclass(frozen=True)
@@ -158,18 +159,8 @@ def sample_session(track: str, seed: int = 0) -> Session:
     return next(iter(open_synthetic(track, params).sessions()))
 
 
-def check(
-    track: str,
-    factory: Factory,
-    session: Session,
-    seed: int = 0,
-    memory_rounds: int = MEMORY_ROUNDS,
-) -> Iterator[Law]:
-    """Check the properties one by one; factory makes a new decoder.
-
-    memory_rounds: how often the session is streamed to measure the growth of memory, which is
-    extrapolated to an hour.
-    """
+def check(track: str, factory: Factory, session: Session, seed: int = 0) -> Iterator[Law]:
+    """Check the properties one by one; factory makes a new decoder."""
     stream = stream_of(track, factory(), session)
     rng = np.random.default_rng(seed)
     given = stream.copied()
@@ -185,7 +176,7 @@ def check(
     yield _attempt("nothing before its data", lambda: _prefix(factory, stream, reported, rng))
     for name, spoil in SPOILERS.items():
         yield _attempt(name, partial(_spoilt, factory, spoil(stream, rng), reported))
-    yield _attempt("bounded memory", lambda: _bounded(factory, stream, memory_rounds))
+    yield _attempt("bounded memory", lambda: _bounded(factory, stream))
 
 
 def _attempt(name: str, law: Callable[[], str]) -> Law:
@@ -297,20 +288,20 @@ def _finite(result: object) -> bool:
     return isinstance(result, str) or bool(np.isfinite(np.asarray(result, np.float64)).all())
 
 
-def _bounded(factory: Factory, stream: DecoderStream, rounds: int) -> str:
+def _bounded(factory: Factory, stream: DecoderStream) -> str:
     """Stream repeatedly; buffers may fill in the first round."""
     decoder = factory()
     decoder.start(stream.info)
     sizes = []
     tracemalloc.start()
     try:
-        for number in range(rounds):
+        for number in range(MEMORY_ROUNDS):
             for packet in stream.packets:
                 decoder.step(replace(packet, block=packet.block + number, finish=False))
             sizes.append(tracemalloc.get_traced_memory()[0])
     finally:
         tracemalloc.stop()
-    samples = sum(packet.n for packet in stream.packets) * (rounds - 1)
+    samples = sum(packet.n for packet in stream.packets) * (MEMORY_ROUNDS - 1)
     hours = samples / stream.info.rate / 3600
     growth_mb = (sizes[-1] - sizes[0]) / 2**20 / hours
     if growth_mb > MAX_GROWTH_MB:

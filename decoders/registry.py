@@ -40,11 +40,17 @@ class DecoderEntry(NamedTuple):
 _ERP, _MI = "decoders.erp", "decoders.mi"
 
 DECODERS: dict[str, DecoderEntry] = {
+    "erp-bayes": DecoderEntry(
+        "erp",
+        f"{_ERP}.decoder:BayesDecoder",
+        "variational Bayes without labels, stops by expected score",
+        f"{_ERP}.training:fit",
+    ),
     "erp-umm": DecoderEntry(
         "erp",
-        f"{_ERP}.decoder:ErpDecoder",
-        "unsupervised, adaptive, Bayes stopping",
-        f"{_ERP}.training:fit",
+        f"{_ERP}.umm:UmmDecoder",
+        "mean-difference maximisation; a patent application is on file",
+        f"{_ERP}.umm:fit",
     ),
     "erp-xdawn": DecoderEntry(
         "erp",

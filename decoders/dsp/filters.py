@@ -16,14 +16,13 @@ MAX_UV = 1e7
 class CausalFilter:
     """Second-order sections over the leads of a stream.
 
-    Starts in the steady state of the first sample (unless `settled` is False), so that an offset
-    causes no transient. A non-finite sample is replaced by the lead's last finite one.
+    Starts in the steady state of the first sample, so that an offset causes no transient. A
+    non-finite sample is replaced by the lead's last finite one.
     """
 
-    def __init__(self, sos: Array, n_leads: int, settled: bool = True) -> None:
+    def __init__(self, sos: Array, n_leads: int) -> None:
         self._sos = np.ascontiguousarray(sos, dtype=np.float64)
         self._n_leads = n_leads
-        self._settled = settled
         self.reset()
 
     def reset(self) -> None:
@@ -37,15 +36,9 @@ class CausalFilter:
         if len(finite) == 0:
             return finite
         if self._state is None:
-            self._state = self._initial_state(finite[0])
+            self._state = signal.sosfilt_zi(self._sos)[:, :, None] * finite[0]
         y, self._state = signal.sosfilt(self._sos, finite, axis=0, zi=self._state)
         return np.asarray(y, dtype=np.float64)
-
-    def _initial_state(self, first: Array) -> Array:
-        if not self._settled:
-            return np.zeros((len(self._sos), 2, self._n_leads))
-        settled: Array = signal.sosfilt_zi(self._sos)[:, :, None] * first
-        return settled
 
 
 class Hold:

@@ -12,8 +12,8 @@ from bci_stream.errors import TruthError
 from bci_stream.packet import Packet
 from decoders.dsp import Array
 from decoders.dsp.leads import common_names
+from decoders.emotion.decoder import EmotionModel, pack, standard_name
 from decoders.emotion.features import AffectFeatures, SecondCounter
-from decoders.emotion.model import EmotionModel, pack, standard_name
 from decoders.model import Model
 from replay.model.source import Session
 from tracks.common.truth import read_truth

@@ -7,7 +7,7 @@ better than a few dozen flashes. In the first minutes it is shrunk towards a sep
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -21,6 +21,10 @@ from decoders.dsp.buffers import Ring
 from decoders.dsp.covariance import RecursiveCovariance, mend, shrink
 from decoders.dsp.filters import CausalFilter, bandpass
 from decoders.dsp.leads import brain_leads, plain_name
+from decoders.erp.stopping import SpellerLayout
+from replay.model.source import Session
+from tracks.common.codes import TRIAL_END
+from tracks.erp import CHARACTERS, FIRST_TARGET, TARGETS
 
 Tag = TypeVar("Tag")
 
@@ -291,3 +295,38 @@ class FlashFeatures(Generic[Tag]):
         n = max(noise.weight / 4, 1.0)  # neighbours in time are correlated
         cov = mend(noise.value)
         return whitener_of(cov, n, len(self.places), self._responses, MIN_SHRINKAGE)
+
+
+def labelled_flashes(
+    session: Session, features: FlashFeatures[int], layout: SpellerLayout
+) -> Iterator[tuple[bool, Array]]:
+    """(is a target, features) of every flash of a labelled session."""
+    character: str | None = None
+    block = 0
+    for packet in session.packets(round(session.rate)):
+        if packet.block != block:
+            features.new_block()
+            block, character = packet.block, None
+        done, tag = 0, None
+        for offset, code in packet.triggers:
+            yield from _as_bool(features.feed(packet.samples[done:offset], tag))
+            done, tag = offset, None
+            if code in TARGETS:
+                character = CHARACTERS[code - FIRST_TARGET]
+            elif code == TRIAL_END:
+                character = None
+            elif character is not None and 1 <= code <= len(layout.groups):
+                tag = int(character in layout.groups[code - 1])
+        yield from _as_bool(features.feed(packet.samples[done:], tag))
+
+
+def _as_bool(flashes: list[tuple[int, Array]]) -> Iterator[tuple[bool, Array]]:
+    for tag, vector in flashes:
+        yield bool(tag), vector
+
+
+def features_of(session: Session) -> FlashFeatures[int]:
+    """A feature extractor for a recorded session."""
+    return FlashFeatures(
+        SignalInfo("erp", session.subject, session.rate, session.leads, packet_samples=1)
+    )

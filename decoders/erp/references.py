@@ -13,10 +13,9 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from bci_stream.errors import TruthError
 from decoders.dsp import Array
-from decoders.erp.decoder import ErpDecoder
-from decoders.erp.spelling import Inference
-from decoders.erp.stopping import SpellerLayout
-from decoders.erp.training import features_of, labelled_flashes
+from decoders.erp.flashes import features_of, labelled_flashes
+from decoders.erp.stopping import Inference, SpellerLayout
+from decoders.erp.umm import UmmDecoder
 from decoders.model import Model, ModelError
 from replay.model.source import Session
 
@@ -24,11 +23,11 @@ NAME = "erp-xdawn"
 N_FILTERS = 4
 
 
-class XdawnLda(ErpDecoder):
+class XdawnLda(UmmDecoder):
     """xDAWN spatial filters and linear discriminant analysis."""
 
     def __init__(self, model: Model | None = None, **options: Any) -> None:
-        """options: as of ErpDecoder."""
+        """options: as of UmmDecoder."""
         if model is None:
             raise ModelError(f"decoder {NAME} needs a model; make one with `bci-decode train`")
         super().__init__(model.wanted_by("erp", NAME), **options)

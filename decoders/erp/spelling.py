@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from decoders.dsp import Array
-from decoders.erp.stopping import SpellerLayout
+from decoders.erp.stopping import Inference, SpellerLayout
 
 
 @dataclass(frozen=True)
@@ -109,14 +109,6 @@ class SpelledTrial:
 
     sums: Array
     counts: Array
-
-
-@dataclass(frozen=True)
-class Inference:
-    """probabilities of the characters; energy of the template."""
-
-    probabilities: Array
-    energy: float
 
 
 class Reading:

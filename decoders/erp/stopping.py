@@ -1,8 +1,10 @@
 """When to report a character, so that the expected score of the session is highest.
 
-A session's score is bits(P) / T, P the share of right characters and T their mean time. The rule is a
-threshold on the probability of the best character. The best threshold depends on the energy (d'^2) of
-a flash: trials are simulated with it, and the threshold with the highest score is taken.
+A session's score is bits(P) / T, P the share of right characters and T their mean time. Near its
+optimum a trial that is right with probability p after t seconds is worth slope * p - rate * t, where
+rate = bits(P) / T and slope = bits'(P) at the P and T that this person can reach. Both come from
+simulated trials whose flashes are as informative as the person's. The trial goes on as long as its
+remaining sequences, simulated from the present probabilities, are worth more than a report now.
 """
 
 from collections.abc import Sequence
@@ -17,17 +19,34 @@ from bci_stream.errors import RuleError
 from decoders.dsp import Array
 from tracks.erp import CHARACTERS, GROUPS
 
-DRAWS = 300
-TYPICAL_ENERGY = 1.0
-"""The energy of a flash assumed until the template is known better."""
+DRAWS = 400
+LEAST_ENERGY, MAX_ENERGY = 1.0, 16.0
+"""Bounds of a flash's energy (d'^2); the lower one is assumed until the response is known better."""
 ENERGY_STEP = 0.25
-MAX_ENERGY = 16.0
-THRESHOLDS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 0.98, 0.99)
+LEVELS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 0.98, 0.99, 0.995)
+"""Future stopping levels that are tried out; the best is taken."""
+FEWEST_GROUPS = 2
+MOST_RIGHT = 0.995
+"""The slope of bits(P) is infinite at 1."""
 
 
-NEARLY = 0.93
-"""The optimum is flat, and real flashes carry less than their energy: among thresholds with nearly
-the best score the highest is taken."""
+@dataclass(frozen=True)
+class Inference:
+    """probabilities of the characters; energy (d'^2) of a flash."""
+
+    probabilities: Array
+    energy: float
+
+
+@dataclass(frozen=True)
+class Worth:
+    """What a right character and a second are worth: bits and bits per second."""
+
+    slope: float
+    rate: float
+
+    def of(self, right: Array, seconds: Array) -> Array:
+        return self.slope * right - self.rate * seconds
 
 
 class Stopping:
@@ -37,48 +56,62 @@ class Stopping:
         self._members = members
         self._sequence_s = sequence_s
         self._max_sequences = max_sequences
-        self._seed = seed
-        self._threshold = lru_cache(maxsize=None)(self._best_threshold)
+        rng = np.random.default_rng(seed)  # the same draws each time
+        self._noise = rng.standard_normal((DRAWS, max_sequences, members.shape[1]))
+        self._meant = rng.random(DRAWS)
+        self._worth = lru_cache(maxsize=None)(self._worth_at)
 
     def stop(self, probabilities: Array, energy: float, sequences: int) -> bool:
-        """Whether to report now, after `sequences` sequences."""
-        if sequences >= self._max_sequences:
+        """Whether to report now, after `sequences` sequences.
+
+        energy: d'^2 of a flash.
+        """
+        left = self._max_sequences - sequences
+        if left <= 0:
             return True
-        return float(probabilities.max()) >= self.threshold(energy)
+        steps = round(min(max(energy, LEAST_ENERGY), MAX_ENERGY) / ENERGY_STEP)
+        worth = self._worth(steps)
+        if worth.slope == 0:  # nothing is gained before more is known
+            return False
+        best = self._simulate(probabilities, steps * ENERGY_STEP, left)
+        outcomes = (self._outcome(best, level) for level in LEVELS)
+        later = max(float(worth.of(right, seconds).mean()) for right, seconds in outcomes)
+        return worth.slope * float(probabilities.max()) >= later
 
-    def threshold(self, energy: float) -> float:
-        """The best threshold for flashes of this energy."""
-        bounded = min(max(energy, TYPICAL_ENERGY), MAX_ENERGY)
-        return self._threshold(round(bounded / ENERGY_STEP))
+    def _worth_at(self, steps: int) -> Worth:
+        """The worth at the best constant level, for trials that start from nothing."""
+        n = len(self._members)
+        best = self._simulate(np.full(n, 1 / n), steps * ENERGY_STEP, self._max_sequences)
+        top = Worth(0.0, 0.0)
+        for level in LEVELS:
+            right, seconds = (float(values.mean()) for values in self._outcome(best, level))
+            p = min(right, MOST_RIGHT)
+            rate = bits(p, n) / seconds
+            if rate > top.rate:
+                top = Worth(log2(p * (n - 1) / (1 - p)), rate)
+        return top
 
-    def _best_threshold(self, steps: int) -> float:
-        best, right = self._simulate(steps * ENERGY_STEP)
-        scores = [self._score(best, right, threshold) for threshold in THRESHOLDS]
-        good = [t for t, s in zip(THRESHOLDS, scores, strict=True) if s >= NEARLY * max(scores)]
-        return max(good)
-
-    def _score(self, best: Array, right: Array, threshold: float) -> float:
-        """Bits a second over the simulated trials."""
-        reached = best >= threshold
+    def _outcome(self, best: Array, level: float) -> tuple[Array, Array]:
+        """(draws,) of each: probability right and seconds, where trials stop at this level."""
+        reached = best >= level
         reached[:, -1] = True
         used = reached.argmax(axis=1)
-        p = float(right[np.arange(len(right)), used].mean())
-        return bits(p, len(self._members)) / (float(used.mean() + 1) * self._sequence_s)
+        return best[np.arange(len(best)), used], (used + 1) * self._sequence_s
 
-    def _simulate(self, energy: float) -> tuple[Array, Array]:
-        """Trials of 1, 2, ... sequences: the best character's probability, and whether it is right.
+    def _simulate(self, start: Array, energy: float, sequences: int) -> Array:
+        """(draws, sequences): the best character's probability after 1, 2, ... more sequences.
 
         A flash's log-likelihood ratio is ~ N(+energy / 2, energy) for a target, ~ N(-energy / 2,
-        energy) for any other; both arrays (draws, sequences).
+        energy) for any other.
         """
-        rng = np.random.default_rng(self._seed)  # the same draws each time
-        meant = rng.integers(len(self._members), size=DRAWS)
-        noise = rng.standard_normal((DRAWS, self._max_sequences, self._members.shape[1]))
-        shown = energy * self._members[meant][:, None, :] + np.sqrt(energy) * noise
-        logs = np.cumsum(shown, axis=1) @ self._members.T  # (draws, sequences, characters)
+        last = len(start) - 1
+        meant = np.minimum(np.searchsorted(np.cumsum(start), self._meant), last)
+        shown = (
+            energy * self._members[meant][:, None] + np.sqrt(energy) * self._noise[:, :sequences]
+        )
+        logs = np.cumsum(shown, axis=1) @ self._members.T + np.log(np.maximum(start, 1e-300))
         likelihood = np.exp(logs - logs.max(axis=2, keepdims=True))
-        best = likelihood.max(axis=2) / likelihood.sum(axis=2)
-        return best, (logs.argmax(axis=2) == meant[:, None]).astype(np.float64)
+        return np.asarray(likelihood.max(axis=2) / likelihood.sum(axis=2))
 
 
 def bits(p: float, n: int) -> float:
@@ -99,6 +132,10 @@ class SpellerLayout:
         unknown = sorted(set("".join(self.groups)) - set(CHARACTERS))
         if unknown:
             raise RuleError(f"layout: it has {''.join(unknown)!r}; characters are {CHARACTERS}")
+        if len(self.groups) < FEWEST_GROUPS:
+            raise RuleError(
+                f"layout: it has {len(self.groups)} groups; a speller has {FEWEST_GROUPS} or more"
+            )
         rows = [tuple(row) for row in self.membership]
         twins = [c for c, row in zip(self.characters, rows, strict=True) if rows.count(row) > 1]
         if twins:

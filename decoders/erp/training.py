@@ -1,20 +1,43 @@
-"""Training of the erp decoder: the mean template of labelled people, a prior for new ones."""
+"""Training of erp-bayes: what the responses of labelled people have in common, a prior for new ones."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bci_stream.errors import TruthError
 from bci_stream.packet import SignalInfo
 from decoders.dsp import Array
-from decoders.dsp.leads import common_names
-from decoders.erp.decoder import NAME
-from decoders.erp.flashes import FlashFeatures
+from decoders.erp.decoder import NAME, KnownResponse, mean_response
+from decoders.erp.model import LEAST_VARIANCE, weak_prior
+from decoders.erp.noise import LAGS, SpellerSignal, Whitening
+from decoders.erp.response import N_BUMPS, RESPONSE_S, Contrasts, TrialSums, shift, whitened
 from decoders.erp.stopping import SpellerLayout
 from decoders.model import Model
 from replay.model.source import Session
 from tracks.common.codes import TRIAL_END
 from tracks.erp import CHARACTERS, FIRST_TARGET, TARGETS
+
+RIDGE = 1.0
+"""Of the least squares estimate of a response, in flashes."""
+WEAK_PEOPLE = 2.0
+"""How many people the covariance without other people is worth."""
+
+
+@dataclass(frozen=True)
+class TrainingPerson:
+    """The response of one labelled person.
+
+    known: in units of the leads' standard deviations. white (bumps, leads): in white units, its
+    estimation error of covariance `error` (bumps, bumps).
+    """
+
+    known: KnownResponse
+    white: Array
+    error: Array
+    whitening: Whitening
+    step_s: float
 
 
 def fit(
@@ -24,81 +47,130 @@ def fit(
     progress: Callable[[str], None],
     groups: Sequence[str] | None = None,
 ) -> Model:
-    """Average the templates of the recordings over the leads that all of them have."""
+    """Average the responses of people, and estimate how far people lie apart."""
     del seed  # deterministic
     layout = SpellerLayout.of(groups)
-    templates: list[tuple[tuple[str, ...], Array]] = []
+    people = []
     for session in recordings:
         progress(f"flashes of {session.subject}")
-        templates.append(template_of(session, layout))
-    return pack(templates, layout)
+        people.append(person_of(session, layout))
+    return pack(people, layout)
 
 
-def pack(templates: Sequence[tuple[tuple[str, ...], Array]], layout: SpellerLayout) -> Model:
-    """A model file of templates: each (leads, (times, leads))."""
-    names = common_names([leads for leads, _ in templates])
-    aligned = [t[:, [leads.index(name) for name in names]] for leads, t in templates]
-    arrays = {"leads": np.array(names), "template": np.mean(aligned, axis=0)}
-    settings = {"people": len(templates), "groups": list(layout.groups)}
+def pack(people: Sequence[TrainingPerson], layout: SpellerLayout) -> Model:
+    """A model file of these people, for all their leads."""
+    known = [person.known for person in people]
+    leads = list(dict.fromkeys(name for each in known for name in each.leads))
+    arrays = {"mean": mean_response(known, leads), "cov": covariance(people)}
+    settings = {"leads": leads, "people": len(people), "groups": list(layout.groups)}
     return Model("erp", NAME, arrays, settings)
 
 
-def template_of(session: Session, layout: SpellerLayout) -> tuple[tuple[str, ...], Array]:
-    """(leads, (times, leads)): mean difference of targets and other flashes."""
-    features = features_of(session)
-    flashes = labelled_flashes(session, features, layout)
-    try:
-        difference = mean_difference(flashes, features.n_features)
-    except TruthError as error:
-        raise TruthError(f"session {session.subject}: {error}") from None
-    return features.lead_names, difference.reshape(len(features.offsets), -1)
+def covariance(people: Sequence[TrainingPerson]) -> Array:
+    """(bumps, bumps): how far a person's white response lies from the mean of the others.
+
+    The estimation error is subtracted; few people are drawn towards the weak prior.
+    """
+    total = WEAK_PEOPLE * weak_prior(1).cov
+    for number, person in enumerate(people):
+        others = [each.known for place, each in enumerate(people) if place != number]
+        if not others:
+            continue
+        mean = mean_response(others, person.known.leads) * person.whitening.sd_uv
+        lags = [shift(lag * person.step_s) for lag in range(LAGS + 1)]
+        away = person.white - whitened(mean, person.whitening, lags)
+        total += away @ away.T / away.shape[1] - person.error
+    n_people = len(people) if len(people) > 1 else 0
+    power, axes = np.linalg.eigh(total / (WEAK_PEOPLE + n_people))
+    return np.asarray((axes * np.maximum(power, LEAST_VARIANCE)) @ axes.T)
 
 
-def mean_difference(flashes: Iterable[tuple[bool, Array]], n_features: int) -> Array:
-    """Mean of targets minus mean of others. Raises TruthError if one of them is missing."""
-    sums = np.zeros((2, n_features))
-    counts = np.zeros(2)
-    for is_target, vector in flashes:
-        sums[int(is_target)] += vector
-        counts[int(is_target)] += 1
-    if counts.min() == 0:
-        raise TruthError(
-            f"erp training needs target and other flashes; got {int(counts[1])} and "
-            f"{int(counts[0])}"
-        )
-    return np.asarray(sums[1] / counts[1] - sums[0] / counts[0])
+def person_of(session: Session, layout: SpellerLayout) -> TrainingPerson:
+    """The response of a labelled session. Raises TruthError if it has no labelled flash."""
+    info = SignalInfo("erp", session.subject, session.rate, session.leads, packet_samples=1)
+    signal = SpellerSignal(info, RESPONSE_S)
+    trials = list(labelled_trials(session, signal, layout))
+    return response_of(session.subject, signal, trials, layout)
 
 
-def labelled_flashes(
-    session: Session, features: FlashFeatures[int], layout: SpellerLayout
-) -> Iterator[tuple[bool, Array]]:
-    """(is a target, features) of every flash of a labelled session."""
-    character: str | None = None
+def response_of(
+    subject: str,
+    signal: SpellerSignal,
+    trials: Sequence[tuple[str, TrialSums]],
+    layout: SpellerLayout,
+) -> TrainingPerson:
+    """The response of labelled trials: least squares, the common response estimated first."""
+    n = len(signal.places)
+    contrasts = Contrasts.of(layout).weights
+    total, gram = np.zeros((N_BUMPS, (LAGS + 1) * n)), np.zeros((N_BUMPS, N_BUMPS))
+    common = _common_response([sums for _, sums in trials], n)
+    for character, sums in trials:
+        weights = contrasts[layout.characters.index(character)]
+        total += np.tensordot(weights, sums.signal - sums.gram.sum(axis=2) @ common, axes=1)
+        gram += np.einsum("g,gkhl,h->kl", weights, sums.gram, weights, optimize=True)
+    if not gram.any():
+        raise TruthError(f"session {subject}: erp training needs flashes of known characters")
+    gram += RIDGE * np.eye(N_BUMPS)
+    whitening = signal.whitening()
+    raw = np.linalg.solve(gram, total[:, :n])
+    return TrainingPerson(
+        KnownResponse(signal.lead_names, raw / whitening.sd_uv),
+        np.asarray(np.linalg.solve(gram, total @ whitening.filters), dtype=np.float64),
+        np.asarray(np.linalg.inv(gram), dtype=np.float64),
+        whitening,
+        signal.step_s,
+    )
+
+
+def _common_response(trials: Sequence[TrialSums], n_leads: int) -> Array:
+    """(bumps, rows): the response to any flash."""
+    gram = RIDGE * np.eye(N_BUMPS) + sum(sums.gram.sum(axis=(0, 2)) for sums in trials)
+    total = np.zeros((N_BUMPS, (LAGS + 1) * n_leads))
+    for sums in trials:
+        total += sums.signal.sum(axis=0)
+    return np.linalg.solve(gram, total)
+
+
+def labelled_trials(
+    session: Session, signal: SpellerSignal, layout: SpellerLayout
+) -> Iterator[tuple[str, TrialSums]]:
+    """(character, sums) of every trial of a labelled session."""
+    running: tuple[str, TrialSums] | None = None
+    in_trial = False
     block = 0
     for packet in session.packets(round(session.rate)):
         if packet.block != block:
-            features.new_block()
-            block, character = packet.block, None
-        done, tag = 0, None
+            signal.new_block()
+            block = packet.block
+            in_trial = False
+        done, group = 0, None
         for offset, code in packet.triggers:
-            yield from _as_bool(features.feed(packet.samples[done:offset], tag))
-            done, tag = offset, None
+            _feed(signal, packet.samples[done:offset], group, running)
+            done, group = offset, None
             if code in TARGETS:
-                character = CHARACTERS[code - FIRST_TARGET]
+                yield from _whole(running)
+                sums = TrialSums(len(layout.groups), len(signal.places))
+                running, in_trial = (CHARACTERS[code - FIRST_TARGET], sums), True
             elif code == TRIAL_END:
-                character = None
-            elif character is not None and 1 <= code <= len(layout.groups):
-                tag = int(character in layout.groups[code - 1])
-        yield from _as_bool(features.feed(packet.samples[done:], tag))
+                in_trial = False
+            elif in_trial and 1 <= code <= len(layout.groups):
+                group = code - 1
+        _feed(signal, packet.samples[done:], group, running)
+    yield from _whole(running)
 
 
-def _as_bool(flashes: list[tuple[int, Array]]) -> Iterator[tuple[bool, Array]]:
-    for tag, vector in flashes:
-        yield bool(tag), vector
+def _feed(
+    signal: SpellerSignal,
+    x: NDArray[np.floating],
+    group: int | None,
+    running: tuple[str, TrialSums] | None,
+) -> None:
+    samples = signal.feed(x, group)
+    if running is not None:
+        running[1].add(samples)
 
 
-def features_of(session: Session) -> FlashFeatures[int]:
-    """A feature extractor for a recorded session."""
-    return FlashFeatures(
-        SignalInfo("erp", session.subject, session.rate, session.leads, packet_samples=1)
-    )
+def _whole(running: tuple[str, TrialSums] | None) -> Iterator[tuple[str, TrialSums]]:
+    if running is not None:
+        running[1].update()
+        yield running

@@ -6,14 +6,17 @@ valid; how the stream is split into packets does not matter.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bci_stream.packet import Packet, SignalInfo
-from decoders.dsp.covariance import BandMoments
 from tracks.common.codes import TRIAL_END
 from tracks.mi import IMAGERY_S, IMAGERY_START, LIMITS_S
+
+if TYPE_CHECKING:  # scipy.signal takes a second to import; chance decoders do without
+    from decoders.dsp.covariance import BandMoments
 
 SKIP_S = 0.5
 """Left out after the cue: imagery sets in later, and the filters need this time."""
@@ -53,7 +56,7 @@ class ImageryTrials:
     moments: updated with the samples that count; None if the classifier needs no data.
     """
 
-    def __init__(self, windows: Windows, moments: BandMoments | None, classify: Classify) -> None:
+    def __init__(self, windows: Windows, moments: "BandMoments | None", classify: Classify) -> None:
         self._windows = windows
         self._moments = moments
         self._classify = classify

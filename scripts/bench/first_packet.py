@@ -31,7 +31,8 @@ ASKED = {"time": 10, "CPU": None, "memory": 10}
 _MEASURE = """
 import json, sys, time
 import mne
-import replay.readers.files, replay.readers.mne.edf, replay.readers.mne.other_formats
+import mne.io.fiff  # which MNE imports when it opens the first FIF
+import replay.readers.files, replay.readers.mne.edf, replay.readers.mne.fif
 from replay.transform.masking import masked_packets
 from replay.player.plan import make_plan
 from replay.model.options import SourceOptions

@@ -20,7 +20,8 @@ import numpy as np
 
 from bci_stream.clock import RealClock
 from bci_stream.contest.contest import Contest
-from bci_stream.judge.judge import POLL_S, Judge
+from bci_stream.judge.arrivals import READ_S
+from bci_stream.judge.judge import Judge
 from bci_stream.packet import Lead
 from bci_stream.wire import names
 from bci_stream.wire.groups import StreamGroup
@@ -51,6 +52,9 @@ class Silent:
     def team(self, *_: object, **__: object) -> None:
         pass
 
+    def alarm(self, *_: object) -> None:
+        pass
+
     def event(self, *_: object) -> None:
         pass
 
@@ -69,7 +73,11 @@ def teams(contest: Contest, transport: LslTransport, count: int) -> None:
     """All teams in one process: they read one control stream, and each has its own results stream."""
     publishers = [
         ResultsPublisher(
-            transport, contest.name, f"team{k:03d}", contest.keys.token(f"team{k:03d}")
+            transport,
+            contest.name,
+            f"team{k:03d}",
+            contest.keys.token(f"team{k:03d}"),
+            sealed=contest.sealed,
         )
         for k in range(count)
     ]
@@ -122,13 +130,15 @@ def bare(contest: Contest, transport: LslTransport, _count: int) -> float:
             discovered_at = transport.now()
             results.look()
             control.look()
-        results.pull()
-        for _, text, _ in control.pull():
+        for uid, *_ in results.pull():
+            results.accept(uid)
+        for uid, _, text, _ in control.pull():
+            control.accept(uid)
             if not started and '"packet"' in text:
                 started, cpu = True, time.process_time()
             if '"finish":true' in text:
                 return time.process_time() - cpu
-        time.sleep(POLL_S)
+        time.sleep(READ_S)
 
 
 def main() -> None:
@@ -143,7 +153,7 @@ def main() -> None:
         compare(options.teams, options.seconds)
         return
     transport = LslTransport(session=options.folder.name)
-    contest = Contest("load", options.folder)
+    contest = Contest("load", options.folder, results="sealed")
     if options.role == "replay":
         replay(contest, transport, options.seconds, options.start_on)
     elif options.role == "teams":

@@ -3,7 +3,7 @@
     python scripts/bench/lockstep.py [--slices 60]
 
 Both move 65 channels x 40 samples between two processes, one packet a request. The bare one does
-nothing else; ours signs, checks, cuts packets, and a judge in a third process logs every one of them.
+nothing else; ours signs, seals, verifies, cuts packets, and a judge in a third process logs every packet.
 The two take turns in one process, a fraction of a second each, since this machine is not equally fast
 all the time: the decoder of our run does nothing but to let the other one have its turn now and then.
 """
@@ -117,19 +117,27 @@ def replay(folder: Path, packets: int) -> None:
     data = np.zeros((packets * N, 64), dtype=np.float32)
     recording = Recording("S01", 1000.0, LEADS, [ArrayBlock(data, ())])
     program = PlaybackPlan(TRACKS["mi"], (recording,), ({"blocks": [[1]]},), live=False)
-    player = Player(transport, RealClock(transport.now), Contest("ours", folder), program, name="r",
+    player = Player(transport, RealClock(transport.now), keyed_contest(folder), program, name="r",
                     pace=Pace(lockstep=True), start_on="judge", stop=STOP)  # fmt: skip
     player.play()
 
 
 def judge(folder: Path) -> None:
     transport = LslTransport(session=SESSION)
-    judge = Judge(transport, Contest("ours", folder), _Nowhere(), stop=STOP, may_start=bool)
+    judge = Judge(transport, keyed_contest(folder), _Nowhere(), stop=STOP, may_start=bool)
     judge.judge(lambda j: j.all_over(), 60)
+
+
+def keyed_contest(folder: Path) -> Contest:
+    """A contest with keys: everything is signed or sealed, and the client verifies it."""
+    return Contest("ours", folder, results="sealed")
 
 
 class _Nowhere:
     def team(self, *_: object, **__: object) -> None:
+        pass
+
+    def alarm(self, *_: object) -> None:
         pass
 
     def event(self, *_: object) -> None:
@@ -155,14 +163,15 @@ def main() -> None:
 
 def compare(slices: int) -> Turns:
     with tempfile.TemporaryDirectory() as folder:
-        contest = Contest("ours", Path(folder))
+        contest = keyed_contest(Path(folder))
         token = contest.keys.token("null")
         common = [sys.executable, __file__, "--slices", str(slices), "--folder", folder]
         roles = ("bare-server", "replay", "judge")
         others = [subprocess.Popen([*common, "--role", role]) for role in roles]
         try:
             turns = Turns(BareClient())
-            client = TeamClient(LslTransport(session=SESSION), "ours", "null", token, stop=STOP)
+            client = TeamClient(LslTransport(session=SESSION), "ours", "null", token, stop=STOP,
+                                public_key=contest.keys.public_key(), sealed=True)  # fmt: skip
             Worker(client, turns, track="mi", join_s=60, stop=STOP).run()
             for process in others[1:]:
                 process.wait(60)

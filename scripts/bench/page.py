@@ -2,11 +2,12 @@
 
     python scripts/bench/page.py --pages 1000 --updates 50
 
-Each server runs in a process of its own. A thread adds events to the board, as the judge does: a
-hundred teams in real time, whose trials all end at once. An update has the time at which it was begun
-(monotonic clock), and each page records when it has read the last byte. The pages accept gzip, as
-browsers do. The bare server has its messages ready, and sends as many bytes as the board did, update
-for update. The two take turns, so that other load on the machine affects both.
+Each server runs in a process of its own. Another process adds events to the board, as the judge does:
+a hundred teams in real time, whose trials all end at once; the updates go through the page's feed. An
+update has the time at which it was begun (monotonic clock), and each page records when it has read the
+last byte. The pages accept gzip, as browsers do. The bare server has its messages ready, and sends as
+many bytes as the board did, update for update. The two take turns, so that other load on the machine
+affects both.
 """
 
 import asyncio
@@ -30,10 +31,12 @@ REQUEST = (
 )
 
 
-def serve_board(port_pipe: Connection) -> None:
-    """Our page with a hundred teams; a thread plays their events while the pages read."""
+def serve_board(port_pipe: Connection, pages: int) -> None:
+    """Our page with a hundred teams, in a process of its own; a thread plays their events."""
     from bci_stream.leaderboard.board import Leaderboard
-    from bci_stream.leaderboard.web.server import WebBoard
+    from bci_stream.leaderboard.web.process import WebBoard
+    from bci_stream.leaderboard.web.published import PageLimits
+    from scripts.simulate_contest import SIGNAL_S, SimulatedSignals
     from scripts.simulated_runs import SimulatedRun
     from tracks.registry import TRACKS
     from tracks.run import Run
@@ -46,24 +49,22 @@ def serve_board(port_pipe: Connection) -> None:
 
     def feed(stopped: threading.Event) -> None:
         names = [f"team {n}" for n in range(TEAMS)]
-        track, random = TRACKS["mi"], np.random.default_rng(0)
-        packet_s, shape = (
-            track.packet_samples / track.rate,
-            (track.packet_samples, len(track.leads)),
-        )
+        packet_s = TRACKS["mi"].packet_samples / TRACKS["mi"].rate
         played = [(name, Run(), SimulatedRun("mi", name, trials=99).events()) for name in names]
-        due = time.monotonic()
+        due = signal_due = time.monotonic()
         while not stopped.wait(max(0.0, due - time.monotonic())):
+            if due >= signal_due:
+                signals.push()
+                signal_due += SIGNAL_S
             due += packet_s
-            samples = random.normal(0, 20, shape).astype(np.float32)
-            board.signal("mi", samples, track.rate, track.leads)
             for name, run, events in played:
                 event = next(events)
                 board.event(name, "mi", event, run.feed(event), run)
 
-    board, stopped = StampedBoard(), threading.Event()
+    board, stopped, signals = StampedBoard(), threading.Event(), SimulatedSignals(["mi"])
+    limits = PageLimits(connections=2 * pages + 100, per_address=2 * pages + 100)
     judge = threading.Thread(target=feed, args=(stopped,))
-    page = WebBoard(board, port=0, period_s=PERIOD_S)
+    page = WebBoard(board, port=0, period_s=PERIOD_S, limits=limits, signal=signals.source)
     page.start()
     judge.start()
     port_pipe.send(page.port)
@@ -182,11 +183,9 @@ async def open_pages(port: int, wanted: int, updates: int) -> Pages:
     return pages
 
 
-def measure(
-    target: Callable[..., None], arguments: tuple[list[int], ...], pages: int, updates: int
-) -> Pages:
+def measure(target: Callable[..., None], argument: object, pages: int, updates: int) -> Pages:
     ours, theirs = mp.Pipe()
-    server = mp.get_context("spawn").Process(target=target, args=(theirs, *arguments), daemon=True)
+    server = mp.get_context("spawn").Process(target=target, args=(theirs, argument), daemon=True)
     server.start()
     try:
         return asyncio.run(open_pages(ours.recv(), pages, updates))
@@ -208,9 +207,9 @@ def main(pages: int, updates: int, rounds: int) -> None:
     """Print the delay of an update for both servers in each round, and the ratio of the medians."""
     found: dict[str, list[float]] = {"board": [], "bare": []}
     for _ in range(rounds):
-        ours = measure(serve_board, (), pages, updates)
+        ours = measure(serve_board, pages, pages, updates)
         sizes = list(ours.sizes.values())
-        bare = measure(serve_bare, (sizes,), pages, updates)
+        bare = measure(serve_bare, sizes, pages, updates)
         for name, measured in (("board", ours), ("bare", bare)):
             found[name].append(percentile_ms(measured, 99))
         p50s = [percentile_ms(measured, 50) for measured in (ours, bare)]

@@ -87,26 +87,50 @@ def test_it_finds_spellers_of_any_name_and_skips_what_is_none(
     assert "skipped p300/unlabelled.npz: " in err
 
 
-def test_every_method_spells_the_letters_of_a_run(erp_session) -> None:
-    runs = [
+def test_every_method_spells_the_letters_of_a_person_left_out(erp_session) -> None:
+    people = [
         bench_spellers.Speller(
-            f"p{seed}",
-            erp_session(text="T3", groups=ROWS_AND_COLUMNS, seed=seed, sequences=5),
-            ROWS_AND_COLUMNS,
+            f"p{seed}", erp_session(text="T3", groups=ROWS_AND_COLUMNS, seed=seed), ROWS_AND_COLUMNS
         )
         for seed in (4, 5)
     ]
-    rows = bench_erp.letters(runs[0], runs[1:])
-    assert {r.method for r in rows} == {
-        "erp-umm, no label",
-        "erp-umm, prior of 1 other recording(s)",
-        "erp-umm, trained",
-        "xDAWN+LDA, trained",
+    assert bench_erp.alike(*people)
+    assert not bench_erp.alike(people[0], people[0])
+    unaided = {person.name: bench_erp.watch(person, None) for person in people}
+    rows = bench_erp.person_rows(people[0], people[1:], unaided)
+    assert {r.data for r in rows} == {"p4"}
+    own = {"erp-bayes, no label", "erp-bayes, prior of 1 other(s)"}
+    assert {r.method for r in rows if r.ours} == own
+    assert {"erp-umm, no label", "shrinkage LDA of 1 other(s)"} <= {r.method for r in rows}
+    measures = {r.measure for r in rows if r.method in own}
+    assert measures == {
+        "bits/min (track score)",
+        "AUC of flashes",
+        "nats gained over chance (3.58)",
     }
-    assert {r.data for r in rows} == {"letters of p4"}
-    assert {len(r.units) for r in rows} == {2}
+    flashes = [r for r in rows if r.measure == "AUC of flashes"]
+    assert {len(r.units) for r in flashes} == {120}
+    assert min(r.score for r in flashes if "prior" in r.method) > 0.7
+
+
+def test_flashes_without_groups_are_given_groups_that_agree_with_their_labels() -> None:
+    codes = np.ones(96, dtype=int)
+    codes[3::12] = codes[7::12] = 2
+    places = 100 + 30 * np.arange(96) + 1000 * (np.arange(96) >= 48)
+    triggers = list(zip(places.tolist(), codes.tolist(), strict=True))
+    coded = bench_spellers.with_groups(triggers, rate=125.0)
+    assert [code for _, code in coded].count(241) == 2
+    labels = dict(triggers)
+    character = ""
+    for place, code in coded:
+        if 101 <= code <= 136:
+            character = bench_spellers.CHARACTERS[code - 101]
+        elif code <= 12:
+            assert (character in ROWS_AND_COLUMNS[code - 1]) == (labels[place] == 2)
+    with pytest.raises(bench_files.NotThisLayoutError, match="exactly two targets"):
+        bench_spellers.with_groups([(place, 1) for place, _ in triggers], rate=125.0)
 
 
 def test_auc_is_the_share_of_pairs_in_order() -> None:
-    assert bench_erp._auc([(True, 2.0), (False, 1.0), (False, 3.0), (True, 4.0)]) == 0.75
-    assert np.isnan(bench_erp._auc([(True, 2.0)]))
+    assert bench_erp.auc([(True, 2.0), (False, 1.0), (False, 3.0), (True, 4.0)]) == 0.75
+    assert np.isnan(bench_erp.auc([(True, 2.0)]))

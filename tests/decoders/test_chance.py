@@ -1,5 +1,8 @@
 """Chance decoders report when a decoder would, and are right as often as chance is."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -61,3 +64,10 @@ def test_turing_chance_keeps_to_the_tasks_that_are_allowed() -> None:
     assert set(tasks_of(5 << 3)) == {5, 7}
     assert set(tasks_of(9 << 3)) == {2, 4, 6, 7}
     assert tasks_of(240) == tasks_of(7) == ()
+
+
+def test_a_chance_decoder_starts_without_scipy() -> None:
+    """Its import takes a second, in each process of a contest."""
+    code = "import sys, decoders.chance, decoders.worker; print('scipy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

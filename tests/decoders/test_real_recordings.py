@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.bench.recordings.erp import flash_auc
+from scripts.bench.recordings.erp import flash_row, watch
 from scripts.bench.recordings.spellers import read_speller
 
 pytestmark = pytest.mark.slow
@@ -19,6 +19,7 @@ def test_single_flashes_of_real_people_are_distinguished(name: str) -> None:
     path = DATA / "p300" / name
     if not path.is_file():
         pytest.skip(f"no {path}; set BCI_DATA to a folder that has it")
-    ours = next(row for row in flash_auc(read_speller(path)) if row.ours)
+    speller = read_speller(path)
+    ours = flash_row(speller, "erp-bayes", watch(speller, None))
     assert ours.low > 0.5
     assert ours.n > 100

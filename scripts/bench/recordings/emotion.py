@@ -15,8 +15,7 @@ from scipy.signal import resample_poly
 
 from bci_stream.packet import Lead
 from decoders.decoder import Decoder
-from decoders.emotion.decoder import EmotionDecoder
-from decoders.emotion.model import pack
+from decoders.emotion.decoder import EmotionDecoder, pack
 from decoders.emotion.training import EmotionPerson, person_of, train
 from decoders.offline import OfflineRun, run_offline
 from replay.model.recording import ArrayBlock, Recording

@@ -1,211 +1,247 @@
-"""Spelling on real recordings: letters and sequences of speller runs, single-flash AUC of all.
+"""Spelling on recordings of people left out: letters, single flashes, calibration.
 
-Letters: without a label, as the contest asks; with other people's template as a prior; and trained on
-the run's own other letters, beside xDAWN+LDA trained on the same. Once by the track's score with each
-method stopping when it is sure, and once with every method answering after the same sequences.
-AUC: templates and classifiers learn from the first half of the flashes and are tested on the second.
+Every method is either without a label, or trained on the other people of the same kind. Letters are
+judged by the track's score with each method stopping when it decides to, and beside it with a fixed
+number of sequences, chosen on the other people. Flashes are scored by what was learned before their
+trial. Real recordings are those in $BCI_DATA/p300; synthetic people are generated.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from decoders.dsp import Array
-from decoders.erp.decoder import ErpDecoder
-from decoders.erp.references import XdawnLda, xdawn_lda
-from decoders.erp.stopping import SpellerLayout
-from decoders.erp.training import features_of, fit, mean_difference, pack
+from decoders.erp.decoder import BayesDecoder
+from decoders.erp.references import XdawnLda
+from decoders.erp.stopping import Inference, SpellerLayout, bits
+from decoders.erp.training import pack, person_of
+from decoders.erp.umm import UmmDecoder
+from decoders.erp.umm import fit as fit_umm
 from decoders.model import Model
 from decoders.offline import OfflineRun, run_offline
 from scripts.bench.recordings.files import read_each, rows_of_each
+from scripts.bench.recordings.references import LDA_KINDS, lda_model
 from scripts.bench.recordings.spellers import (
     Speller,
+    flash_sums,
     flashes_of,
-    letters_only,
-    most_sequences,
-    n_letters,
+    labels_of,
     read_speller,
+    synthetic_spellers,
 )
 from scripts.bench.table import Row, mean, row_of
-from tracks.common.verdicts import Verdict
-from tracks.erp import SEQUENCE_END, SEQUENCES, TARGETS, score
+from tracks.erp import CHARACTERS, SEQUENCES, score
 
-STEPS = (SEQUENCES, 10, 15)
-"""After so many sequences every method must answer, where the run has them."""
-MOST_FOLDS = 10
+SHARED_LEADS = 0.5
+"""Others are of the same kind if they have this share of a person's leads."""
+SEQUENCE_S = 1.8
+BINS = ((0.0, 0.5), (0.5, 0.8), (0.8, 0.95), (0.95, 1.0))
+"""Of the best character's probability, for the reliability."""
 
-Spell = Callable[..., list[OfflineRun]]
-"""Called with the decoder's settings: the runs that together spell all letters of a run."""
+
+@dataclass
+class Watched:
+    """One decoder on one person: (trials, sequences, characters) probabilities without early stops,
+    and the weights of flashes at the first decision of each trial."""
+
+    probabilities: list[list[Array]] = field(default_factory=list)
+    weights: list[tuple[Array, Array]] = field(default_factory=list)
+
+
+class WatchedBayes(BayesDecoder):
+    """erp-bayes that records what it infers, and never stops early."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(early=False, **options)
+        self.watched = Watched()
+
+    def _begin_trial(self) -> None:
+        super()._begin_trial()
+        self.watched.probabilities.append([])
+
+    def _infer(self) -> Inference:
+        found = super()._infer()
+        own = self.watched.probabilities[-1]
+        if not own and self._spelling is not None:
+            self.watched.weights.append(self._spelling.flash_weights())
+        if len(own) < self._sequences:
+            own.append(found.probabilities)
+        return found
 
 
 def run(data_dir: Path) -> Iterator[Row]:
-    """Rows for every .npz below data_dir/p300."""
-    spellers = list(read_each(sorted((data_dir / "p300").rglob("*.npz")), read_speller))
+    """Rows for every .npz below data_dir/p300, and for synthetic people."""
+    real = list(read_each(sorted((data_dir / "p300").rglob("*.npz")), read_speller))
+    spellers = real + synthetic_spellers()
+    unaided = {speller.name: watch(speller, None) for speller in spellers}
 
     def rows_of(speller: Speller) -> list[Row]:
-        others = [other for other in spellers if other is not speller]
-        spelt = letters(speller, others) if speller.groups is not None else []
-        return spelt + flash_auc(speller)
+        others = [other for other in spellers if alike(speller, other)]
+        return person_rows(speller, others, unaided)
 
     return rows_of_each(spellers, lambda speller: speller.name, rows_of)
 
 
-def letters(speller: Speller, others: Sequence[Speller]) -> list[Row]:
-    """The letters of one run, by each method."""
-    methods = list(_methods(speller, others))
-    rows = [_score_row(speller, name, spell) for name, spell in methods]
-    for steps in STEPS:
-        if steps <= most_sequences(speller):
-            rows += [_steps_row(speller, name, spell, steps) for name, spell in methods]
+def alike(speller: Speller, other: Speller) -> bool:
+    """Whether the other is another person of the same kind of recording."""
+    own = {lead.name for lead in speller.recording.leads}
+    theirs = {lead.name for lead in other.recording.leads}
+    same = speller.synthetic == other.synthetic and speller.groups == other.groups
+    return other is not speller and same and len(own & theirs) >= SHARED_LEADS * len(own)
+
+
+def person_rows(
+    speller: Speller, others: Sequence[Speller], unaided: Mapping[str, Watched]
+) -> list[Row]:
+    """All rows of one person, left out of every training.
+
+    unaided: erp-bayes without a label, of each person by name.
+    """
+    fixed = [_right(other, unaided[other.name]) for other in others]
+    layout = SpellerLayout(speller.groups)
+    rows = []
+    prior = pack([person_of(o.recording, layout) for o in others], layout) if others else None
+    for name, model in _with_prior("erp-bayes", prior, others):
+        rows.append(_score_row(speller, name, BayesDecoder(model=model, groups=layout.groups)))
+        watched = unaided[speller.name] if model is None else watch(speller, model)
+        rows += [flash_row(speller, name, watched), *_calibration(speller, name, watched)]
+        if others:
+            rows.append(_fixed_row(speller, name, model, fixed))
+    umm = _umm_model(others, layout) if others else None
+    for name, model in _with_prior("erp-umm", umm, others):
+        rows.append(_score_row(speller, name, UmmDecoder(model=model, groups=layout.groups)))
+    for kind in LDA_KINDS if others else ():
+        model = lda_model(others, kind)
+        name = f"{kind} LDA of {len(others)} other(s)"
+        rows.append(_score_row(speller, name, XdawnLda(model=model, groups=layout.groups)))
+        rows.append(_lda_row(speller, name, model))
     return rows
 
 
-def _methods(speller: Speller, others: Sequence[Speller]) -> Iterator[tuple[str, Spell]]:
-    def untrained(model: Model | None) -> Spell:
-        return lambda **how: [
-            run_offline(
-                "erp",
-                ErpDecoder(model=model, groups=speller.groups, **how),
-                [speller.recording],
-            )
-        ]
-
-    yield "erp-umm, no label", untrained(None)
-    prior = _prior_of(others, speller)
-    if prior is not None:
-        people = prior.settings["people"]
-        yield f"erp-umm, prior of {people} other recording(s)", untrained(prior)
-    yield "erp-umm, trained", _trained(speller, fit, ErpDecoder)
-    yield "xDAWN+LDA, trained", _trained(speller, XdawnLda.fit, XdawnLda)
+def _with_prior(
+    name: str, model: Model | None, others: Sequence[Speller]
+) -> Iterator[tuple[str, Model | None]]:
+    yield f"{name}, no label", None
+    if model is not None:
+        yield f"{name}, prior of {len(others)} other(s)", model
 
 
-def _prior_of(others: Sequence[Speller], speller: Speller) -> Model | None:
-    """Other recordings' templates as a model; only those that share a lead with this one and with
-    each other are of use."""
-    templates = []
-    for other in others:
-        features = features_of(other.recording)
-        if set(features.lead_names) & set(features_of(speller.recording).lead_names):
-            difference = mean_difference(flashes_of(other, features), features.n_features)
-            templates.append((features.lead_names, difference.reshape(len(features.offsets), -1)))
-    common = set.intersection(*(set(names) for names, _ in templates)) if templates else set()
-    return pack(templates, SpellerLayout.of(speller.groups)) if common else None
+def _umm_model(others: Sequence[Speller], layout: SpellerLayout) -> Model:
+    recordings = [other.recording for other in others]
+    return fit_umm(recordings, seed=0, progress=lambda _: None, groups=layout.groups)
 
 
-def _trained(speller: Speller, train: Any, decoder_class: Any) -> Spell:
-    """Each letter by a decoder that was trained on the run's other letters (of a long run: on nine
-    tenths); in their order, so that methods are compared letter by letter."""
-    numbers = range(n_letters(speller))
-    models = []
-    for left_out in np.array_split(numbers, min(len(numbers), MOST_FOLDS)):
-        rest = letters_only(speller, [k for k in numbers if k not in left_out])
-        model = train([rest], seed=0, progress=lambda _: None, groups=speller.groups)
-        models.append((letters_only(speller, left_out.tolist()), model))
-    return lambda **how: [
-        run_offline("erp", decoder_class(model=model, groups=speller.groups, **how), [letters])
-        for letters, model in models
-    ]
-
-
-def _score_row(speller: Speller, method: str, spell: Spell) -> Row:
-    outcomes = spell()
-    verdicts = _verdicts(outcomes)
-    used = [n for outcome in outcomes for n in _sequences_used(outcome)]
+def _score_row(speller: Speller, method: str, decoder: Any) -> Row:
+    outcome: OfflineRun = run_offline("erp", decoder, [speller.recording])
+    verdicts = outcome.run.verdicts()
     right = sum(verdict.right[0] for verdict in verdicts)
+    used = mean([float(v.answers[0].when or 0) for v in verdicts if v.answers])
     return row_of(
         verdicts,
         score,
         "letters",
-        data=f"letters of {speller.name}",
-        measure="bits/min (track score, at most 5 sequences)",
-        note=f"{right} of {len(verdicts)} right; sequences {' '.join(map(str, used))}",
-        **_common(method, outcomes),
+        measure="bits/min (track score)",
+        note=f"{right} of {len(verdicts)} right after {used:.1f} sequences",
+        compute_s=outcome.compute_s,
+        **_common(speller, method),
     )
 
 
-def _steps_row(speller: Speller, method: str, spell: Spell, steps: int) -> Row:
-    outcomes = spell(max_sequences=steps, early=False)
-    return row_of(
-        [verdict.right[0] for verdict in _verdicts(outcomes)],
-        mean,
-        "letters",
-        data=f"letters of {speller.name}",
-        measure=f"letters right after {steps} sequences",
-        **_common(method, outcomes),
+def watch(speller: Speller, model: Model | None) -> Watched:
+    decoder = WatchedBayes(model=model, groups=speller.groups)
+    run_offline("erp", decoder, [speller.recording])
+    return decoder.watched
+
+
+def _fixed_row(speller: Speller, method: str, model: Model | None, others: Sequence[Array]) -> Row:
+    """A fixed number of sequences: the one with the best score over the other people.
+
+    others: of each (trials, sequences), whether erp-bayes was right without a label.
+    """
+    chosen = 1 + int(np.argmax(np.mean([_fixed_scores(right) for right in others], axis=0)))
+    decoder = BayesDecoder(model=model, groups=speller.groups, max_sequences=chosen, early=False)
+    return replace(_score_row(speller, f"{method}, fixed number", decoder), ours=False)
+
+
+def _right(speller: Speller, watched: Watched) -> Array:
+    """(trials, sequences): whether the best character is right."""
+    truth = labels_of(speller)
+    found = [
+        [float(own[min(m, len(own) - 1)].argmax() == label) for m in range(SEQUENCES)]
+        for own, label in zip(watched.probabilities, truth, strict=True)
+    ]
+    return np.array(found)
+
+
+def _fixed_scores(right: Array) -> Array:
+    shares = right.mean(axis=0)
+    return np.array(
+        [60 * bits(p, len(CHARACTERS)) / (SEQUENCE_S * (m + 1)) for m, p in enumerate(shares)]
     )
 
 
-def _common(method: str, outcomes: Sequence[OfflineRun]) -> dict[str, Any]:
-    return {
-        "track": "erp",
-        "method": method,
-        "ours": method.startswith("erp-umm"),
-        "compute_s": np.concatenate([outcome.compute_s for outcome in outcomes]),
-    }
-
-
-def _verdicts(outcomes: Iterable[OfflineRun]) -> list[Verdict]:
-    return [verdict for outcome in outcomes for verdict in outcome.run.verdicts()]
-
-
-def _sequences_used(outcome: OfflineRun) -> Iterator[int]:
-    """Of each report: the sequences that had ended."""
-    ended = 0
-    for event in outcome.events:
-        for _, code in event.get("triggers", ()):
-            ended = 0 if code in TARGETS else ended + (code == SEQUENCE_END)
-        if event["kind"] == "report":
-            yield ended
-
-
-def flash_auc(speller: Speller) -> list[Row]:
-    """AUC of single flashes: targets against others."""
-    features = features_of(speller.recording)
-    flashes = list(flashes_of(speller, features))
-    labels = np.array([target for target, _ in flashes])
-    vectors = np.array([vector for _, vector in flashes])
-    half = len(labels) // 2
-    reference, _, _ = xdawn_lda(vectors[:half], labels[:half], len(features.places))
-    ours = template_weights(vectors[:half], labels[:half], speller)
+def _calibration(speller: Speller, method: str, watched: Watched) -> list[Row]:
+    """Negative log likelihood of the letter after each sequence, in nats below chance."""
+    gains, bests, rights = [], [], []
+    for own, label in zip(watched.probabilities, labels_of(speller), strict=True):
+        for found in own:
+            gains.append(float(np.log(found[label]) + np.log(len(found))))
+            bests.append(float(found.max()))
+            rights.append(bool(found.argmax() == label))
+    best, right = np.array(bests), np.array(rights)
+    parts = []
+    for low, high in BINS:
+        inside = (best > low) & (best <= high)
+        if inside.any():
+            parts.append(f"{best[inside].mean():.2f}:{right[inside].mean():.2f}")
     return [
-        _auc_row(speller, name, weights is ours, labels[half:], vectors[half:] @ weights)
-        for name, weights in (("erp-umm (template)", ours), ("xDAWN+LDA", reference))
+        row_of(
+            gains,
+            mean,
+            "decisions",
+            measure="nats gained over chance (3.58)",
+            note=f"probability:share right {' '.join(parts)}",
+            **_common(speller, method),
+        )
     ]
 
 
-def template_weights(vectors: Array, labels: NDArray[np.bool_], speller: Speller) -> Array:
-    """Our matched filter as it stands after the first half: whitened by the noise up to there."""
-    features = features_of(speller.recording)
-    for number, _ in enumerate(flashes_of(speller, features), start=1):
-        if number == len(labels):
-            break
-    whitener = features.whitener()
-    template = vectors[labels].mean(axis=0) - vectors[~labels].mean(axis=0)
-    weights: Array = whitener.T @ (whitener @ template)
-    return weights
+def flash_row(speller: Speller, method: str, watched: Watched) -> Row:
+    """AUC of single flashes by the response that was learned before their trial."""
+    pairs = []
+    for (labels, sums), (weights, common) in zip(flash_sums(speller), watched.weights, strict=True):
+        overlaps = sums.gram.sum(axis=2)
+        scores = np.tensordot(sums.signal, weights, axes=2) - np.tensordot(overlaps, common, axes=2)
+        pairs += list(zip(labels, scores.tolist(), strict=True))
+    return _auc_row(speller, method, pairs)
 
 
-def _auc_row(
-    speller: Speller, method: str, ours: bool, labels: NDArray[np.bool_], scores: Array
-) -> Row:
-    return row_of(
-        list(zip(labels.tolist(), scores.tolist(), strict=True)),
-        _auc,
-        "flashes",
-        track="erp",
-        data=f"flashes of {speller.name}",
-        method=method,
-        ours=ours,
-        measure="AUC",
-        note="first half trains, second half tests",
-    )
+def _lda_row(speller: Speller, method: str, model: Model) -> Row:
+    weights = dict(zip(model.arrays["leads"], model.array("template").T, strict=True))
+    pairs = []
+    for is_target, vector, leads in flashes_of(speller):
+        by_lead = vector.reshape(-1, len(leads)).T
+        total = sum(
+            float(weights[n] @ x) for n, x in zip(leads, by_lead, strict=True) if n in weights
+        )
+        pairs.append((is_target, total))
+    return _auc_row(speller, method, pairs)
 
 
-def _auc(pairs: Sequence[tuple[bool, float]]) -> float:
+def _auc_row(speller: Speller, method: str, pairs: Sequence[tuple[bool, float]]) -> Row:
+    return row_of(pairs, auc, "flashes", measure="AUC of flashes", **_common(speller, method))
+
+
+def _common(speller: Speller, method: str) -> dict[str, Any]:
+    ours = method.startswith("erp-bayes")
+    return {"track": "erp", "data": speller.name, "method": method, "ours": ours}
+
+
+def auc(pairs: Sequence[tuple[bool, float]]) -> float:
     """The share of (target, other) pairs in the right order; no score where one kind was not drawn."""
     labels, scores = (np.array(column) for column in zip(*pairs, strict=True))
     targets, others = int(labels.sum()), int((~labels).sum())

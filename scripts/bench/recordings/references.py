@@ -1,6 +1,8 @@
-"""Reference methods of turing, emotion and ecog as decoders, for the benchmark only."""
+"""Reference methods of the tracks as decoders, for the benchmark only."""
 
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +18,14 @@ from decoders.chance import EcogConstant
 from decoders.dsp import Array
 from decoders.dsp.buffers import Ring
 from decoders.dsp.filters import CausalFilter, bandpass
-from decoders.dsp.leads import OCCIPITAL, leads_over
+from decoders.dsp.leads import OCCIPITAL, common_names, leads_over
 from decoders.ecog.features import FEATURES_A_LEAD, POWERS, EcogFeatures, slow_features
 from decoders.emotion.features import BANDS_HZ, AffectFeatures, SecondCounter
 from decoders.emotion.training import EmotionPerson
+from decoders.erp.references import NAME as XDAWN
+from decoders.model import Model
 from replay.model.source import Session
+from scripts.bench.recordings.spellers import Speller, flashes_of
 from tracks.common.angles import JOINTS
 from tracks.emotion import CLASSES
 
@@ -207,3 +212,51 @@ def constant_angles(training: Sequence[Session]) -> EcogConstant:
     """ecog: the mean angles of the training recordings."""
     angles = np.concatenate([np.asarray(session.angles) for session in training])
     return EcogConstant(angles.mean(axis=0).tolist() if len(angles) else [0.0] * len(JOINTS))
+
+
+LDA_KINDS = ("shrinkage", "Toeplitz") if find_spec("toeplitzlda") else ("shrinkage",)
+"""The second needs the optional package toeplitzlda."""
+
+
+def lda_model(people: Sequence[Speller], kind: str) -> Model:
+    """erp: a linear discriminant of the flashes of people, over the leads that all have.
+
+    For the decoder `XdawnLda`, which spells by summed log-odds.
+    """
+    flashes = [list(flashes_of(person)) for person in people]
+    names = common_names([own[0][2] for own in flashes])
+    labels = np.array([target for own in flashes for target, _, _ in own])
+    vectors = np.concatenate([_chosen(own, names) for own in flashes])
+    if kind == "Toeplitz":
+        from toeplitzlda.classification import ToeplitzLDA
+
+        weights = _toeplitz_weights(ToeplitzLDA(n_channels=len(names)), vectors, labels)
+    else:
+        lda = LinearDiscriminantAnalysis("lsqr", "auto", priors=(0.5, 0.5))
+        weights = lda.fit(vectors, labels).coef_[0]
+    # Scale and bias of log-odds: two normal distributions of the training's scores.
+    scores = vectors @ weights
+    gap = scores[labels].mean() - scores[~labels].mean()
+    variance = 0.5 * (scores[labels].var() + scores[~labels].var())
+    scale = gap / variance
+    bias = -0.5 * scale * float(scores[labels].mean() + scores[~labels].mean())
+    arrays = {
+        "leads": np.array(names),
+        "template": (scale * weights).reshape(-1, len(names)),
+        "odds": np.array([bias, float(gap**2 / variance)]),
+    }
+    return Model("erp", XDAWN, arrays)
+
+
+def _chosen(flashes: Sequence[tuple[bool, Array, tuple[str, ...]]], names: list[str]) -> Array:
+    """(flashes, times * leads) of these leads."""
+    leads = flashes[0][2]
+    places = [leads.index(name) for name in names]
+    whole = np.array([vector for _, vector, _ in flashes]).reshape(len(flashes), -1, len(leads))
+    return np.asarray(whole[:, :, places].reshape(len(flashes), -1))
+
+
+def _toeplitz_weights(lda: Any, vectors: Array, labels: NDArray[np.bool_]) -> Array:
+    """Its weights; the package's own prediction does not work with every version of scikit-learn."""
+    lda.fit(vectors, labels.astype(int))
+    return np.asarray(lda.coef_[-1] - lda.coef_[0]) if len(lda.coef_) > 1 else lda.coef_[0]

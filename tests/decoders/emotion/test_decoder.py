@@ -11,9 +11,8 @@ from bci_stream.errors import TruthError
 from bci_stream.packet import Lead, Packet, SignalInfo
 from decoders.checks import check
 from decoders.dsp.buffers import RunningScale
-from decoders.emotion.decoder import NEUTRAL, EmotionDecoder
+from decoders.emotion.decoder import NEUTRAL, EmotionDecoder, EmotionModel, standard_name
 from decoders.emotion.features import BANDS_HZ, AffectFeatures, SecondCounter
-from decoders.emotion.model import EmotionModel, standard_name
 from decoders.emotion.training import fit
 from decoders.model import Model, ModelError
 from decoders.offline import run_offline

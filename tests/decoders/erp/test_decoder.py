@@ -5,13 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bci_stream.errors import RuleError
 from bci_stream.packet import Lead, SignalInfo
 from decoders.checks import check
 from decoders.erp import training
-from decoders.erp.decoder import ErpDecoder
+from decoders.erp.decoder import BayesDecoder
 from decoders.erp.flashes import FlashFeatures, choose_leads
 from decoders.erp.references import XdawnLda, xdawn_lda
-from decoders.model import Model, ModelError, load_model, save_model
+from decoders.model import ModelError, load_model, save_model
 from decoders.offline import run_offline
 from tracks.common.leads import NEUSEN_64, NEUSEN_64_KINDS
 
@@ -28,7 +29,8 @@ def quiet(_text: str) -> None:
 
 
 def test_it_spells_without_training_and_faster_as_it_learns(erp_session) -> None:
-    outcome = run_offline("erp", ErpDecoder(), [erp_session(text="BRAIN_SIGNAL")])
+    session = erp_session(text="BRAIN_SIGNAL", amplitude_uv=6.0)
+    outcome = run_offline("erp", BayesDecoder(), [session])
     verdicts = outcome.run.verdicts()
     assert [v.right[0] for v in verdicts].count(True) >= 11
     used = [v.answers[0].when for v in verdicts]
@@ -38,7 +40,7 @@ def test_it_spells_without_training_and_faster_as_it_learns(erp_session) -> None
 
 def test_every_report_comes_before_the_next_sequence_counts(erp_session) -> None:
     """Made at the end of a sequence: at most two of the next one's flashes have been seen by then."""
-    outcome = run_offline("erp", ErpDecoder(), [erp_session(text="HELLO")])
+    outcome = run_offline("erp", BayesDecoder(), [erp_session(text="HELLO")])
     flashes = 0
     reports = 0
     for event in outcome.events:
@@ -53,30 +55,30 @@ def test_every_report_comes_before_the_next_sequence_counts(erp_session) -> None
 
 def test_rows_and_columns_work_as_well(erp_session) -> None:
     session = erp_session(text="T3OF", groups=ROWS_AND_COLUMNS, seed=4)
-    outcome = run_offline("erp", ErpDecoder(groups=ROWS_AND_COLUMNS), [session])
+    outcome = run_offline("erp", BayesDecoder(groups=ROWS_AND_COLUMNS), [session])
     assert [v.right[0] for v in outcome.run.verdicts()].count(True) >= 3
 
 
 def test_training_on_others_helps_a_weak_subject(erp_session) -> None:
     others = [erp_session(text="TRAINING", seed=s, subject=f"S{s}") for s in (10, 11)]
     model = training.fit(others, seed=0, progress=quiet)
-    weak = erp_session(text="QUICKFOX", seed=5, amplitude_uv=5.0)
-    trained = run_offline("erp", ErpDecoder(model=model), [weak])
-    untrained = run_offline("erp", ErpDecoder(), [weak])
+    weak = erp_session(text="QUICKFOX", seed=5, amplitude_uv=6.0)
+    trained = run_offline("erp", BayesDecoder(model=model), [weak])
+    untrained = run_offline("erp", BayesDecoder(), [weak])
     assert trained.score > untrained.score
 
 
 def test_what_one_subject_showed_helps_the_next(erp_session) -> None:
     first = erp_session(text="FIRSTSUBJECT", seed=10)
-    weak = erp_session(text="QUICKFOX", seed=5, amplitude_uv=5.0, subject="S2")
-    after = run_offline("erp", ErpDecoder(), [first, weak]).result["sessions"][1]["score"]
-    alone = run_offline("erp", ErpDecoder(), [weak]).score
+    weak = erp_session(text="QUICKFOX", seed=5, amplitude_uv=6.0, subject="S2")
+    after = run_offline("erp", BayesDecoder(), [first, weak]).result["sessions"][1]["score"]
+    alone = run_offline("erp", BayesDecoder(), [weak]).score
     assert after > alone
 
 
 def test_without_early_stopping_every_report_waits_for_the_last_sequence(erp_session) -> None:
     outcome = run_offline(
-        "erp", ErpDecoder(max_sequences=3, early=False), [erp_session(text="HELLO")]
+        "erp", BayesDecoder(max_sequences=3, early=False), [erp_session(text="HELLO")]
     )
     assert {v.answers[0].when for v in outcome.run.verdicts()} == {3}
 
@@ -84,7 +86,7 @@ def test_without_early_stopping_every_report_waits_for_the_last_sequence(erp_ses
 def test_with_others_template_it_keeps_the_laws(erp_session) -> None:
     model = training.fit([erp_session(text="AB")], seed=0, progress=quiet)
     session = erp_session(text="CD", seed=2)
-    laws = list(check("erp", lambda: ErpDecoder(model=model), session))
+    laws = list(check("erp", lambda: BayesDecoder(model=model), session))
     assert [law for law in laws if not law.ok] == []
     assert len(laws) >= 8
 
@@ -94,15 +96,20 @@ def test_a_model_survives_its_file(erp_session, tmp_path: Path) -> None:
     save_model(model, tmp_path / "erp.model")
     again = load_model(tmp_path / "erp.model")
     test = erp_session(text="XY", seed=7)
-    one = run_offline("erp", ErpDecoder(model=model), [test])
-    other = run_offline("erp", ErpDecoder(model=again), [test])
+    one = run_offline("erp", BayesDecoder(model=model), [test])
+    other = run_offline("erp", BayesDecoder(model=again), [test])
     assert one.events == other.events
 
 
-def test_a_model_of_another_shape_is_refused() -> None:
-    arrays = {"leads": np.array(["Cz"]), "template": np.zeros((3, 1))}
-    with pytest.raises(ModelError, match=r"its template has shape \(3, 1\)"):
-        ErpDecoder(model=Model("erp", "erp-umm", arrays))
+def test_a_spoilt_model_is_refused_with_one_of_our_errors(erp_session, spoilt_models) -> None:
+    model = training.fit([erp_session(text="AB")], seed=0, progress=quiet)
+    refused = 0
+    for _, wrong in spoilt_models(model):
+        try:
+            BayesDecoder(model=wrong)
+        except (ModelError, RuleError):
+            refused += 1
+    assert refused >= 12
 
 
 def test_the_reference_spells_when_trained(erp_session) -> None:

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decoders.erp.spelling import MAX_TRIALS, READINGS, FlashEvidence, Inference, Spelling, Template
-from decoders.erp.stopping import SpellerLayout, Stopping, bits
+from decoders.erp.spelling import MAX_TRIALS, READINGS, FlashEvidence, Spelling, Template
+from decoders.erp.stopping import Inference, SpellerLayout
 
 LAYOUT = SpellerLayout()
 D = 20
@@ -118,25 +118,3 @@ def _exact(flashes: np.ndarray, row: np.ndarray, template: Template) -> float:
     rest = seen - np.outer(shape, template.mean)
     log_det = flashes.shape[1] * np.linalg.slogdet(cov)[1]
     return float(-0.5 * (np.sum(rest * np.linalg.solve(cov, rest)) + log_det))
-
-
-def test_bits_are_the_tracks() -> None:
-    assert bits(0.5, 36) == 0
-    assert bits(1.0, 36) == pytest.approx(np.log2(36))
-    assert bits(0.9, 36) == pytest.approx(4.188, abs=1e-3)
-
-
-def test_stopping_waits_while_unsure_and_never_beyond_the_last_sequence() -> None:
-    stopping = Stopping(LAYOUT.membership, 1.8, max_sequences=5, seed=0)
-    unsure, sure = np.full(36, 1 / 36), np.eye(36)[0]
-    assert not stopping.stop(unsure, energy=2.0, sequences=1)
-    assert stopping.stop(unsure, energy=2.0, sequences=5)
-    assert stopping.stop(sure, energy=2.0, sequences=1)
-
-
-def test_the_threshold_is_one_that_scores_well() -> None:
-    stopping = Stopping(LAYOUT.membership, 1.8, max_sequences=5, seed=0)
-    best, right = stopping._simulate(2.0)
-    chosen = stopping._score(best, right, stopping.threshold(2.0))
-    assert chosen >= 0.9 * max(stopping._score(best, right, t) for t in (0.3, 0.6, 0.9, 0.99))
-    assert chosen > 1.2 * stopping._score(best, right, 1.1)  # never stopping early

@@ -1,10 +1,12 @@
-"""A layout is data: the track's own, rows and columns, or any other."""
+"""Layouts are data; a trial stops when that has the best expected score."""
+
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from bci_stream.errors import RuleError
-from decoders.erp.stopping import SpellerLayout
+from decoders.erp.stopping import SpellerLayout, Stopping, bits
 from tracks.erp import CHARACTERS
 
 ROWS = ("ABCDEF", "GHIJKL", "MNOPQR", "STUVWX", "YZ1234", "56789_")
@@ -29,3 +31,55 @@ def test_twins_and_other_people_are_refused() -> None:
         SpellerLayout(("ABC", "AB"))
     with pytest.raises(RuleError, match="it has '!'"):
         SpellerLayout(("A!", "B"))
+
+
+MEMBERS = SpellerLayout().membership
+
+
+def test_bits_are_the_tracks() -> None:
+    assert bits(0.5, 36) == 0
+    assert bits(1.0, 36) == pytest.approx(np.log2(36))
+    assert bits(0.9, 36) == pytest.approx(4.188, abs=1e-3)
+
+
+def test_stopping_waits_while_unsure_and_never_beyond_the_last_sequence() -> None:
+    stopping = Stopping(MEMBERS, 1.8, max_sequences=5, seed=0)
+    unsure, sure = np.full(36, 1 / 36), np.eye(36)[0]
+    assert not stopping.stop(unsure, energy=2.0, sequences=1)
+    assert stopping.stop(unsure, energy=2.0, sequences=5)
+    assert stopping.stop(sure, energy=2.0, sequences=1)
+
+
+Rule = Callable[[np.ndarray, int], bool]
+
+
+def session_score(energy: float, stop: Rule) -> float:
+    """Bits a second of 500 simulated trials under a rule stop(probabilities, sequences)."""
+    rng = np.random.default_rng(3)
+    noise = rng.standard_normal((500, 5, 12))
+    right, seconds = [], []
+    for meant, own in zip(rng.integers(36, size=500), noise, strict=True):
+        logs = np.zeros(36)
+        for sequences in range(1, 6):
+            logs += MEMBERS @ (energy * MEMBERS[meant] + np.sqrt(energy) * own[sequences - 1])
+            posterior = np.exp(logs - logs.max())
+            if stop(posterior / posterior.sum(), sequences):
+                break
+        right.append(logs.argmax() == meant)
+        seconds.append(1.8 * sequences)
+    return bits(float(np.mean(right)), 36) / float(np.mean(seconds))
+
+
+@pytest.mark.parametrize("energy", [1.5, 3.0])
+def test_it_scores_more_than_every_fixed_number_and_as_much_as_the_best_level(
+    energy: float,
+) -> None:
+    rule = Stopping(MEMBERS, 1.8, max_sequences=5, seed=0)
+    ours = session_score(energy, lambda p, n: rule.stop(p, energy, n))
+    fixed = [session_score(energy, lambda _p, n, m=m: n >= m) for m in range(1, 6)]
+    levels = [
+        session_score(energy, lambda p, _n, level=level: p.max() >= level)
+        for level in (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+    ]
+    assert ours > 1.1 * max(fixed)
+    assert ours > 0.93 * max(levels)
