@@ -24,6 +24,9 @@ GROUP = "bci_stream.sources"
 LEAD_OPTIONS = ("rename", "select", "missing")
 """Reading options that a device accepts too, beside its own parameters."""
 
+NAMED_EVENTS = ("lsl",)
+"""Devices whose events have names; they accept the option `events` as well."""
+
 
 @dataclass(frozen=True)
 class SourceUri:
@@ -128,11 +131,12 @@ def _open_moabb(parts: SourceUri, options: SourceOptions, _: Transport | None) -
 
 def _open_device(parts: SourceUri, options: SourceOptions, transport: Transport | None) -> Source:
     reason = "a device is played as it is, with parameters of its own"
-    _refuse_options(parts.uri, options, reason, accepted=LEAD_OPTIONS)
+    accepted = (*LEAD_OPTIONS, "events") if parts.scheme in NAMED_EVENTS else LEAD_OPTIONS
+    _refuse_options(parts.uri, options, reason, accepted)
     from replay.devices.registry import open_device
 
     params = dict(parts.params)
-    options = options.with_params({key: params.pop(key) for key in LEAD_OPTIONS if key in params})
+    options = options.with_params({key: params.pop(key) for key in accepted if key in params})
     return open_device(parts.scheme, parts.address, params, transport, options)
 
 

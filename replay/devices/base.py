@@ -10,7 +10,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from bci_stream.clock import Clock
 from bci_stream.errors import SourceError
@@ -22,6 +22,7 @@ from replay.devices.manual_triggers import ManualTriggerError, ManualTriggers, M
 from replay.devices.params import DeviceParams, Timeouts
 from replay.devices.status import DeviceStatus, Listener, StatusKeeper
 from replay.devices.timing import FittedClock, SampleClock, SampleTimeline
+from replay.model.event_map import EventMap
 from replay.model.options import SourceOptions
 from replay.model.source import RawPacket, Session
 
@@ -45,6 +46,7 @@ class DeviceContext:
     """What the opener of a device may use.
 
     address: the URI between scheme and parameters. transport: this process's LSL, if it has one.
+    events: from names of events to codes, for a device that has names.
     """
 
     address: str
@@ -54,6 +56,7 @@ class DeviceContext:
     status: StatusKeeper
     manual_triggers: ManualTriggers
     transport: Transport | None = None
+    events: EventMap = field(default_factory=EventMap)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,10 @@ CHECK_S = 0.05
 RING_SAMPLES = 450_000
 
 
+MOST_IN_A_ROW = 1e12
+"""Beyond any package number, and any time in seconds."""
+
+
 class BoardError(SourceError):
     """BrainFlow could not use the board."""
 
@@ -216,12 +220,23 @@ class BoardDevice(Device):
 
     def _sample_run(self, rows: BoardRows) -> SampleRun:
         board = self._board
-        samples = np.ascontiguousarray(rows[list(board.signal_rows)].T, dtype=np.float32)
+        with np.errstate(over="ignore"):  # a value beyond float32 becomes infinite
+            samples = np.ascontiguousarray(rows[list(board.signal_rows)].T, dtype=np.float32)
         lost = np.zeros(rows.shape[1], dtype=np.int64)
         if self._counter is not None:
-            lost = self._counter.step(rows[board.package_row])
-        stamps = rows[board.stamp_row] + self._wall.offset_s
+            lost = self._counter.step(self._row(rows, board.package_row, "package number"))
+        stamps = self._row(rows, board.stamp_row, "time stamp") + self._wall.offset_s
         return SampleRun(samples, self._line.read(self._trigger_values(rows)), stamps, lost)
+
+    def _row(self, rows: BoardRows, number: int, meaning: str) -> NDArray[np.float64]:
+        """A row that places the samples. Raises SourceError for a value that no board sends."""
+        values: NDArray[np.float64] = rows[number]
+        if not (np.abs(values) <= MOST_IN_A_ROW).all():
+            raise SourceError(
+                f"{self.name} sends a {meaning} of {values[~(np.abs(values) <= MOST_IN_A_ROW)][0]:g}, "
+                "so its samples can't be placed: update its firmware, or BrainFlow"
+            )
+        return values
 
     def _trigger_values(self, rows: BoardRows) -> NDArray[np.float64]:
         values: NDArray[np.float64] = rows[self._board.marker_row]

@@ -2,209 +2,50 @@
 
 import re
 import threading
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bci_stream.clock import Clock
-from bci_stream.errors import LostError, NotFoundError, SourceError, WireError
+from bci_stream.errors import LostError, SourceError
 from bci_stream.packet import FloatArray, Lead, is_trigger_name
-from bci_stream.wire.transport import FoundStream, SampleInlet, TextInlet, Transport
+from bci_stream.wire.transport import SampleInlet, Transport
 from replay.devices.base import ConnectionLostError, Device, DeviceContext, DeviceRow
 from replay.devices.chunk import Chunk, DeviceInfo
 from replay.devices.gaps import FoundGap, GapFinder, SampleRun
+from replay.devices.lsl_streams import CHECK_S, MarkerStream, StreamSearch
 from replay.devices.params import Timeouts
 from replay.devices.status import StatusKeeper
 from replay.devices.timing import ClockOffset, GivenClock
 from replay.devices.triggers import EdgeDetector, LateTriggers, TriggerLine, read_text
+from replay.model.event_map import EventMap
+from replay.model.events import code_with_text
 from replay.model.units import stream_microvolts
 
 HOLD_MS = 50.0
 """How long samples wait for markers, which come on another stream."""
 
 PULL_S = 0.01
-SEARCH_S = 0.25
-CHECK_S = 0.05
-MARKERS_FIRST_S = 2.0
-"""How long the marker stream is waited for before the signal starts without it."""
 
 NEURACLE_BOX = re.compile(r"M_\w+_EEG")
 NEURACLE_MARKERS = "Neuracle"
 
 
-class OpenStream(Protocol):
-    def clock_offset_s(self) -> float: ...
-    def close(self) -> None: ...
-
-
-Inlet = TypeVar("Inlet", bound=OpenStream)
-
-
-class StreamSearch(Generic[Inlet]):
-    """Searches in a thread until a stream of this name or source id is found and opened, or `close`.
-
-    seen: names of all streams that were visible at last.
-    """
-
-    def __init__(
-        self, name: str, transport: Transport, open_inlet: Callable[[FoundStream], Inlet]
-    ) -> None:
-        self.name = name
-        self.seen: list[str] = []
-        self._transport, self._open_inlet = transport, open_inlet
-        self._lock = threading.Lock()
-        self._closed, self._opened = threading.Event(), threading.Event()
-        self._inlet: Inlet | None = None
-        self._error: SourceError | None = None
-        threading.Thread(target=self._run, name=f"search {name}", daemon=True).start()
-
-    def wait(self, timeout_s: float) -> bool:
-        """Whether the stream was opened within the time."""
-        return self._opened.wait(timeout_s)
-
-    def take(self) -> Inlet | None:
-        """The inlet, once; None while it is searched. Raises SourceError if a stream is unsuitable."""
-        if self._error is not None:
-            raise self._error
-        with self._lock:
-            inlet, self._inlet = self._inlet, None
-        return inlet
-
-    def close(self) -> None:
-        """End the search, and close an inlet that was not taken. Does not wait."""
-        with self._lock:
-            self._closed.set()
-            inlet, self._inlet = self._inlet, None
-        if inlet is not None:
-            inlet.close()
-
-    def describe_seen(self) -> str:
-        return f"streams seen: {', '.join(self.seen) or 'none'}"
-
-    def _run(self) -> None:
-        watch = self._transport.watch("")
-        try:
-            while not self._closed.is_set() and not self._search(watch.found()):
-                self._closed.wait(SEARCH_S)
-        finally:
-            watch.close()
-
-    def _search(self, streams: list[FoundStream]) -> bool:
-        self.seen = sorted({stream.name for stream in streams})
-        hits = [stream for stream in streams if self.name in (stream.name, stream.source_id)]
-        ids = sorted({hit.source_id for hit in hits})
-        self._error = None
-        if len(ids) > 1:
-            self._error = SourceError(
-                f"several LSL streams are named {self.name!r}: choose one by its source id, one of "
-                f"{', '.join(ids)}"
-            )
-        return len(ids) == 1 and self._open(hits[0])
-
-    def _open(self, found: FoundStream) -> bool:
-        try:
-            inlet = self._open_inlet(found)
-        except (NotFoundError, LostError):  # it ended before it could be opened: search again
-            return False
-        except WireError as error:
-            self._error = SourceError(str(error))
-            return False
-        inlet.clock_offset_s()  # the first measurement takes time: not while samples come
-        with self._lock:
-            if not self._closed.is_set():
-                self._inlet = inlet
-                self._opened.set()
-                return True
-        inlet.close()
-        return True
-
-
-class MarkerStream:
-    """A marker stream beside a signal. It is searched whenever it is not there; the signal goes on."""
-
-    def __init__(
-        self, name: str, transport: Transport, dial_s: float, note: Callable[[str], None]
-    ) -> None:
-        self._name, self._transport, self._dial_s, self._note = name, transport, dial_s, note
-        self._inlet: TextInlet | None = None
-        self._is_missing = False
-        self._start_search()
-
-    def wait(self, stop: threading.Event) -> None:
-        """Wait a short time, so that a stream which is there already is used from the start."""
-        for _ in range(round(MARKERS_FIRST_S / CHECK_S)):
-            if stop.is_set() or self._search.wait(CHECK_S):
-                return
-
-    def pull(self, now: float) -> list[tuple[str, float]]:
-        """The new markers, with their times in this machine's LSL clock."""
-        if self._inlet is None:
-            self._inlet = self._take(now)
-        if self._inlet is None:
-            return []
-        try:
-            texts = self._inlet.pull(0.0)
-        except LostError:
-            self._inlet.close()
-            self._inlet = None
-            self._report_missing(f"the marker stream {self._name!r} is gone")
-            self._start_search()
-            return []
-        offset_s = self._offset.at(now)
-        return [(text, stamp + offset_s) for text, stamp in texts]
-
-    def stop_search(self) -> None:
-        """From any thread."""
-        self._search.close()
-
-    def close(self) -> None:
-        """By the thread that pulls."""
-        self._search.close()
-        if self._inlet is not None:
-            self._inlet.close()
-            self._inlet = None
-
-    def _start_search(self) -> None:
-        self._search: StreamSearch[TextInlet] = StreamSearch(
-            self._name,
-            self._transport,
-            lambda found: self._transport.text_inlet(found, self._dial_s),
-        )
-
-    def _take(self, now: float) -> TextInlet | None:
-        try:
-            inlet = self._search.take()
-        except SourceError as error:
-            self._report_missing(str(error))
-            return None
-        if inlet is None:
-            seen = self._search.describe_seen()
-            self._report_missing(f"no marker stream {self._name!r} has been seen yet ({seen})")
-            return None
-        if self._is_missing:
-            self._note(f"the marker stream {self._name!r} is there, and is used")
-        self._is_missing = False
-        self._offset = ClockOffset(inlet.clock_offset_s, now)
-        return inlet
-
-    def _report_missing(self, why: str) -> None:
-        if not self._is_missing:
-            self._is_missing = True
-            self._note(f"{why}; the signal goes on, and markers are used when they come")
-
-
 @dataclass(frozen=True, slots=True)
 class LslOptions:
-    """markers: name of a marker stream. trigger: label of a channel, `auto` or `none`."""
+    """markers: name of a marker stream. trigger: label of a channel, `auto` or `none`.
+
+    events: from texts of markers to codes.
+    """
 
     name: str
     markers: str | None = None
     trigger: str = "auto"
     hold: bool = True
     hold_ms: float = HOLD_MS
+    events: EventMap = field(default_factory=EventMap)
 
 
 class LslDevice(Device):
@@ -346,9 +187,20 @@ class LslDevice(Device):
             return
         for text, at in self._markers.pull(now):
             if at >= self._first_stamp:
-                code = read_text(text.encode(), self._status.note_once)
-                if code:
+                for code in self._codes(text):
                     self._late.trigger((at + 0.5 / self._gaps.rate) * 1000, code)
+
+    def _codes(self, text: str) -> list[int]:
+        """The codes of a marker, with its text; its name ends at a tab, behind which HED may stand."""
+        name, rules = text.partition("\t")[0], self._options.events
+        codes = [code for code, _ in rules.codes(name)]
+        if not codes and not rules.names(name):
+            code = read_text(name.encode("utf-8", "replace"), self._note_text)
+            codes = [code] if code else []
+        return [code_with_text(code, text) for code in codes]
+
+    def _note_text(self, note: str) -> None:
+        self._status.note_once(f"{note}, or give texts a code: ?events=left=1,right=2")
 
     def _sample_run(self, samples: FloatArray, stamps: NDArray[np.float64]) -> SampleRun:
         none = np.zeros(len(samples), dtype=np.int64)
@@ -391,6 +243,7 @@ def make_device(context: DeviceContext) -> LslDevice:
         params.text("trigger") or "auto",
         params.choice("triggers", ("edge", "each"), "edge") == "edge",
         params.number("hold_ms", HOLD_MS, 0, 10_000),
+        _instant(context.events),
     )
     transport = context.transport
     if transport is None:
@@ -400,5 +253,21 @@ def make_device(context: DeviceContext) -> LslDevice:
     return LslDevice(options, transport, context.clock, context.status, context.timeouts)
 
 
+def _instant(events: EventMap) -> EventMap:
+    if not events.instant:
+        raise SourceError(
+            "lsl: an event of a live stream has its code at its own time; a code after a delay (T1=11@2), "
+            "START and END are for recordings"
+        )
+    return events
+
+
 def device_rows() -> list[DeviceRow]:
-    return [DeviceRow("lsl:NAME", "sent", "sent", "nothing; markers=NAME for its markers")]
+    return [
+        DeviceRow(
+            "lsl:NAME",
+            "sent",
+            "sent",
+            "nothing; markers=NAME for its markers, events= for their codes",
+        )
+    ]

@@ -108,7 +108,7 @@ class ManualTriggerServer:
             if type(code) is not int:
                 raise ManualTriggerError(f"a trigger must be a whole number, got {code!r}")
             self._triggers.put(code)
-        except (ValueError, KeyError, TypeError, BciError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError, BciError) as error:
             return json.dumps({"error": str(error)}).encode()
         return json.dumps({"ok": code}).encode()
 

@@ -14,6 +14,7 @@ from replay.devices.base import Device, DeviceContext, DeviceFeed, DeviceRow, Li
 from replay.devices.manual_triggers import ManualTriggers
 from replay.devices.params import DeviceParams
 from replay.devices.status import StatusKeeper
+from replay.model.event_map import EventMap
 from replay.model.options import SourceOptions
 
 DEVICES = {
@@ -64,8 +65,9 @@ def open_live(
     status, triggers = StatusKeeper(uri), ManualTriggers(clock.now)
     timeouts, (subject, until) = params.timeouts(), params.session()
     address = named.partition(":")[2]
+    events = options.events if options else EventMap()
     device = make_device(
-        DeviceContext(address, params, timeouts, clock, status, triggers, transport)
+        DeviceContext(address, params, timeouts, clock, status, triggers, transport, events)
     )
     params.done()
     feed = DeviceFeed(device, clock, status, timeouts)

@@ -12,7 +12,7 @@ from functools import cache
 
 from bci_stream.errors import SourceError, shorten_list
 from bci_stream.packet import Triggers
-from replay.model.events import Mark
+from replay.model.events import Mark, code_with_text
 from tracks.common.codes import MAX_CODE
 
 _PARTS = re.compile(r"(?:\\.|[^,])+", re.DOTALL)
@@ -151,7 +151,7 @@ class EventMap:
         # A long recording has thousands of marks, but few names.
         codes = {name: self._codes_of(name) for name in {mark.name for mark in marks}}
         found = [
-            (mark.sample + round(after_s * rate), code)
+            (mark.sample + round(after_s * rate), code_with_text(code, _text(mark)))
             for mark in marks
             for code, after_s in codes[mark.name]
         ]
@@ -173,6 +173,11 @@ class EventMap:
         names = {mark.name for mark in marks}
         idle = [name for name in self.rules if name not in names | {START, END, OTHERS}]
         return idle + [p for p in self.patterns if not any(map(matcher(p).fullmatch, names))]
+
+
+def _text(mark: Mark) -> str:
+    """What is sent as the marker of an event; START and END are none of the file's."""
+    return "" if mark.name in (START, END) else mark.text or mark.name
 
 
 def describe_map(events: EventMap, marks: Sequence[Mark]) -> tuple[str, ...]:

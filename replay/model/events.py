@@ -24,10 +24,35 @@ SCAN_THREADS = min(4, os.cpu_count() or 1)
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One event with its name in the file."""
+    """One event with its name in the file. text: what is sent as its marker, if not the name."""
 
     sample: int
     name: str
+    text: str = ""
+
+
+class EventCode(int):
+    """A trigger code that has the text of its event; in all else it is the int.
+
+    `replay.transform.masking.masked_packets` separates the two, and drops texts where a track masks codes.
+    """
+
+    text: str
+
+    def __new__(cls, code: int, text: str) -> "EventCode":
+        made = super().__new__(cls, code)
+        made.text = text
+        return made
+
+
+def code_with_text(code: int, text: str) -> int:
+    """The code with this text; the plain code if the text is empty or says no more than the code."""
+    return EventCode(code, text) if text not in ("", str(code)) else code
+
+
+def text_of(code: int) -> str:
+    """The text of the code's event; empty if it has none."""
+    return code.text if isinstance(code, EventCode) else ""
 
 
 class Events(Protocol):

@@ -49,6 +49,7 @@ class SourceOptions:
     rate, leads, unit: for files that do not state them.
     stream: which stream of an XDF. variable: which one of a .mat or .npz. batch: 1 or 2 of emotion.
     files: whether the files of a folder are blocks of one subject, or subjects.
+    reader: parameters of MNE's reader of this format, see READER_PARAMETERS.
     as_is: do not fit to a track (for inspection).
     """
 
@@ -70,6 +71,7 @@ class SourceOptions:
     variable: str | None = None
     batch: int | None = None
     files: str | None = None
+    reader: Mapping[str, Any] = field(default_factory=dict)
     as_is: bool = False
 
     @property
@@ -81,8 +83,9 @@ class SourceOptions:
 
     def with_params(self, params: Mapping[str, str]) -> "SourceOptions":
         """These options, replaced by parameters of a URI where given."""
-        changes: dict[str, Any] = {name: _read(name, value) for name, value in params.items()}
-        return dataclasses.replace(self, **changes)
+        read: dict[str, Any] = {name: _read(name, value) for name, value in params.items()}
+        given = {name: read.pop(name) for name in params if name in READER_PARAMETERS}
+        return dataclasses.replace(self, **read, reader={**self.reader, **given})
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -149,12 +152,23 @@ PARAMETERS: dict[str, Callable[[str], Any]] = {
 }
 
 
+READER_PARAMETERS: dict[str, Callable[[str], Any]] = {
+    **dict.fromkeys(("eog", "ecg", "emg", "misc", "exclude"), _some_names),
+    **dict.fromkeys(("data_format", "date_format", "header", "encoding", "ch_type"), str),
+    **dict.fromkeys(("channel_naming", "optode_frame", "montage_units", "uint16_codec"), str),
+    "scale": float,
+    "sfreq": _hertz,
+}
+"""Parameters that are passed on to MNE's reader of a format, which documents them."""
+
+
 def _read(name: str, value: str) -> object:
-    if name not in PARAMETERS:
+    parameters = {**PARAMETERS, **READER_PARAMETERS}
+    if name not in parameters:
         raise SourceError(
-            f"a recording has no parameter {name!r}; it takes {', '.join(sorted(PARAMETERS))}"
+            f"a recording has no parameter {name!r}; it takes {', '.join(sorted(parameters))}"
         )
     try:
-        return PARAMETERS[name](value)
+        return parameters[name](value)
     except ValueError as error:
         raise SourceError(f"parameter {name}={value!r}: {error}") from error

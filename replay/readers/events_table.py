@@ -2,29 +2,64 @@
 
 import csv
 import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from bci_stream.errors import SourceError
-from replay.model.event_map import EventMap
+from replay.model.event_map import EventMap, code_in
 from replay.model.events import Mark
 from replay.model.options import SourceOptions
+from replay.readers.bids import is_run
 from replay.readers.guard import reading
 
-EventsTable = list[tuple[float | int, str]]
-"""(onset in seconds, or a sample number of the acquisition where it is an int; name)."""
+
+class TableEvent(NamedTuple):
+    """An event of a table.
+
+    onset: in seconds, or a sample number of the acquisition where it is an int. text: what is sent as its
+    marker, if not the name.
+    """
+
+    onset: float | int
+    name: str
+    text: str = ""
+
+
+EventsTable = list[TableEvent]
 
 _NAME_COLUMNS = ("value", "trial_type", "description", "code", "name")
+_HED = "HED"
+"""The column of Hierarchical Event Descriptors in BIDS."""
 
 
-def events_beside(path: Path, options: SourceOptions) -> EventsTable | None:
+@dataclass(frozen=True)
+class TableBeside:
+    """The events table of a recording.
+
+    first: it takes precedence over events in the recording itself: it was asked for, or it is the place that
+    the format has for events (`*_events.tsv` of a BIDS run, `-eve.fif` of a FIF).
+    """
+
+    name: str
+    read: Callable[[], EventsTable]
+    first: bool
+
+
+def events_beside(path: Path, options: SourceOptions) -> TableBeside | None:
     """The table that the options name, or the one beside the recording; None without either."""
     if options.events_file:
-        return read_events_table(options.events_file, options.events)
+        read = partial(read_events_table, options.events_file, options.events)
+        return TableBeside(options.events_file.name, read, first=True)
     if options.triggers not in (None, "events"):
         return None
     for candidate in _candidates(path):
         if candidate.is_file():
-            return read_events_table(candidate, options.events)
+            belongs = candidate.suffix == ".tsv" if is_run(path) else path.suffix.lower() == ".fif"
+            read = partial(read_events_table, candidate, options.events)
+            return TableBeside(candidate.name, read, options.triggers == "events" or belongs)
     if options.triggers == "events":
         names = ", ".join(candidate.name for candidate in _candidates(path))
         raise SourceError(f"{path.name}: there is no events file beside it (looked for {names})")
@@ -51,7 +86,7 @@ def read_events_table(path: Path, rules: EventMap | None = None) -> EventsTable:
 
     with reading(str(path), "FIF events"):
         events = mne.read_events(str(path), verbose="error")
-        return [(int(sample), str(int(code))) for sample, _, code in events]
+        return [TableEvent(int(sample), str(int(code))) for sample, _, code in events]
 
 
 def _read_columns(path: Path, rules: EventMap) -> EventsTable:
@@ -62,7 +97,9 @@ def _read_columns(path: Path, rules: EventMap) -> EventsTable:
         rows = list(reader)
     if rows and "onset" not in rows[0]:
         raise SourceError(f"{path} has no column `onset`: it has {', '.join(map(str, rows[0]))}")
-    return [(_onset(path, row["onset"]), _name_of(row, rules)) for row in rows]
+    return [
+        TableEvent(_onset(path, row["onset"]), _name_of(row, rules), _text_of(row)) for row in rows
+    ]
 
 
 def _onset(path: Path, text: str) -> float:
@@ -74,14 +111,26 @@ def _onset(path: Path, text: str) -> float:
 
 def _name_of(row: dict[str, str], rules: EventMap) -> str:
     """The name that has a rule, else the first name that is not empty."""
-    texts = [(row.get(column) or "").strip() for column in _NAME_COLUMNS]
-    names = [text for text in texts if text not in ("", "n/a")]
+    names = _cells(row, _NAME_COLUMNS)
     return next(filter(rules.names, names), names[0] if names else "n/a")
+
+
+def _text_of(row: dict[str, str]) -> str:
+    """The first name that is not a number, then a tab and the HED string, if there is one."""
+    names = _cells(row, _NAME_COLUMNS)
+    words = next((name for name in names if code_in(name) is None), "")
+    described = _cells(row, (_HED,))
+    return "\t".join([words or next(iter(names), ""), *described]) if described else words
+
+
+def _cells(row: dict[str, str], columns: Sequence[str]) -> list[str]:
+    texts = [(row.get(column) or "").strip() for column in columns]
+    return [text for text in texts if text not in ("", "n/a")]
 
 
 def marks_of(table: EventsTable, rate: float, first_sample: int) -> list[Mark]:
     """The events with samples counted from the start of the file. first_sample: of the acquisition."""
     return [
-        Mark(onset - first_sample if isinstance(onset, int) else round(onset * rate), name)
-        for onset, name in table
+        Mark(onset - first_sample if isinstance(onset, int) else round(onset * rate), name, text)
+        for onset, name, text in table
     ]

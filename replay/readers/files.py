@@ -22,9 +22,9 @@ from replay.model.recording import (
 )
 from replay.model.signal import Content
 from replay.model.source import RawPacket
-from replay.readers.arrays import joint_angles
+from replay.readers.arrays.layout import joint_angles
 from replay.readers.folder import Group, groups_in
-from replay.readers.formats import check_recording, read_recording
+from replay.readers.formats import check_recording, is_recording_folder, read_recording
 from replay.readers.guard import reading
 from replay.readers.neuracle_folder import read_neuracle_folder
 from replay.transform.fit import fit
@@ -213,6 +213,8 @@ def _chosen(path: Path, groups: list[Group], options: SourceOptions) -> list[Gro
 
 def _load(group: Group, options: SourceOptions) -> list[Content]:
     return [
-        read_neuracle_folder(path, options) if path.is_dir() else read_recording(path, options)
+        read_neuracle_folder(path, options)
+        if path.is_dir() and not is_recording_folder(path)
+        else read_recording(path, options)
         for path in group.paths
     ]

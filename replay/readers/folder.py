@@ -17,7 +17,7 @@ from pathlib import Path
 from bci_stream.errors import SourceError
 from replay.model.options import SourceOptions
 from replay.readers.bids import is_run, series_of, subject_of
-from replay.readers.formats import FORMATS
+from replay.readers.formats import FORMATS, is_recording_folder
 from replay.readers.neuracle_folder import is_neuracle_folder
 
 _NAMES_A_SUBJECT = re.compile(r"(?:sub|subject|subj)[-_ ]?\d+", re.IGNORECASE)
@@ -25,6 +25,8 @@ _NAMES_A_SUBJECT = re.compile(r"(?:sub|subject|subj)[-_ ]?\d+", re.IGNORECASE)
 _NO_RECORDING = re.compile(r".*[-_]eve\.fif|evt\.bdf|\..*", re.IGNORECASE)
 _CONTINUES = re.compile(r"(.*)-\d+(\.fif)", re.IGNORECASE)
 _CONTINUES_IN_BIDS = re.compile(r"(.*_split-)(\d+)(_.*\.fif)", re.IGNORECASE)
+_PARTS = {".eeg", ".dat", ".data"}
+_HEADERS = (".vhdr", ".ahdr", ".lay", ".dap")
 # Folders of BIDS that hold the same signals again, processed or in another format.
 _NO_RUNS_OF_BIDS = {"derivatives", "sourcedata"}
 
@@ -41,7 +43,7 @@ class Group:
 
 def groups_in(path: Path, options: SourceOptions) -> list[Group]:
     """The subjects of a file or folder."""
-    if path.is_file():
+    if path.is_file() or is_recording_folder(path):
         return [Group(subject_of(path.stem) or path.stem, (path,))]
     if not path.is_dir():
         raise SourceError(
@@ -80,7 +82,8 @@ def _is_one_subjects(folder: Path, options: SourceOptions) -> bool:
 
 def _subfolders(folder: Path, options: SourceOptions) -> list[Group]:
     found = []
-    for below in sorted(filter(Path.is_dir, folder.iterdir()), key=_order):
+    inner = [path for path in folder.iterdir() if path.is_dir() and not is_recording_folder(path)]
+    for below in sorted(inner, key=_order):
         files = _recordings(below, "*")
         if is_neuracle_folder(below):
             found.append(Group(below.name, (below,)))
@@ -106,12 +109,20 @@ def _recordings(folder: Path, pattern: str) -> list[Path]:
     found = (
         path
         for path in folder.glob(pattern)
-        if path.is_file()
-        and path.suffix.lower() in FORMATS
+        if path.suffix.lower() in FORMATS
+        and (is_recording_folder(path) or (path.is_file() and not _is_part(path)))
         and not _NO_RECORDING.fullmatch(path.name)
         and not _is_continuation(path)
     )
     return sorted(found, key=_order)
+
+
+def _is_part(path: Path) -> bool:
+    """Whether a file holds the data of a header beside it, or belongs to a recording that is a folder."""
+    of_header = path.suffix.lower() in _PARTS and any(
+        path.with_suffix(suffix).is_file() for suffix in _HEADERS
+    )
+    return of_header or any(map(is_recording_folder, path.parents))
 
 
 def _is_continuation(path: Path) -> bool:

@@ -23,7 +23,8 @@ class FileFormat:
 
     reader: `module:function`, imported when a file of this format is opened, because readers import heavy
     libraries. begins: what its files begin with; empty if that varies. parameters: which of FILE_PARAMETERS
-    it takes. hint: added to the error about a file that begins differently.
+    and of `options.READER_PARAMETERS` it takes. hint: added to the error about a file that begins
+    differently. is_folder: a recording is a folder of that suffix.
     """
 
     name: str
@@ -31,6 +32,7 @@ class FileFormat:
     begins: tuple[bytes, ...] = ()
     parameters: tuple[str, ...] = ()
     hint: str = ""
+    is_folder: bool = False
 
     def load_reader(self) -> Reader:
         module, _, function = self.reader.partition(":")
@@ -54,21 +56,33 @@ _ARRAYS = ("rate", "leads", "unit", "variable", "batch")
 _EDF = "replay.readers.mne.edf:read_edf"
 _GDF = "replay.readers.mne.gdf:read_gdf"
 _MNE = "replay.readers.mne.other_formats"
-_NUMPY = "replay.readers.numpy_file:read_numpy"
-_PICKLE = "replay.readers.pickles:read_pickle"
-_MAT = "replay.readers.matlab:read_mat"
+_NUMPY = "replay.readers.arrays.numpy_file:read_numpy"
+_PICKLE = "replay.readers.arrays.pickles:read_pickle"
+_MAT = "replay.readers.arrays.matlab:read_mat"
 _XDF = "replay.readers.xdf:read_xdf"
+_ANY = "replay.readers.mne.any_format:read_any"
+_DAT = "replay.readers.bci2000:read_dat"
+_KINDS = ("eog", "misc")
+_CNT = ("eog", "misc", "ecg", "emg", "data_format", "date_format", "header", "encoding")
+_VHDR = FileFormat(
+    "BrainVision",
+    f"{_MNE}:read_brainvision",
+    (b"Brain", b"\xef\xbb\xbfBrain", b"BIDS"),
+    (*_KINDS, "scale"),
+)
+_NSX = FileFormat("NSx", _ANY, (b"NEURALSG", b"NEURALCD", b"BRSMPGRP"), _KINDS)
 
 FORMATS: dict[str, FileFormat] = {
     ".edf": FileFormat("EDF", _EDF, (b"0 ",)),
     ".bdf": FileFormat("BDF", _EDF, (b"\xffBIOSEMI",)),
     ".gdf": FileFormat("GDF", _GDF, (b"GDF ",)),
-    ".fif": FileFormat("FIF", f"{_MNE}:read_fif", (b"\x00\x00\x00\x64",)),
-    ".vhdr": FileFormat(
-        "BrainVision", f"{_MNE}:read_brainvision", (b"Brain", b"\xef\xbb\xbfBrain")
+    ".fif": FileFormat("FIF", "replay.readers.mne.fif:read_fif", (b"\x00\x00\x00\x64",)),
+    ".vhdr": _VHDR,
+    ".ahdr": _VHDR,
+    ".cnt": FileFormat("CNT", f"{_MNE}:read_cnt", (b"Version 3", b"RIFF", b"RF64"), _CNT),
+    ".set": FileFormat(
+        "EEGLAB", f"{_MNE}:read_eeglab", (), ("eog", "montage_units", "uint16_codec")
     ),
-    ".cnt": FileFormat("CNT", f"{_MNE}:read_cnt", (b"Version 3",)),
-    ".set": FileFormat("EEGLAB", f"{_MNE}:read_eeglab"),
     ".xdf": FileFormat("XDF", _XDF, (b"XDF:", b"\x1f\x8b"), ("stream",)),
     ".xdfz": FileFormat("XDF", _XDF, (b"\x1f\x8b",), ("stream",)),
     ".mat": FileFormat("MATLAB", _MAT, _MATLAB, _ARRAYS),
@@ -76,6 +90,23 @@ FORMATS: dict[str, FileFormat] = {
     ".npz": FileFormat("npz", _NUMPY, (b"PK",), _ARRAYS),
     ".pkl": FileFormat("pickle", _PICKLE, (b"\x80",), _ARRAYS, _OLD_PICKLE),
     ".pickle": FileFormat("pickle", _PICKLE, (b"\x80",), _ARRAYS, _OLD_PICKLE),
+    ".cdt": FileFormat("Curry", _ANY),
+    ".dap": FileFormat("Curry", _ANY),
+    ".rs3": FileFormat("Curry", _ANY),
+    ".dat": FileFormat("BCI2000 or Curry", _DAT),
+    ".eeg": FileFormat("Nihon Kohden", _ANY, (), ("encoding",)),
+    ".lay": FileFormat("Persyst", _ANY),
+    ".nedf": FileFormat("NEDF", _ANY, (b"<",)),
+    ".nxe": FileFormat("eXimia", _ANY),
+    **{f".ns{number}": _NSX for number in range(1, 7)},
+    ".mff": FileFormat("EGI MFF", _ANY, (), (*_KINDS, "exclude", "channel_naming"), is_folder=True),
+    ".data": FileFormat("Nicolet", _ANY, (), (*_KINDS, "ecg", "emg", "ch_type")),
+    ".snirf": FileFormat("SNIRF", _ANY, (b"\x89HDF",), ("optode_frame", "sfreq")),
+    ".mefd": FileFormat("MEF", _ANY, is_folder=True),
+    ".ds": FileFormat("CTF", _ANY, is_folder=True),
+    ".sqd": FileFormat("KIT", _ANY),
+    ".con": FileFormat("KIT", _ANY),
+    ".nwb": FileFormat("NWB", "replay.readers.nwb:read_nwb", (b"\x89HDF",), ("variable",)),
 }
 """By suffix. docs/howto/add-a-format.md shows how to add one."""
 
@@ -93,17 +124,21 @@ def format_of(path: Path) -> FileFormat:
 def check_recording(path: Path) -> None:
     """Refuse a file by its first bytes, before any file of the source is read."""
     found = format_of(path)
-    check_file(path, found.name, found.begins, found.hint)
+    if not found.is_folder:
+        check_file(path, found.name, found.begins, found.hint)
+
+
+def is_recording_folder(path: Path) -> bool:
+    """Whether a folder is one recording, of a format whose recordings are folders."""
+    found = FORMATS.get(path.suffix.lower())
+    return found is not None and found.is_folder and path.is_dir()
 
 
 def read_recording(path: Path, options: SourceOptions) -> Content:
     """The content of a file that has passed `check_recording`."""
     found = format_of(path)
-    useless = [
-        name
-        for name in FILE_PARAMETERS
-        if name not in found.parameters and getattr(options, name) is not None
-    ]
+    given = [name for name in FILE_PARAMETERS if getattr(options, name) is not None]
+    useless = [name for name in (*given, *options.reader) if name not in found.parameters]
     if useless:
         used = sorted({form.name for form in FORMATS.values() if useless[0] in form.parameters})
         raise SourceError(

@@ -57,9 +57,7 @@ def reading(name: str, form: str, logger: str | None = None) -> Iterator[list[st
     except BciError:
         raise
     except Exception as error:  # a parser may raise anything for a damaged file
-        raise SourceError(
-            f"{name} can't be read as {form}: {first_line(error)}. Is it complete, and is it {form}?"
-        ) from error
+        raise SourceError(_reason(name, form, error)) from error
     finally:
         if log:
             log.removeHandler(handler)
@@ -67,6 +65,35 @@ def reading(name: str, form: str, logger: str | None = None) -> Iterator[list[st
     messages += [first_line(warning.message) for warning in caught]
     _refuse_losses(name, form, messages)
     notes += [text for text in dict.fromkeys(messages) if not _NOISE.search(text)]
+
+
+_KNOWN_REASONS = (
+    (
+        r"number of trials is (\d+)",
+        "it holds {} epochs, and no continuous recording; save the continuous data in EEGLAB",
+    ),
+    (
+        r"(?:data_format|number of samples)",
+        "its sample format is unclear; state ?data_format=int16 or int32",
+    ),
+    (
+        r"install.*?`?(antio|curryreader|pymatreader|h5py|defusedxml|pymef)",
+        "`pip install {}` first",
+    ),
+)
+"""Messages of libraries, and what they mean to a user."""
+
+_SOURCE_PLACES = re.compile(r"\S*(?:site-packages|dist-packages|lib/python)\S*(?:,? line \d+)?")
+
+
+def _reason(name: str, form: str, error: Exception) -> str:
+    """Format, reason and remedy of an error of a library, without places in its source."""
+    text = first_line(error)
+    for pattern, meaning in _KNOWN_REASONS:
+        if found := re.search(pattern, text):
+            return f"{name} can't be read as {form}: {meaning.format(*found.groups())}"
+    reason = _SOURCE_PLACES.sub("", text).strip(" :,") or type(error).__name__
+    return f"{name} can't be read as {form}: {reason}. Is it complete, and is it {form}?"
 
 
 def _refuse_losses(name: str, form: str, messages: list[str]) -> None:
@@ -151,3 +178,13 @@ except Exception:
 def probe_matlab(path: Path) -> None:
     """Refuse a MATLAB file that crashes its parser, or keeps it busy for too long."""
     run_child(path, "MATLAB", ["-c", _LOAD_MATLAB, str(path.resolve())])
+
+
+HDF5 = b"\x89HDF\r\n\x1a\n"
+
+
+def is_version_73(path: Path) -> bool:
+    """Whether a MATLAB file is of version 7.3, which is HDF5."""
+    with path.open("rb") as file:
+        head = file.read(520)
+    return head.startswith(HDF5) or head[512:].startswith(HDF5)  # MATLAB puts a text before it

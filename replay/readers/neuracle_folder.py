@@ -4,13 +4,14 @@ Several data files are one recording, also without evt.bdf; a single data.bdf wi
 """
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from bci_stream.errors import SourceError
 from replay.model.options import SourceOptions
 from replay.model.signal import Content
-from replay.readers.events_table import EventsTable, read_events_table
+from replay.readers.events_table import EventsTable, TableBeside, TableEvent, events_beside
 from replay.readers.formats import check_recording
 from replay.readers.guard import reading
 
@@ -81,12 +82,14 @@ def _pieces(folder: Path) -> list[Path]:
     return [path for _, path in sorted(found) if path.parent in places] if len(places) == 1 else []
 
 
-def _events(folder: Path, path: Path | None, options: SourceOptions) -> EventsTable | None:
+def _events(folder: Path, path: Path | None, options: SourceOptions) -> TableBeside | None:
     if options.events_file:
-        return read_events_table(options.events_file, options.events)
+        return events_beside(folder, options)
     if options.triggers == "events" and path is None:
         raise SourceError(f"{folder} has no evt.bdf")
-    return _read_events(path) if path and options.triggers in (None, "events") else None
+    if path is None or options.triggers not in (None, "events"):
+        return None
+    return TableBeside(path.name, partial(_read_events, path), first=True)
 
 
 def _events_file(folder: Path, pieces: list[Path]) -> Path | None:
@@ -104,7 +107,7 @@ def _read_events(path: Path) -> EventsTable:
         _check_complete(path)
         annotations: Any = mne.read_annotations(str(path))
         return [
-            (float(onset), str(text))
+            TableEvent(float(onset), str(text))
             for onset, text in zip(annotations.onset, annotations.description, strict=True)
         ]
 

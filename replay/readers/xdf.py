@@ -16,12 +16,12 @@ import pyxdf
 
 from bci_stream.errors import SourceError, shorten_list
 from bci_stream.packet import Lead, is_trigger_name
-from replay.model.event_map import describe_map
+from replay.model.event_map import EventMap, code_in, describe_map
 from replay.model.events import KnownEvents, Mark
 from replay.model.options import SourceOptions
 from replay.model.signal import Content
 from replay.model.units import VOLTAGES, kind_called, microvolts
-from replay.readers.arrays import marks_of_row, scaled_rows
+from replay.readers.arrays.layout import marks_of_row, scaled_rows
 from replay.readers.events_table import marks_of, read_events_table
 from replay.readers.guard import reading
 
@@ -119,13 +119,13 @@ def is_signal(stream: XdfStream) -> bool:
 
 
 def find_markers(
-    name: str, signal: XdfStream, streams: list[XdfStream], wanted: str | None
+    name: str, signal: XdfStream, streams: list[XdfStream], options: SourceOptions
 ) -> FoundMarks:
     """The markers of all marker streams, or of the one that is wanted, on the signal's samples."""
-    others = [stream for stream in streams if not is_signal(stream)]
-    if wanted is not None:
-        return _placed(signal, _named(name, others, wanted))
-    found = _placed(signal, [stream for stream in others if _holds_markers(stream)])
+    others, rules = [stream for stream in streams if not is_signal(stream)], options.events
+    if options.triggers is not None:
+        return _placed(signal, _named(name, others, options.triggers), rules)
+    found = _placed(signal, [stream for stream in others if _holds_markers(stream)], rules)
     return FoundMarks(found.marks, (*_about_data(others), *found.notes))
 
 
@@ -161,19 +161,62 @@ def _names(streams: list[XdfStream]) -> list[str]:
     return [repr(text_of(stream, "name")) for stream in streams]
 
 
-def _placed(signal: XdfStream, streams: list[XdfStream]) -> FoundMarks:
+def _placed(signal: XdfStream, streams: list[XdfStream], rules: EventMap) -> FoundMarks:
     sample_at = _sample_finder(signal)
     markers = _in_time(streams)
     placed = [(number, sample_at(time), name) for time, number, name in markers]
-    marks = _without_repeats(
-        (number, Mark(at, name)) for number, at, name in placed if at is not None
-    )
+    numbered = [(number, _mark(at, name)) for number, at, name in placed if at is not None]
+    marks = _without_repeats(_with_codes(numbered, streams, rules))
     left_out = sum(at is None for _, at, _ in placed)
     note = (
         f"{left_out} of {len(markers)} markers lie outside the signal, or in a gap of it, and are "
         "left out"
     )
     return FoundMarks(sorted(marks, key=lambda mark: mark.sample), (note,) if left_out else ())
+
+
+def _mark(sample: int, text: str) -> Mark:
+    """A marker's name ends at a tab, behind which a HED string may stand."""
+    name, tab, _ = text.partition("\t")
+    return Mark(sample, name, text if tab else "")
+
+
+NumberedMark = tuple[int, Mark]
+"""(number of its stream, mark)"""
+
+
+def _with_codes(
+    marks: list[NumberedMark], streams: list[XdfStream], rules: EventMap
+) -> list[NumberedMark]:
+    """Texts and codes of one replay, which are two streams, as one mark each.
+
+    Its name is the text if a rule names it, else the code.
+    """
+    ids = [text_of(stream, "source_id") for stream in streams]
+    partner = {number: _mirror(own, ids) for number, own in enumerate(ids)}
+    codes: dict[tuple[int, int], list[Mark]] = {}
+    for number, mark in marks:
+        if number in partner.values():
+            codes.setdefault((number, mark.sample), []).append(mark)
+    joined = []
+    for number, mark in marks:
+        mirror = partner[number]
+        waiting = codes.get((mirror, mark.sample)) if mirror is not None else None
+        if waiting:
+            code = waiting.pop(0)
+            name = mark.name if rules.names(mark.name) else code.name
+            mark = Mark(mark.sample, name, mark.text or mark.name)
+        if number not in partner.values():
+            joined.append((number, mark))
+    alone = [(number, mark) for (number, _), left in codes.items() for mark in left]
+    return joined + alone
+
+
+def _mirror(source_id: str, ids: list[str]) -> int | None:
+    """The number of the stream that repeats a replay's markers as codes; None if there is none."""
+    codes = source_id.replace("/markers/", "/codes/", 1)
+    is_ours = source_id.startswith("bci/") and codes != source_id
+    return ids.index(codes) if is_ours and codes in ids else None
 
 
 def _in_time(streams: list[XdfStream]) -> list[tuple[float, int, str]]:
@@ -277,10 +320,10 @@ def _content(
     elif options.events_file:
         table = read_events_table(options.events_file, options.events)
         found = FoundMarks(marks_of(table, rate, first_sample=0))
-    elif stim and options.triggers in (None, "stim", "last", channels[stim[-1]].lead.name):
+    elif _takes_channel(channels, stim, streams, options):
         found = FoundMarks(marks_of_row(path.name, data[stim[-1]]))
     else:
-        found = find_markers(path.name, signal, streams, options.triggers)
+        found = find_markers(path.name, signal, streams, options)
     return Content(
         name=path.name,
         form="XDF",
@@ -295,6 +338,18 @@ def _content(
             *describe_map(options.events, found.marks),
         ),
     )
+
+
+def _takes_channel(
+    channels: list[XdfChannel], stim: list[int], streams: list[XdfStream], options: SourceOptions
+) -> bool:
+    """Whether the triggers are those of a channel; a replay's markers say more where they have texts."""
+    if not stim or options.triggers not in (None, "stim", "last", channels[stim[-1]].lead.name):
+        return False
+    ids = [text_of(stream, "source_id") for stream in streams]
+    texts = [s for s, own in zip(streams, ids, strict=True) if _mirror(own, ids) is not None]
+    named = any(code_in(str(row[0])) is None for stream in texts for row in stream["time_series"])
+    return options.triggers is not None or not named
 
 
 def _stim_channels(channels: list[XdfChannel], options: SourceOptions) -> list[int]:

@@ -13,7 +13,7 @@ from bci_stream.packet import Lead, is_trigger_name
 from replay.model.options import SourceOptions
 from replay.model.signal import Content
 from replay.readers.bids import kinds_beside
-from replay.readers.events_table import EventsTable, events_beside
+from replay.readers.events_table import TableBeside, events_beside
 from replay.readers.guard import reading
 from replay.readers.mne.raw_events import events_of_raw
 from replay.readers.mne.raw_file import ChannelScale, RawFile, describe_held
@@ -35,13 +35,13 @@ def content_of_raw(
     form: str,
     options: SourceOptions,
     *,
-    table: EventsTable | None = None,
+    table: TableBeside | None = None,
     kinds: Mapping[str, str] | None = None,
     notes: tuple[str, ...] = (),
 ) -> Content:
     """The content of a raw object; no sample is read.
 
-    table: events, and kinds: kinds of leads, from files beside the recording, which take precedence.
+    table: events from a file beside the recording. kinds: kinds of leads, which take precedence.
     """
     name, raw = file.name, file.raw
     _check(file)
@@ -95,6 +95,7 @@ def _kinds(file: RawFile, stated: Mapping[str, str]) -> dict[str, str]:
     for name, scale in zip(names, file.scales, strict=True):
         if scale.other_unit and kinds[name] == "EEG":
             kinds[name] = "MISC"
+    kinds |= {name: "MISC" for name, kind in kinds.items() if kind.startswith("FNIRS")}
     return kinds | {name: kind for name, kind in stated.items() if name in kinds}
 
 

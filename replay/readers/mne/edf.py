@@ -302,6 +302,8 @@ def read_edf(path: Path, options: SourceOptions) -> Content:
         header = read_edf_header(path)
         if header is None:
             raise SourceError(f"{path} has a damaged header: the number of channels is missing")
+        if header.fields["label"] and not header.channels.units:
+            raise SourceError(f"{path} holds annotations only, and no signal that could be played")
         file = raw_edf(header)
     return content_of_file(path, file, form, options, notes)
 

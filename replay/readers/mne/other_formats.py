@@ -1,14 +1,13 @@
-"""FIF, BrainVision, CNT and EEGLAB files: what MNE does not check, and opening them.
+"""BrainVision, CNT and EEGLAB files: what MNE does not check, and opening them.
 
 MNE plays a BrainVision recording without its markers if these are missing or cut off, and one whose data are
-cut off as far as they go; it reads as many events of a CNT as are left; and it follows the tags of a FIF in
-circles. Such files are refused here.
+cut off as far as they go; and it reads as many events of a CNT as are left. Such files are refused here.
 """
 
-import os
 import re
 import struct
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +16,10 @@ import mne
 from bci_stream.errors import SourceError
 from replay.model.options import SourceOptions
 from replay.model.signal import Content
-from replay.readers.guard import probe_matlab, reading
+from replay.readers.guard import is_version_73, probe_matlab, reading
+from replay.readers.mne.any_format import ANT, read_with
 from replay.readers.mne.content import content_of_file
 from replay.readers.mne.raw_file import RawFile
-
-
-def read_fif(path: Path, options: SourceOptions) -> Content:
-    return _read(path, "FIF", options, mne.io.read_raw_fif, check_tags)
 
 
 def read_brainvision(path: Path, options: SourceOptions) -> Content:
@@ -31,12 +27,26 @@ def read_brainvision(path: Path, options: SourceOptions) -> Content:
 
 
 def read_cnt(path: Path, options: SourceOptions) -> Content:
+    """A `.cnt` of NeuroScan, or of ANT, which begins as a RIFF does."""
+    with path.open("rb") as file:
+        if file.read(4) in (b"RIFF", b"RF64"):
+            return read_with(ANT, path, options)
     return _read(path, "CNT", options, mne.io.read_raw_cnt, check_events, microvolts=True)
 
 
 def read_eeglab(path: Path, options: SourceOptions) -> Content:
     """A .set is a MATLAB file."""
-    return _read(path, "EEGLAB", options, mne.io.read_raw_eeglab, probe_matlab, microvolts=True)
+    return _read(path, "EEGLAB", options, mne.io.read_raw_eeglab, _check_set, microvolts=True)
+
+
+def _check_set(path: Path) -> tuple[str, ...]:
+    if is_version_73(path) and find_spec("pymatreader") is None:
+        raise SourceError(
+            f"{path} is an EEGLAB file of MATLAB 7.3, which needs `pip install bci-stream[matlab73]`; or "
+            "save it again in EEGLAB with the option for older versions"
+        )
+    probe_matlab(path)
+    return ()
 
 
 def _read(
@@ -44,56 +54,32 @@ def _read(
     form: str,
     options: SourceOptions,
     opener: Callable[..., Any],
-    check: Callable[[Path], None],
+    check: Callable[[Path], tuple[str, ...]],
     microvolts: bool = False,
 ) -> Content:
     """microvolts: see `RawFile.codes_in_microvolts`."""
-    check(path)
+    checked = check(path)
     with reading(str(path), form) as notes, mne.use_log_level("warning"):
-        raw = opener(str(path), preload=False)
+        raw = opener(str(path), preload=False, **options.reader)
     file = RawFile.of(raw, path.name, codes_in_microvolts=microvolts)
-    return content_of_file(path, file, form, options, notes)
+    return content_of_file(path, file, form, options, [*checked, *notes])
 
 
-_TAG = struct.Struct(">iIii")  # kind, type, size, position of the next tag (0: behind this one)
-_DIRECTORY_AT = 52
-
-
-def check_tags(path: Path) -> None:
-    """Refuse a FIF in which a tag leads back to an earlier one; a directory is not followed."""
-    with path.open("rb") as file:
-        number, size = file.fileno(), os.fstat(file.fileno()).st_size
-        directory = int.from_bytes(os.pread(number, 4, _DIRECTORY_AT), "big", signed=True)
-        if 0 < directory <= size - _TAG.size:
-            return
-        place = 0
-        while len(head := os.pread(number, _TAG.size, place)) == _TAG.size:
-            _, _, length, following = _TAG.unpack(head)
-            following = following or place + _TAG.size + length
-            if following < 0:
-                return
-            if following <= place:
-                raise SourceError(
-                    f"{path} is damaged: its tag at byte {place} leads back to {following}"
-                )
-            place = following
-
-
-_NAMED = re.compile(r"^\s*(DataFile|MarkerFile)\s*=\s*(.+?)\s*$", re.MULTILINE)
-_CHANNELS = re.compile(r"^\s*NumberOfChannels\s*=\s*(\d+)", re.MULTILINE)
-_POINTS = re.compile(r"^\s*DataPoints\s*=\s*(\d+)", re.MULTILINE)
-_FORMAT = re.compile(r"^\s*BinaryFormat\s*=\s*(\w+)", re.MULTILINE)
-_MARKER = re.compile(r"Mk\d+=[^,]*,[^,]*,(\d+),-?\d+,-?\d+(?:,\d*)?\s*")
+_LINES = re.MULTILINE | re.IGNORECASE
+_NAMED = re.compile(r"^\s*(DataFile|MarkerFile)\s*=\s*(.+?)\s*$", _LINES)
+_CHANNELS = re.compile(r"^\s*NumberOfChannels\s*=\s*(\d+)", _LINES)
+_POINTS = re.compile(r"^\s*DataPoints\s*=\s*(\d+)", _LINES)
+_FORMAT = re.compile(r"^\s*BinaryFormat\s*=\s*(\w+)", _LINES)
+_MARKER = re.compile(r"Mk\d+=[^,]*,[^,]*,(\d+),-?\d+,-?\d+(?:,\d*)?\s*", re.IGNORECASE)
 _SAMPLE_BYTES = {"INT_16": 2, "UINT_16": 2, "IEEE_FLOAT_32": 4}
 
 
-def check_parts(header: Path) -> None:
-    """Refuse a BrainVision recording of which a part is missing or cut off."""
+def check_parts(header: Path) -> tuple[str, ...]:
+    """Refuse a BrainVision recording of which a part is missing or cut off; notes about its markers."""
     text = _text(header)
-    parts = {key: _part(header, key, name) for key, name in _NAMED.findall(text)}
-    n_samples = _n_samples(text, parts.get("DataFile"))
-    if "MarkerFile" in parts:
-        _check_markers(parts["MarkerFile"], n_samples)
+    parts = {key.lower(): _part(header, key, name) for key, name in _NAMED.findall(text)}
+    n_samples = _n_samples(text, parts.get("datafile"))
+    return _check_markers(parts["markerfile"], n_samples) if "markerfile" in parts else ()
 
 
 def _text(path: Path) -> str:
@@ -111,9 +97,9 @@ def _part(header: Path, key: str, name: str) -> Path:
 def _n_samples(text: str, data: Path | None) -> int | None:
     """Number of samples in the data file; None if the header does not state the sample format."""
     channels, form = _CHANNELS.search(text), _FORMAT.search(text)
-    if data is None or not channels or not form or form[1] not in _SAMPLE_BYTES:
+    if data is None or not channels or not form or form[1].upper() not in _SAMPLE_BYTES:
         return None
-    frame = int(channels[1]) * _SAMPLE_BYTES[form[1]]
+    frame = int(channels[1]) * _SAMPLE_BYTES[form[1].upper()]
     size = data.stat().st_size
     n_samples, rest = divmod(size, frame) if frame else (0, size)
     points = _POINTS.search(text)
@@ -125,20 +111,22 @@ def _n_samples(text: str, data: Path | None) -> int | None:
     return n_samples
 
 
-def _check_markers(markers: Path, n_samples: int | None) -> None:
+def _check_markers(markers: Path, n_samples: int | None) -> tuple[str, ...]:
     text = _text(markers)
-    lines = [line for line in text.splitlines() if line.startswith("Mk")]
+    lines = [line for line in text.splitlines() if line[:2].lower() == "mk"]
     whole = [_MARKER.fullmatch(line) for line in lines]
     last = text.splitlines()[-1] if text.strip() else ""
     ended = text.endswith(("\n", "\r")) or bool(_MARKER.fullmatch(last))
-    if "[Marker Infos]" not in text or None in whole or not ended:
+    if "[marker infos]" not in text.lower() or None in whole or not ended:
         raise SourceError(f"{markers} is cut off or damaged: not every marker in it is complete")
     positions = [int(found[1]) for found in whole if found]
     beyond = [position for position in positions if n_samples and position > n_samples]
-    if beyond:
-        raise SourceError(
-            f"{markers} marks sample {beyond[0]}, but the data end at {n_samples}: they are cut off"
-        )
+    if not beyond:
+        return ()
+    return (
+        f"{len(beyond)} of {len(positions)} markers lie past the end of the data (sample {n_samples}) and "
+        "are left out",
+    )
 
 
 TABLE_POINTER = 886
@@ -148,7 +136,7 @@ _LARGEST = 2_000_000_000
 """In a larger file the pointer to the table has overflowed, and MNE computes its position."""
 
 
-def check_events(path: Path) -> None:
+def check_events(path: Path) -> tuple[str, ...]:
     """Refuse a CNT whose event table is shorter than the size stated in it."""
     size = path.stat().st_size
     with path.open("rb") as file:
@@ -157,7 +145,7 @@ def check_events(path: Path) -> None:
         file.seek(max(place, 0))
         head = file.read(_TABLE.size)
     if not 0 < place <= size < _LARGEST or len(head) < _TABLE.size:
-        return  # MNE reports what is wrong
+        return ()  # MNE reports what is wrong
     kind, n_bytes, _ = _TABLE.unpack(head)
     present = size - place - _TABLE.size
     if n_bytes > present and kind in _EVENT_BYTES:
@@ -166,3 +154,4 @@ def check_events(path: Path) -> None:
             f"{path} is cut off: it states that it has {n_bytes // of_each} events, and "
             f"{present // of_each} are there"
         )
+    return ()

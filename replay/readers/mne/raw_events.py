@@ -20,7 +20,7 @@ from replay.model.events import (
     is_code,
 )
 from replay.model.options import SourceOptions
-from replay.readers.events_table import EventsTable, marks_of
+from replay.readers.events_table import EventsTable, TableBeside, marks_of
 from replay.readers.mne.raw_file import RawFile
 
 STATUS_BITS = 2**16 - 1
@@ -45,14 +45,36 @@ class FoundEvents:
 
 
 def events_of_raw(
-    file: RawFile, stim: list[int], options: SourceOptions, table: EventsTable | None = None
+    file: RawFile, stim: list[int], options: SourceOptions, beside: TableBeside | None = None
 ) -> FoundEvents:
-    """The triggers that the options name, else those of the table, the annotations, the stim channel."""
+    """The triggers that the options name; else a table that comes first, the annotations, the stim channel.
+
+    A table beside the file that does not come first is used if the file has no events of its own.
+    """
     if options.triggers == "none":
         return _known([], file, options)
-    if table is not None:
-        return _known(_of_table(table, file), file, options)
+    if beside is not None and beside.first:
+        return _of_beside(beside, file, options)
     marks = _annotations(file) if options.triggers in (None, "annotations") else []
+    if beside is None:
+        return _own_events(file, marks, stim, options)
+    if not marks and not stim:
+        return _of_beside(beside, file, options)
+    own = _own_events(file, marks, stim, options)
+    note = f"its own events are used, and not those of {beside.name}; ?triggers=events takes these"
+    return FoundEvents(own.events, (*own.notes, note))
+
+
+def _of_beside(beside: TableBeside, file: RawFile, options: SourceOptions) -> FoundEvents:
+    table = beside.read()
+    found = _known(_of_table(table, file), file, options)
+    note = f"its {len(table)} events are those of {beside.name}"
+    return FoundEvents(found.events, (note, *found.notes))
+
+
+def _own_events(
+    file: RawFile, marks: list[Mark], stim: list[int], options: SourceOptions
+) -> FoundEvents:
     have_codes = any(options.events.codes(mark.name) for mark in marks)
     if options.triggers == "annotations" or (options.triggers is None and not stim):
         return _known(marks, file, options)
@@ -117,8 +139,8 @@ def _of_table(table: EventsTable, file: RawFile) -> list[Mark]:
         return marks_of(table, file.rate, int(file.raw.first_samp))
     of_time, of_sample = file.times.clock_of_time, file.times.clock_of
     return [
-        Mark(of_sample(onset) if isinstance(onset, int) else of_time(onset), name)
-        for onset, name in table
+        Mark(of_sample(onset) if isinstance(onset, int) else of_time(onset), name, text)
+        for onset, name, text in table
     ]
 
 
@@ -150,7 +172,7 @@ def _column(file: RawFile, channel: int) -> StimColumn:
     scale = file.scales[channel].to_stored
     read = file.signal([channel], [scale]).read
     if not file.codes_in_microvolts:
-        convert = _without_flags if file.is_stim(channel) else None
+        convert = without_flags if file.is_stim(channel) else None
         return PlainColumn(lambda start, stop: read(start, stop)[:, 0], convert)
     read_microvolts = file.signal([channel], [scale * 1e6]).read
 
@@ -162,8 +184,12 @@ def _column(file: RawFile, channel: int) -> StimColumn:
     return PlainColumn(codes)
 
 
-def _without_flags(values: Values) -> Values:
-    return np.where(is_code(values, STATUS_WORDS), status_codes(values), values)
+def without_flags(values: Values) -> Values:
+    """Values of a stim channel; status words lose the amplifier's flags."""
+    words = is_code(values, STATUS_WORDS)
+    codes = values.astype(np.float64)
+    codes[words] = status_codes(values[words])
+    return codes
 
 
 def status_codes(values: Values) -> NDArray[np.float64]:

@@ -77,6 +77,9 @@ def _scale(info: Any, kind: str, stated: str | None) -> ChannelScale:
     """For values that MNE has converted to volts. stated: None where the format has no units."""
     per_unit = microvolts(stated) if stated else None
     in_volts = int(info["unit"]) == FIFF_UNIT_VOLT and (stated is None or per_unit is not None)
+    in_volts &= not kind.startswith(
+        "fnirs"
+    )  # MNE states volts for the light that a detector measures
     to_stored = 1e6 / per_unit if per_unit and kind != "stim" else 1.0
     unit = "" if stated in (None, *_NO_UNIT) else str(stated)
     return ChannelScale(unit, in_volts, 1e6 if in_volts else 1.0, to_stored)

@@ -29,7 +29,7 @@ def found(
     rate: float = RATE,
     counts: np.ndarray | None = None,
     rule: CounterRule | None = None,
-    batch: int = 5,
+    batch: int = 10,
 ) -> list[tuple[int, int | None]]:
     """(how many samples came before it, lost) of each gap; and every sample came out, in order."""
     finder = GapFinder(rate, rule.cycle_samples if rule else None)
@@ -73,14 +73,14 @@ def test_a_clock_that_is_a_little_off_is_no_gap_and_hides_none():
 @pytest.mark.parametrize("rate", [250.0, 500.0, 1000.0, 2048.0])
 @pytest.mark.parametrize("seed", range(5))
 def test_jitter_is_no_gap(rate, seed):
-    assert found(jittered(20 * int(rate), rate, seed), rate, batch=40) == []
+    assert found(jittered(20 * int(rate), rate, seed), rate, batch=int(rate / 6)) == []
 
 
 @pytest.mark.parametrize("mean_s", [1e-5, 2e-4, 2e-3, 1e-2])
 @pytest.mark.parametrize("chunk", [4, 20, 50, 100, 500])
 def test_stamps_by_the_chunk_are_no_gap(chunk, mean_s):
-    for seed in range(3):
-        assert found(by_chunks(10_000, 500.0, chunk, seed, mean_s), 500.0, batch=17) == []
+    for seed, batch in enumerate((17, 60, 170)):
+        assert found(by_chunks(10_000, 500.0, chunk, seed, mean_s), 500.0, batch=batch) == []
 
 
 @pytest.mark.parametrize("chunk", [10, 25, 50])
@@ -248,7 +248,7 @@ def test_a_device_that_goes_on_as_if_nothing_had_been_has_lost_samples(gap_s):
 @pytest.mark.parametrize("hurry", [1e-4, 0.01, 0.03])
 def test_what_comes_late_but_all_of_it_is_not_lost(stall_s, hurry):
     """hurry: between two chunks of the backlog."""
-    n = int(30 + 40 * stall_s / 0.04)
+    n = int(40 + 8 * stall_s / 0.04)
     back = due(n)[29] + stall_s + hurry * np.arange(-29, n - 29)
     arrivals = np.where(np.arange(n) >= 30, np.maximum(due(n), back), due(n))
     assert found_by_arrival(chunks(arrivals)) == []

@@ -21,6 +21,9 @@ from bci_stream.wire.transport import ChannelFormat, FoundStream, StreamSpec
 from replay.devices.base import LiveSource
 from replay.devices.registry import open_device
 from replay.devices.status import DeviceStatus
+from replay.model.event_map import EventMap
+from replay.model.events import text_of
+from replay.model.options import SourceOptions
 from replay.model.source import RawPacket
 
 RATE = 100.0
@@ -269,7 +272,7 @@ def test_a_signal_outlives_its_markers_and_takes_them_back():
 
 @pytest.mark.parametrize(("name", "params"), [("M_1_EEG", {}), ("amp", {"markers": "Neuracle"})])
 def test_markers_that_start_after_the_signal_are_used(name, params, monkeypatch):
-    monkeypatch.setattr("replay.devices.lsl.MARKERS_FIRST_S", 0.1)
+    monkeypatch.setattr("replay.devices.lsl_streams.MARKERS_FIRST_S", 0.1)
     lab = Lab(EEG, name)
     lab.marker_name = "Neuracle"
     source = lab.source(name, **params)
@@ -404,3 +407,80 @@ def test_a_stream_without_a_rate_is_no_signal():
 def test_a_name_is_needed():
     with pytest.raises(SourceError, match="lsl:NAME"):
         open_device("lsl", "", {}, MemoryTransport())
+
+
+def markers_of(packets: list[RawPacket]) -> list[tuple[int, int, str]]:
+    return [
+        (packet.start + at, int(code), text_of(code))
+        for packet in packets
+        for at, code in packet.triggers
+    ]
+
+
+def test_texts_of_markers_are_mapped_to_codes_and_kept():
+    lab = Lab(EEG, marker_name="marks")
+
+    def mark() -> None:
+        lab.push(10)
+        for text, at in (("left", 3), ("right\tRed", 5), ("7", 6), ("other", 7)):
+            lab.markers.push(text, 500 + at / RATE)
+        lab.push(40)
+
+    events = EventMap.parse("left=11,right=21+22")
+    source = open_device(
+        "lsl",
+        "amp",
+        {"wait_s": "5", "markers": "marks"},
+        lab.transport,
+        SourceOptions(events=events),
+    )
+    notes = details(source)
+    packets = take(source, lab, 4, mark)
+    assert markers_of(packets) == [
+        (3, 11, "left"), (5, 21, "right\tRed"), (5, 22, "right\tRed"), (6, 7, ""),
+    ]  # fmt: skip
+    assert any("'other'" in note and "?events=" in note for note in notes)
+
+
+def test_annotations_of_mne_lsl_are_mapped_by_their_label_and_not_by_their_duration():
+    lab = Lab(EEG)
+    labels = (Lead("left", "annotations"), Lead("right", "annotations"))
+    spec = StreamSpec("amp-annotations", "annotations", "a-id", "float32", 0.0, labels)
+    annotations = lab.transport.sample_outlet(spec)
+
+    def mark() -> None:
+        lab.push(10)
+        rows = np.array([[2.0, 0.0], [0.0, 3.0], [-1.0, 0.0]], dtype=np.float32)
+        annotations.push(rows, [500 + at / RATE for at in (3, 5, 7)])
+        lab.push(40)
+
+    options = SourceOptions(events=EventMap.parse("left=11,right=21"))
+    given = {"wait_s": "5", "markers": "amp-annotations"}
+    packets = take(open_device("lsl", "amp", given, lab.transport, options), lab, 4, mark)
+    assert markers_of(packets) == [(3, 11, "left"), (5, 21, "right"), (7, 11, "left")]
+
+
+def test_labels_without_a_code_are_noted_and_their_durations_are_no_codes():
+    lab = Lab(EEG)
+    spec = StreamSpec("notes", "annotations", "a-id", "float32", 0.0, (Lead("left"),))
+    annotations = lab.transport.sample_outlet(spec)
+
+    def mark() -> None:
+        lab.push(10)
+        annotations.push(np.array([[2.0]], dtype=np.float32), [500 + 3 / RATE])
+        lab.push(40)
+
+    source = lab.source(markers="notes")
+    noted = details(source)
+    assert markers_of(take(source, lab, 4, mark)) == []
+    assert any("'left'" in note and "?events=" in note for note in noted)
+
+
+def test_the_events_of_a_uri_reach_the_device(monkeypatch):
+    from replay.sources import open_source
+
+    lab = Lab(EEG)
+    with pytest.raises(SourceError, match="START and END are for recordings"):
+        open_source("lsl:amp?markers=x&events=START=250", transport=lab.transport)
+    with pytest.raises(SourceError, match="events can't be asked for"):
+        open_source("neuracle://127.0.0.1", SourceOptions(events=EventMap.parse("left=1")))

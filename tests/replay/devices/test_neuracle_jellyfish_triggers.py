@@ -76,7 +76,7 @@ def test_a_line_that_is_sent_twice_is_one():
 def test_a_trigger_lands_on_its_sample_at_any_rate(rate, whole):
     encoder = JellyfishEncoder(rate, (Lead("C3"),), whole)
     n = encoder.piece_samples
-    for offset in range(n):
+    for offset in {*range(0, n, max(1, n // 60)), n - 1}:
         parser = JellyfishParser()
         pieces = [
             SignalPiece(samples(i * n, n)[:, None], ((offset, 77),) if i == 1 else (), i * n)

@@ -75,7 +75,7 @@ def test_of_damaged_files_only_our_own_error_comes_out(name, write):
 
 @pytest.mark.parametrize("name", SLOW_FORMATS)
 def test_of_damaged_files_that_a_child_reads_only_our_own_error_comes_out(name, write):
-    _, refused = fuzz(write(name), PARAMETERS.get(name, ""), tries=4)
+    _, refused = fuzz(write(name), PARAMETERS.get(name, ""), tries=3)
     assert refused > 0
 
 
@@ -147,7 +147,8 @@ def test_a_file_that_is_cut_off_is_refused_and_not_played_short(name, share, wri
     if name == "run.vhdr":
         path = path.with_name("run.eeg")
     whole = path.read_bytes()
-    path.write_bytes(whole[: int(len(whole) * share)])
+    # Not between two samples: a BrainVision header does not state their number, so that can't be seen.
+    path.write_bytes(whole[: int(len(whole) * share) - 1])
     with pytest.raises(SourceError, match=r"(run|stim)[._]"):
         play(
             str(path.with_suffix(".vhdr") if name == "run.vhdr" else path)

@@ -127,4 +127,4 @@ def test_a_rule_about_a_column_holds_for_the_table_beside_a_run_too(write, tmp_p
 def test_blanks_around_a_tables_cells_mean_nothing(tmp_path):
     table = tmp_path / "x.tsv"
     table.write_text("onset \tduration\t value\n 1.5 \t0\t 11 \n")
-    assert read_events_table(table) == [(1.5, "11")]
+    assert read_events_table(table) == [(1.5, "11", "")]

@@ -6,6 +6,8 @@ import pytest
 from bci_stream.errors import SourceError
 from replay.sources import open_source
 
+pytestmark = pytest.mark.usefixtures("unprobed")
+
 RATE = 250
 LEADS = ["C3", "Cz", "C4", "COUNT"]
 TRIGGERS = [(0, 250), (10, 242), (260, 11), (510, 12), (760, 21), (1249, 243)]

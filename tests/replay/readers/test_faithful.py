@@ -14,8 +14,13 @@ def only_session(uri: str):
     return session
 
 
-def test_every_format_arrives_bit_exact_as_float32_microvolts(recording, counted):
-    session = only_session(recording)
+@pytest.fixture(scope="module")
+def session(recording):
+    """Opened once for all tests: some formats are read in a child process."""
+    return only_session(recording)
+
+
+def test_every_format_arrives_bit_exact_as_float32_microvolts(session, counted):
     packets = list(session.packets(10))
     samples = np.concatenate([packet.samples for packet in packets])
     assert samples.dtype == np.float32
@@ -23,16 +28,14 @@ def test_every_format_arrives_bit_exact_as_float32_microvolts(recording, counted
     np.testing.assert_array_equal(samples, counted.T.astype(np.float32))
 
 
-def test_the_counter_proves_the_place_of_every_packet(recording):
-    session = only_session(recording)
+def test_the_counter_proves_the_place_of_every_packet(session):
     counter = [lead.name for lead in session.leads].index("COUNT")
     for packet in session.packets(7):
         assert packet.samples[0, counter] == packet.start
         assert packet.samples.flags.c_contiguous
 
 
-def test_triggers_are_on_their_exact_sample(recording):
-    session = only_session(recording)
+def test_triggers_are_on_their_exact_sample(session):
     found = [
         (packet.start + offset, code)
         for packet in session.packets(10)
@@ -42,8 +45,7 @@ def test_triggers_are_on_their_exact_sample(recording):
     assert session.block_triggers() == [(N_SAMPLES, TRIGGERS)]
 
 
-def test_names_kinds_units_and_rate_are_right(recording):
-    session = only_session(recording)
+def test_names_kinds_units_and_rate_are_right(session):
     assert [lead.name for lead in session.leads] == ["C3", "Cz", "C4", "COUNT"]
     assert {lead.kind for lead in session.leads} == {"EEG"}
     assert {lead.unit for lead in session.leads} == {"microvolts"}
@@ -60,8 +62,7 @@ def test_only_the_last_packet_is_shorter(write, packet_samples):
     assert 0 < sizes[-1] <= packet_samples
 
 
-def test_a_recording_can_be_played_again_from_its_beginning(recording):
-    session = only_session(recording)
+def test_a_recording_can_be_played_again_from_its_beginning(session):
     first, again = (list(session.packets(100)) for _ in range(2))
     assert len(first) == len(again)
     for one, other in zip(first, again, strict=True):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bci_stream.errors import SourceError
-from replay.readers.mne.other_formats import check_tags
+from replay.readers.mne.fif import read_tags, stim_column
 from replay.sources import open_source
 
 TAG = struct.Struct(">iIii")
@@ -27,19 +27,19 @@ def write(path, *tags):
 
 @pytest.mark.parametrize("last", [-1, 0])
 def test_tags_in_sequence_are_accepted(last, tmp_path):
-    check_tags(write(tmp_path / "x.fif", *[(4, 0)] * 5000, (0, last)))
+    read_tags(write(tmp_path / "x.fif", *[(4, 0)] * 5000, (0, last)))
 
 
 @pytest.mark.parametrize("back", [60, 1, len(FRONT) + 40])
 def test_a_tag_that_leads_back_or_to_itself_is_refused(back, tmp_path):
     with pytest.raises(SourceError, match=f"leads back to {back}"):
-        check_tags(write(tmp_path / "x.fif", (4, 0), (4, 0), (0, back)))
+        read_tags(write(tmp_path / "x.fif", (4, 0), (4, 0), (0, back)))
 
 
 @pytest.mark.parametrize("size", [-TAG.size, -TAG.size - 1])
 def test_a_size_that_leads_back_is_refused(size, tmp_path):
     with pytest.raises(SourceError, match="leads back"):
-        check_tags(write(tmp_path / "x.fif", (size, 0)))
+        read_tags(write(tmp_path / "x.fif", (size, 0)))
 
 
 def save_fif(path, seconds, **options):
@@ -71,3 +71,63 @@ def test_a_file_that_is_cut_off_while_it_is_played_is_an_error(tmp_path):
     os.truncate(path, path.stat().st_size // 2)
     with pytest.raises(SourceError, match="Did the file change, or become shorter"):
         list(packets)
+
+
+def coded_raw(n_samples=3000):
+    rng = np.random.default_rng(1)
+    codes = np.where(rng.random(n_samples) < 0.01, rng.integers(1, 250, n_samples), 0)
+    info = mne.create_info(["Cz", "STI 014", "Pz"], 250.0, ["eeg", "stim", "eeg"])
+    noise = rng.normal(0, 1e-5, (2, n_samples))
+    return mne.io.RawArray(np.stack([noise[0], codes, noise[1]]), info, verbose="error"), codes
+
+
+@pytest.mark.parametrize("fmt", ["single", "double", "int", "short"])
+@pytest.mark.parametrize("bounds", [(0, 3000), (0, 1), (99, 101), (250, 2750), (2999, 3000)])
+def test_a_stim_channel_is_read_as_mne_reads_it(fmt, bounds, tmp_path):
+    raw, codes = coded_raw()
+    path = tmp_path / "x_raw.fif"
+    raw.save(path, fmt=fmt, buffer_size_sec=0.4, verbose="error")
+    column = stim_column(mne.io.read_raw_fif(path, verbose="error"), "STI 014")
+    start, stop = bounds
+    np.testing.assert_array_equal(column.values(column.read(start, stop)), codes[start:stop])
+
+
+def test_a_stim_channel_in_several_files_is_read_as_one(tmp_path):
+    opened = mne.io.read_raw_fif(
+        save_fif(tmp_path / "x_raw.fif", 660, split_size="2MB"), verbose="error"
+    )
+    assert len(opened.filenames) > 1
+    column = stim_column(opened, "STI 014")
+    np.testing.assert_array_equal(column.read(0, opened.n_times), opened["STI 014"][0][0])
+
+
+def test_samples_left_out_of_a_file_are_left_to_mne(tmp_path):
+    raw, _ = coded_raw()
+    raw.set_annotations(mne.Annotations([2.0], [3.0], ["BAD_ACQ_SKIP"]))
+    path = tmp_path / "x_raw.fif"
+    raw.save(path, buffer_size_sec=1, verbose="error")
+    opened = mne.io.read_raw_fif(path, verbose="error")
+    assert stim_column(opened, "STI 014") is None
+    (session,) = open_source(f"{path}?triggers=stim").sessions()
+    assert sum(n for n, _ in session.block_triggers()) == opened.n_times
+
+
+def test_a_stim_channel_of_a_file_that_became_shorter_is_an_error(tmp_path):
+    raw, _ = coded_raw()
+    path = tmp_path / "x_raw.fif"
+    raw.save(path, verbose="error")
+    column = stim_column(mne.io.read_raw_fif(path, verbose="error"), "STI 014")
+    os.truncate(path, path.stat().st_size // 2)
+    with pytest.raises(SourceError, match="become shorter"):
+        column.read(0, 3000)
+
+
+def test_the_stim_channel_is_read_without_mne(tmp_path, monkeypatch):
+    (session,) = open_source(f"{save_fif(tmp_path / 'x_raw.fif', 660)}?triggers=stim").sessions()
+
+    def refuse(*_arguments):
+        raise AssertionError("MNE would convert every channel")
+
+    monkeypatch.setattr(mne.io.Raw, "__getitem__", refuse)
+    ((_, triggers),) = session.block_triggers()
+    assert [code for _, code in triggers] == [7] * 11

@@ -12,6 +12,8 @@ from bci_stream.errors import SourceError
 from replay.model.options import SourceOptions
 from replay.sources import open_source
 
+pytestmark = pytest.mark.usefixtures("unprobed")
+
 RATE = 250
 
 
@@ -150,6 +152,31 @@ def test_events_of_a_fif_file_count_from_the_acquisitions_first_sample(tmp_path)
     raw.save(tmp_path / "run_raw.fif", verbose="error")
     mne.write_events(tmp_path / "run-eve.fif", np.array([[1010, 0, 3]]), verbose="error")
     assert triggers(sessions(tmp_path / "run_raw.fif")[0]) == [(10, 3)]
+
+
+@pytest.mark.parametrize("name", ["run.gdf", "run.edf", "run.vhdr"])
+def test_events_of_the_file_come_before_those_of_a_table_beside_it(name, tmp_path, write):
+    import mne
+
+    path = write(name)
+    own = triggers(sessions(path)[0])
+    mne.write_events(tmp_path / "run-eve.fif", np.array([[100, 0, 77]]), verbose="error")
+    (session,) = sessions(path)
+    assert triggers(session) == own
+    assert "own events are used, and not those of run-eve.fif" in " ".join(session.notes)
+    (asked,) = sessions(f"{path}?triggers=events")
+    assert triggers(asked) == [(100, 77)]
+    assert "its 1 events are those of run-eve.fif" in " ".join(asked.notes)
+
+
+def test_a_table_beside_a_file_without_events_is_used_and_noted(tmp_path):
+    import mne
+
+    edf(tmp_path / "run.edf", [], np.ones((1, 500)))
+    mne.write_events(tmp_path / "run-eve.fif", np.array([[100, 0, 77]]), verbose="error")
+    (session,) = sessions(tmp_path / "run.edf")
+    assert triggers(session) == [(100, 77)]
+    assert "its 1 events are those of run-eve.fif" in " ".join(session.notes)
 
 
 @pytest.mark.parametrize("dated", [True, False])
@@ -437,7 +464,8 @@ DEVICES = ("neuracle://127.0.0.1:1", "lsl:name")
     ("uri", "name"),
     [
         *(("synthetic:mi", name) for name in ("events", "select", "resample", "rename", "rate")),
-        *((uri, name) for uri in DEVICES for name in ("events", "resample", "rate")),
+        *((uri, name) for uri in DEVICES for name in ("resample", "rate")),
+        (DEVICES[0], "events"),  # an LSL stream may carry texts, which are mapped
     ],
 )
 def test_what_only_files_can_do_is_refused(uri, name):

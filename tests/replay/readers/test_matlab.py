@@ -7,6 +7,8 @@ from scipy.io import savemat
 from bci_stream.errors import SourceError
 from replay.sources import open_source
 
+pytestmark = pytest.mark.usefixtures("unprobed")
+
 NAMES = ["Fp1", "Cz", "Oz4"]
 DATA = np.random.default_rng(2).normal(0, 20, (3, 100))
 

@@ -16,7 +16,7 @@ X = np.random.default_rng(4).normal(0, 20, (3, 100))
 @pytest.fixture(autouse=True)
 def unprobed(monkeypatch):
     """The process in which each file is tried first has tests of its own, and takes half a second."""
-    monkeypatch.setattr("replay.readers.matlab.probe_matlab", lambda _: None)
+    monkeypatch.setattr("replay.readers.arrays.matlab.probe_matlab", lambda _: None)
 
 
 def save_73(path, variables):

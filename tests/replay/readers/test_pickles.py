@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bci_stream.errors import SourceError
-from replay.readers.pickle_child import load_arrays
+from replay.readers.arrays.pickle_child import load_arrays
 from replay.sources import open_source
 
 PROTOCOLS = range(2, pickle.HIGHEST_PROTOCOL + 1)
@@ -100,7 +100,7 @@ def test_a_list_that_holds_itself_is_refused(tmp_path):
 def test_a_key_that_takes_for_ever_to_hash_is_refused_after_the_deadline(tmp_path, monkeypatch):
     path = tmp_path / "key.pkl"
     path.write_bytes(b"\x80\x04}" + pickle.dumps(laughs((0,) * 60), 4)[11:-1] + b"Ns.")
-    monkeypatch.setattr("replay.readers.pickles.DEADLINE_S", 2.0)
+    monkeypatch.setattr("replay.readers.arrays.pickles.DEADLINE_S", 2.0)
     with pytest.raises(SourceError, match=r"key\.pkl was not read within 2 s"):
         opened(path)
 
@@ -130,7 +130,7 @@ def test_an_array_whose_type_takes_for_ever_to_spell_is_refused(tmp_path):
 
 
 def test_lists_of_numbers_are_read_and_a_row_may_be_there_twice(tmp_path):
-    row = [float(n) for n in range(500)]
+    row = [float(n * n % 7) for n in range(500)]
     (tmp_path / "rows.pkl").write_bytes(pickle.dumps([row, row, [0.5] * 500]))
     np.testing.assert_array_equal(samples(tmp_path / "rows.pkl").T, [row, row, [0.5] * 500])
 
@@ -198,3 +198,11 @@ def test_what_no_recording_holds_is_refused(content, tmp_path):
     (tmp_path / "x.pkl").write_bytes(pickle.dumps(content, 4))
     with pytest.raises(SourceError, match="can't be read as pickle"):
         opened(tmp_path / "x.pkl")
+
+
+def test_a_pickle_that_asks_for_much_memory_is_refused(tmp_path):
+    """LONG_BINPUT with a great number: the unpickler's memo would take 13 GB. Found by Atheris."""
+    path = tmp_path / "x.pkl"
+    path.write_bytes(b"\x80\x04]r2222\x85.")
+    with pytest.raises(SourceError, match="more memory than a recording of its size"):
+        open_source(str(path))

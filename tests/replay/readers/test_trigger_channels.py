@@ -10,6 +10,8 @@ import scipy.io
 from bci_stream.errors import SourceError
 from replay.sources import open_source
 
+pytestmark = pytest.mark.usefixtures("unprobed")
+
 RATE = 250.0
 NAMES = ["Fz", "Cz", "Trigger"]
 CODES = {50: 242, 101: 11, 700: 65535}

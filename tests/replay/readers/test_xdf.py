@@ -6,10 +6,10 @@ import sys
 
 import numpy as np
 import pytest
+from small_recordings import XdfWriter, stream_header
 
 from bci_stream.errors import SourceError
 from replay.sources import open_source
-from tests.replay.conftest import XdfWriter, _xml
 
 RATE = 250
 START_S = 100.0
@@ -21,10 +21,10 @@ def write_xdf(path, *others, signal_s=SIGNAL_S, signal_xml=""):
     """An EEG with these stamps, and other streams: (name, type, format, stamps, values)."""
     with path.open("wb") as file:
         writer = XdfWriter(file)
-        header = _xml("Signal", "EEG", 1, RATE, "float32", "")
+        header = stream_header("Signal", "EEG", 1, RATE, "float32", "")
         writer.stream(1, header.replace("<desc>", f"<desc>{signal_xml}"))
         for number, (name, kind, form, _, values) in enumerate(others, 2):
-            writer.stream(number, _xml(name, kind, np.size(values[0]), 0, form, ""))
+            writer.stream(number, stream_header(name, kind, np.size(values[0]), 0, form, ""))
         writer.samples(1, np.arange(len(signal_s), dtype=np.float32)[:, None], signal_s)
         for number, (_, _, form, times, values) in enumerate(others, 2):
             writer.samples(number, [row_of(form, value) for value in values], times)

@@ -232,7 +232,7 @@ def test_a_signal_leaves_no_draft_and_logs_it(number, tmp_path, monkeypatch):
 
     monkeypatch.setattr("replay.tools.set_writer.write_npz", written_before_the_signal)
     before = signal.getsignal(number)
-    words = ["prepare", "synthetic:mi?subjects=1&blocks=1", "--track", "mi", "--out"]
+    words = ["prepare", "synthetic:mi?subjects=1&blocks=1&trials=1", "--track", "mi", "--out"]
     ended = CliRunner().invoke(main, [*words, str(tmp_path / "set")])
     assert ended.exit_code == 128 + number
     assert ended.output == f"stopped by {number.name}: the unfinished sets were removed\n"

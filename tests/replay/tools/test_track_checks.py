@@ -61,7 +61,7 @@ def test_a_trial_that_keeps_the_rules_has_no_warning(track, triggers):
 @pytest.mark.parametrize("part", ["test", "train"])
 @pytest.mark.parametrize("track", TRACKS)
 def test_a_synthetic_recording_has_no_warning(track, part):
-    for session in open_source(f"synthetic:{track}?subjects=2&set={part}").sessions():
+    for session in open_source(f"synthetic:{track}?subjects=1&set={part}").sessions():
         assert TRACKS[track].warnings(session.rate, session.block_triggers()) == []
 
 

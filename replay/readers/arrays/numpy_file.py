@@ -10,7 +10,8 @@ from bci_stream.packet import Lead
 from replay.model.events import KnownEvents
 from replay.model.options import SourceOptions
 from replay.model.signal import ArraySignal, Content
-from replay.readers.arrays import AnyArray, Arrays, content_of_arrays, lead_names, rate_in
+from replay.readers.arrays.layout import Arrays, content_of_arrays, lead_names, rate_in
+from replay.readers.arrays.rows import AnyArray
 from replay.readers.guard import reading
 from tracks.common.codes import (
     BLOCK_END,

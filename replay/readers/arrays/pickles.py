@@ -13,8 +13,8 @@ import numpy as np
 from bci_stream.errors import SourceError
 from replay.model.options import SourceOptions
 from replay.model.signal import Content
-from replay.readers import pickle_child
-from replay.readers.arrays import Arrays, content_of_arrays
+from replay.readers.arrays import pickle_child
+from replay.readers.arrays.layout import Arrays, content_of_arrays
 from replay.readers.guard import reading, run_child
 
 DEADLINE_S = 20.0

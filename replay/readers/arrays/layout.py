@@ -7,7 +7,6 @@ come from the options or the track.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -15,23 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bci_stream.errors import SourceError
-from bci_stream.packet import Lead, is_trigger_name
+from bci_stream.packet import Lead
 from replay.model.event_map import describe_map
 from replay.model.events import Events, KnownEvents, Mark, PlainColumn, StimEvents
-from replay.model.options import SourceOptions, leads_of_rows, track_named
+from replay.model.options import SourceOptions, track_named
 from replay.model.signal import ArraySignal, Content
-from replay.model.units import KINDS, VOLTAGES, microvolts
+from replay.model.units import VOLTAGES, microvolts
+from replay.readers.arrays.rows import AnyArray, check_choice, find_rows
 from replay.readers.events_table import marks_of, read_events_table
-from tracks.common.codes import MAX_CODE
-
-
-def looks_like_triggers(row: NDArray[Any]) -> bool:
-    """Whether a row holds whole numbers of 0 and more, mostly 0, which no lead does."""
-    values = np.asarray(row)
-    whole = bool(np.all(np.isfinite(values)) and np.all(values == np.rint(values)))
-    if not whole or values.min() < 0 or values.max() > MAX_CODE:
-        return False
-    return bool(0 < np.count_nonzero(values) < 0.5 * values.size)
 
 
 def events_of_arrays(
@@ -92,115 +82,11 @@ def _marks_of_array(name: str, events: NDArray[Any] | None, n_samples: int) -> l
     return marks
 
 
-AnyArray = NDArray[Any]
-
-
-@dataclass(frozen=True)
-class ArrayRows:
-    """names: of the leads, in order. trigger: the row of the triggers; None if there is none."""
-
-    names: tuple[str, ...]
-    trigger: int | None
-
-    def leads(self, name: str, stated: AnyArray | None) -> tuple[Lead, ...]:
-        """stated: a kind for each lead or each row; None for EEG."""
-        kinds = ["EEG"] * len(self.names)
-        if stated is not None and stated.size:
-            kinds = [str(kind).strip().upper() for kind in stated.reshape(-1)]
-            kinds = [KINDS.get(kind, kind) for kind in kinds]
-        if self.trigger is not None and len(kinds) == len(self.names) + 1:
-            del kinds[self.trigger]
-        if len(kinds) != len(self.names):
-            raise SourceError(f"{name} gives {len(kinds)} kinds for {len(self.names)} leads")
-        return tuple(
-            Lead(lead, kind, "microvolts" if kind in VOLTAGES else "none")
-            for lead, kind in zip(self.names, kinds, strict=True)
-        )
-
-    def without_triggers(self, data: AnyArray) -> AnyArray:
-        if self.trigger is None:
-            return data
-        # Usually the last row, so that the leads are a view, not a copy.
-        is_last = self.trigger == data.shape[0] - 1
-        return data[:-1] if is_last else np.delete(data, self.trigger, axis=0)
-
-
 def scaled_rows(rows: AnyArray, scales: Sequence[float]) -> ArraySignal:
     """Rows as a signal, each with its own scale; not copied if all scales are equal."""
     if len(set(scales)) == 1:
         return ArraySignal(rows, scales[0])
     return ArraySignal(rows * np.array(scales, dtype=np.float64)[:, None])
-
-
-def find_rows(
-    name: str,
-    data: AnyArray,
-    names: tuple[str, ...],
-    track: str | None,
-    options: SourceOptions,
-    notes: list[str],
-) -> ArrayRows:
-    """Assign the rows of data. names: of the leads, if the file or the options state them."""
-    rows = data.shape[0]
-    if not names and track:
-        names = _document_names(track, rows, options, notes)
-    if not names:
-        trigger = rows > 1 and (options.triggers == "last" or looks_like_triggers(data[-1]))
-        trigger = trigger and options.triggers != "none"
-        if trigger and options.triggers != "last":
-            notes.append("the last row holds whole numbers, mostly 0: taken as the triggers")
-        count = rows - 1 if trigger else rows
-        notes.append(f"the file names no leads: they are called ch1 to ch{count}")
-        return ArrayRows(
-            tuple(f"ch{k}" for k in range(1, count + 1)), rows - 1 if trigger else None
-        )
-    if len(names) == rows - 1:
-        return ArrayRows(names, rows - 1)
-    if len(names) != rows:
-        raise SourceError(
-            f"{name} names {len(names)} leads for {rows} rows; there must be as many, or one "
-            "fewer where the last row holds the triggers"
-        )
-    trigger_row = _named_row(names, options)
-    return ArrayRows(tuple(n for i, n in enumerate(names) if i != trigger_row), trigger_row)
-
-
-def _named_row(names: tuple[str, ...], options: SourceOptions) -> int | None:
-    if options.triggers == "last":
-        return len(names) - 1
-    if options.triggers in names:
-        return names.index(options.triggers)
-    found = [i for i, name in enumerate(names) if is_trigger_name(name)]
-    return found[-1] if found else None
-
-
-def check_choice(
-    name: str, has_events: bool, names: tuple[str, ...], row: int | None, options: SourceOptions
-) -> None:
-    """Refuse triggers that the options name and the file does not have."""
-    wanted, held = options.triggers, []
-    if row is not None:
-        held = ["stim", "last", names[row] if row < len(names) else "TRIGGER"]
-    if has_events:
-        held.append("events")
-    if wanted not in (None, "none", *held):
-        raise SourceError(
-            f"{name} has no {wanted!r} for triggers; it has {', '.join(held) or 'none'}. Use "
-            "?events_file=FILE if they are in another file, or ?triggers=none"
-        )
-
-
-def _document_names(
-    track: str, rows: int, options: SourceOptions, notes: list[str]
-) -> tuple[str, ...]:
-    names = leads_of_rows(track, options.batch)
-    if rows not in (len(names), len(names) + 1):
-        return ()
-    order = f"batch {options.batch}" if options.batch else "the document's order"
-    orders = track_named(track).lead_orders
-    hint = "; for the first batch use ?batch=1" if orders and not options.batch else ""
-    notes.append(f"the file names no leads: taken as {track}'s, in {order}{hint}")
-    return names
 
 
 Arrays = Mapping[str, AnyArray]
@@ -313,8 +199,19 @@ def _described(arrays: Arrays) -> str:
     return ", ".join(shown) or "none at all"
 
 
+_KINDS_OF_VALUES = {
+    "U": "text",
+    "S": "text",
+    "O": "cells",
+    "V": "struct",
+    "c": "complex",
+    "b": "bool",
+}
+
+
 def _shape(array: AnyArray) -> str:
-    return f"{' x '.join(map(str, array.shape)) or 'a single'} {array.dtype}"
+    values = _KINDS_OF_VALUES.get(array.dtype.kind, str(array.dtype))
+    return f"{' x '.join(map(str, array.shape)) or 'a single'} {values}"
 
 
 def rate_in(

@@ -11,10 +11,8 @@ from numpy.typing import NDArray
 from bci_stream.errors import SourceError
 from replay.model.options import SourceOptions
 from replay.model.signal import Content
-from replay.readers.arrays import DATA_KEYS, LAYOUT_KEYS, content_of_arrays, data_key
-from replay.readers.guard import probe_matlab, reading
-
-_HDF5 = b"\x89HDF\r\n\x1a\n"
+from replay.readers.arrays.layout import DATA_KEYS, LAYOUT_KEYS, content_of_arrays, data_key
+from replay.readers.guard import HDF5, is_version_73, probe_matlab, reading
 
 Fields = dict[str, NDArray[Any]]
 Variables = dict[str, NDArray[Any] | Fields]
@@ -25,16 +23,10 @@ def read_mat(path: Path, options: SourceOptions) -> Content:
     """Read the variables of a .mat; ?variable= names one, a struct, or STRUCT.FIELD."""
     with reading(str(path), "MATLAB"):
         probe_matlab(path)
-        variables = _load_73(path) if _is_version_73(path) else _load_older(path)
+        variables = _load_73(path) if is_version_73(path) else _load_older(path)
         arrays, variable = recording_in(path.name, variables, options.variable)
         chosen = dataclasses.replace(options, variable=variable)
         return content_of_arrays(path.name, "MATLAB", arrays, chosen)
-
-
-def _is_version_73(path: Path) -> bool:
-    with path.open("rb") as file:
-        head = file.read(520)
-    return head.startswith(_HDF5) or head[512:].startswith(_HDF5)  # MATLAB puts a text before it
 
 
 def _load_73(path: Path) -> Variables:
@@ -47,7 +39,7 @@ def _load_73(path: Path) -> Variables:
             "MATLAB with save(..., '-v7')"
         ) from error
     with path.open("rb") as start:
-        is_plain = start.read(len(_HDF5)) == _HDF5
+        is_plain = start.read(len(HDF5)) == HDF5
     if is_plain:  # HDF5 without MATLAB's header, which pymatreader does not recognise
         with h5py.File(path) as file:
             return _variables_73(_plain_hdf5(file))

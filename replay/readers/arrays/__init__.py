@@ -1,0 +1,1 @@
+"""Recordings that are named arrays: .npy, .npz, .mat and pickles."""

@@ -1,0 +1,77 @@
+"""Every other format that MNE opens: one function of MNE for each, with its parameters passed on.
+
+The signal, events and leads of such a file are what MNE returns.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import mne
+
+from bci_stream.errors import SourceError
+from replay.model.options import SourceOptions
+from replay.model.signal import Content
+from replay.readers.guard import reading
+from replay.readers.mne.content import content_of_file
+from replay.readers.mne.raw_file import RawFile
+
+
+@dataclass(frozen=True)
+class MneReader:
+    """function: name in `mne.io`. needs: package that MNE needs for it. defaults: of its parameters."""
+
+    form: str
+    function: str
+    needs: str = ""
+    defaults: tuple[tuple[str, Any], ...] = ()
+
+
+_CURRY = MneReader("Curry", "read_raw_curry", "curryreader")
+_KIT = MneReader("KIT", "read_raw_kit")
+_NSX = MneReader("NSx", "read_raw_nsx")
+ANT = MneReader("ANT eego", "read_raw_ant", "antio")
+
+READERS: dict[str, MneReader] = {
+    ".cdt": _CURRY,
+    ".dap": _CURRY,
+    ".rs3": _CURRY,
+    ".dat": _CURRY,
+    ".eeg": MneReader("Nihon Kohden", "read_raw_nihon"),
+    ".lay": MneReader("Persyst", "read_raw_persyst"),
+    ".nedf": MneReader("NEDF", "read_raw_nedf", "defusedxml"),
+    ".nxe": MneReader("eXimia", "read_raw_eximia"),
+    ".mff": MneReader("EGI MFF", "read_raw_egi", "defusedxml"),
+    ".data": MneReader("Nicolet", "read_raw_nicolet", defaults=(("ch_type", "eeg"),)),
+    ".snirf": MneReader("SNIRF", "read_raw_snirf", "h5py"),
+    ".mefd": MneReader("MEF", "read_raw_mef", "pymef"),
+    ".ds": MneReader("CTF", "read_raw_ctf"),
+    ".sqd": _KIT,
+    ".con": _KIT,
+    **{f".ns{number}": _NSX for number in range(1, 7)},
+}
+"""By suffix. A `.cnt` of ANT is recognised by how it begins, and so is a `.dat` of BCI2000."""
+
+
+def read_any(path: Path, options: SourceOptions) -> Content:
+    """Open a file with the reader for its suffix; no sample is read, if MNE reads lazily."""
+    return read_with(READERS[path.suffix.lower()], path, options)
+
+
+def read_with(reader: MneReader, path: Path, options: SourceOptions) -> Content:
+    """Open a file with one of MNE's functions. Raises SourceError."""
+    opener: Callable[..., Any] | None = getattr(mne.io, reader.function, None)
+    if opener is None:
+        raise SourceError(
+            f"{path} is of format {reader.form}, which MNE {mne.__version__} does not read: install a "
+            "newer MNE"
+        )
+    if reader.needs and find_spec(reader.needs) is None:
+        raise SourceError(
+            f"{path} is of format {reader.form}, which needs another package: `pip install {reader.needs}`"
+        )
+    with reading(str(path), reader.form) as notes, mne.use_log_level("warning"):
+        raw = opener(str(path), preload=False, **{**dict(reader.defaults), **options.reader})
+    return content_of_file(path, RawFile.of(raw, path.name), reader.form, options, notes)

@@ -1,0 +1,223 @@
+"""Writes small recordings of formats that MNE or another library reads, as their readers expect them."""
+
+import struct
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+RATE = 250
+N = 1000
+NAMES = ("C3", "CZ", "C4")
+EVENTS = ((100, 1), (400, 2), (700, 1))
+
+
+def rows() -> np.ndarray:
+    """(leads, samples): whole numbers, as the files store them."""
+    return np.random.default_rng(5).integers(-200, 200, (len(NAMES), N))
+
+
+def persyst(folder: Path) -> Path:
+    rows().T.astype("<i2").tofile(folder / "run.dat")
+    channels = "".join(f"{name}-Ref={k}\n" for k, name in enumerate(NAMES, 1))
+    comments = "".join(f"{at / RATE:.6f},0.0,0,100,{code}\n" for at, code in EVENTS)
+    (folder / "run.lay").write_text(
+        f"[FileInfo]\nFile=run.dat\nFileType=Interleaved\nSamplingRate={RATE}\nHeaderLength=0\n"
+        f"Calibration=1.0\nWaveformCount={len(NAMES)}\nDataType=0\n[ChannelMap]\n{channels}"
+        "[Patient]\nFirst=A\nLast=B\nSex=Female\nHand=Right\nBirthDate=01/02/1990\n"
+        "TestDate=01/02/2020\nTestTime=10:00:00\n[Comments]\n" + comments
+    )
+    return folder / "run.lay"
+
+
+def eximia(folder: Path) -> Path:
+    data = np.zeros((N, 64), dtype="<i2")
+    data[:, 4:] = np.random.default_rng(1).integers(-200, 200, (N, 60))
+    data.tofile(folder / "run.nxe")
+    return folder / "run.nxe"
+
+
+def nicolet(folder: Path) -> Path:
+    rows().T.astype("<i2").tofile(folder / "run.data")
+    (folder / "run.head").write_text(
+        f"start_ts=2020-01-02 10:00:00.000\nnum_samples={N}\nsample_freq={RATE}\n"
+        f"conversion_factor=0.5\nnum_channels={len(NAMES)}\nelec_names=[{','.join(NAMES)}]\n"
+        "pat_id=1\nadm_id=1\nrec_id=1\nduration_in_sec=4\nsample_bytes=2\n"
+    )
+    return folder / "run.data"
+
+
+def nedf(folder: Path) -> Path:
+    montage = "".join(f"<Channel_{k}>{name}</Channel_{k}>" for k, name in enumerate(NAMES, 1))
+    header = (
+        "<?xml version='1.0'?><nedf><NEDFversion>1.4</NEDFversion>"
+        "<NumberOfChannelsOfAccelerometer>3</NumberOfChannelsOfAccelerometer>"
+        f"<EEGSettings><TotalNumberOfChannels>{len(NAMES)}</TotalNumberOfChannels>"
+        f"<EEGSamplingRate>500</EEGSamplingRate><NumberOfRecordsOfEEG>{N}</NumberOfRecordsOfEEG>"
+        f"<EEGMontage>{montage}</EEGMontage></EEGSettings>"
+        "<StepDetails><StartDate_firstEEGTimestamp>0</StartDate_firstEEGTimestamp></StepDetails></nedf>"
+    )
+    codes = dict(EVENTS)
+    with (folder / "run.nedf").open("wb") as file:
+        file.write(header.encode().ljust(10240, b"\0"))
+        for start in range(0, N, 5):
+            file.write(struct.pack(">3H", 1, 2, 3))
+            for at in range(start, start + 5):
+                words = rows()[:, at].astype(">i4").view("u1").reshape(-1, 4)[:, 1:]
+                file.write(words.tobytes() + struct.pack(">i", codes.get(at, 0)))
+    return folder / "run.nedf"
+
+
+def snirf(folder: Path) -> Path:
+    import h5py
+
+    with h5py.File(folder / "run.snirf", "w") as file:
+        file["formatVersion"] = "1.1"
+        nirs = file.create_group("nirs")
+        for key, value in (("SubjectID", "A"), ("MeasurementDate", "2020-01-02"),
+                           ("MeasurementTime", "10:00:00Z"), ("LengthUnit", "mm"),
+                           ("TimeUnit", "s"), ("FrequencyUnit", "Hz")):  # fmt: skip
+            nirs[f"metaDataTags/{key}"] = value
+        nirs["probe/wavelengths"] = np.array([760.0, 850.0])
+        nirs["probe/sourcePos3D"] = np.array([[0.0, 0.0, 80.0]])
+        nirs["probe/detectorPos3D"] = np.array([[30.0, 0.0, 80.0]])
+        nirs["probe/sourceLabels"] = np.array([b"S1"])
+        nirs["probe/detectorLabels"] = np.array([b"D1"])
+        nirs["data1/dataTimeSeries"] = np.abs(rows()[:2].T).astype(float) + 1
+        nirs["data1/time"] = np.arange(N) / 10
+        for k in (1, 2):
+            for key, number in (("sourceIndex", 1), ("detectorIndex", 1), ("wavelengthIndex", k),
+                                ("dataType", 1), ("dataTypeIndex", 1)):  # fmt: skip
+                nirs[f"data1/measurementList{k}/{key}"] = number
+        nirs["stim1/name"] = "7"
+        nirs["stim1/data"] = np.array([[10.0, 1.0, 1.0]])
+    return folder / "run.snirf"
+
+
+def bci2000(folder: Path) -> Path:
+    """int16, gains of 0.5 uV, and a state of 8 bits."""
+    names = " ".join(NAMES)
+    body = (
+        "[ State Vector Definition ] \r\nStimulusCode 8 0 0 0\r\n"
+        "[ Parameter Definition ] \r\n"
+        f"Source:Signal intlist SourceChGain= {len(NAMES)} 0.5 0.5 0.5 1 % % // gains\r\n"
+        f"Source:Signal list SourceChOffset= {len(NAMES)} 0 0 0 0 % % // offsets\r\n"
+        f"Source:Signal list ChannelNames= {len(NAMES)} {names} // names\r\n"
+        f"Source:Signal int SamplingRate= {RATE}Hz {RATE}Hz 1 % // rate\r\n"
+        "Source:Signal int SampleBlockSize= 10 10 1 % // block\r\n"
+        "Storage:Session string StorageTime= Thu%20Jan%2002%2010:00:00%202020 // time\r\n\r\n"
+    )
+    first = "BCI2000V= 1.1 HeaderLen= {:6d} SourceCh= 3 StatevectorLen= 1 DataFormat= int16 \r\n"
+    length = len(first.format(0)) + len(body)
+    codes = dict(EVENTS)
+    with (folder / "run.dat").open("wb") as file:
+        file.write((first.format(length) + body).encode())
+        for at, sample in enumerate(rows().T.astype("<i2")):
+            file.write(sample.tobytes() + bytes([codes.get(at, 0)]))
+    return folder / "run.dat"
+
+
+def nwb(folder: Path) -> Path:
+    from pynwb import NWBHDF5IO, NWBFile
+    from pynwb.ecephys import ElectricalSeries
+
+    file = NWBFile(
+        session_description="test",
+        identifier="id",
+        session_start_time=datetime(2020, 1, 2, tzinfo=UTC),
+    )
+    device = file.create_device(name="amp")
+    group = file.create_electrode_group(name="scalp", description="d", location="l", device=device)
+    file.add_electrode_column(name="label", description="name of the lead")
+    for name in NAMES:
+        file.add_electrode(location="scalp", group=group, label=name)
+    electrodes = file.create_electrode_table_region(
+        region=list(range(len(NAMES))), description="all"
+    )
+    series = ElectricalSeries(
+        name="eeg",
+        data=rows().T.astype(np.int16),
+        electrodes=electrodes,
+        rate=float(RATE),
+        conversion=0.5e-6,
+    )
+    file.add_acquisition(series)
+    file.add_trial_column(name="label", description="what is shown")
+    for at, code in EVENTS:
+        file.add_trial(start_time=at / RATE, stop_time=at / RATE + 0.5, label=str(code))
+    with NWBHDF5IO(str(folder / "run.nwb"), "w") as out:
+        out.write(file)
+    return folder / "run.nwb"
+
+
+def ahdr(folder: Path) -> Path:
+    """BrainVision's variant with another suffix, headers in small letters and a marker past the end."""
+    rows().T.astype("<i2").tofile(folder / "run.eeg")
+    channels = "".join(f"Ch{k}={name},,0.5,\u00b5V\n" for k, name in enumerate(NAMES, 1))
+    marks = [(at + 1, f"S{code:3d}") for at, code in EVENTS] + [(N + 50, "S  9")]
+    listed = "".join(f"Mk{k}=Stimulus,{text},{at},1,0\n" for k, (at, text) in enumerate(marks, 1))
+    (folder / "run.amrk").write_text(
+        "Brain Vision Data Exchange Marker File, Version 1.0\n[Common infos]\nCodepage=UTF-8\n"
+        f"DataFile=run.eeg\n[Marker infos]\n{listed}"
+    )
+    (folder / "run.ahdr").write_text(
+        "Brain Vision Data Exchange Header File Version 2.0\n[Common Infos]\nCodepage=UTF-8\n"
+        "DataFile=run.eeg\nMarkerFile=run.amrk\nDataFormat=BINARY\nDataOrientation=MULTIPLEXED\n"
+        f"NumberOfChannels={len(NAMES)}\nSamplingInterval={1e6 / RATE:g}\n[Binary Infos]\n"
+        f"BinaryFormat=INT_16\n[Channel Infos]\n{channels}"
+    )
+    return folder / "run.ahdr"
+
+
+def eeglab73(folder: Path) -> Path:
+    """A .set of MATLAB 7.3, with MATLAB's text before the HDF5."""
+    import h5py
+
+    def text(group, name: str, value: str) -> None:
+        group[name] = np.array([[ord(sign)] for sign in value], dtype=np.uint16)
+        group[name].attrs["MATLAB_class"] = np.bytes_("char")
+
+    path = folder / "run.set"
+    with h5py.File(path, "w", userblock_size=512) as file:
+        eeg = file.create_group("EEG")
+        eeg.attrs["MATLAB_class"] = np.bytes_("struct")
+        for key, number in (("nbchan", len(NAMES)), ("trials", 1), ("pnts", N), ("srate", RATE),
+                            ("xmin", 0.0), ("xmax", (N - 1) / RATE)):  # fmt: skip
+            eeg[key] = np.array([[float(number)]])
+            eeg[key].attrs["MATLAB_class"] = np.bytes_("double")
+        eeg["data"] = rows().T.astype(np.float32)
+        eeg["data"].attrs["MATLAB_class"] = np.bytes_("single")
+        for group, fields in (("chanlocs", {"labels": NAMES}),
+                              ("event", {"type": [str(c) for _, c in EVENTS],
+                                         "latency": [a + 1 for a, _ in EVENTS]})):  # fmt: skip
+            made = eeg.create_group(group)
+            made.attrs["MATLAB_class"] = np.bytes_("struct")
+            for field, values in fields.items():
+                references = []
+                for k, value in enumerate(values):
+                    place = f"#refs#/{group}_{field}_{k}"
+                    if isinstance(value, str):
+                        text(file, place, value)
+                    else:
+                        file[place] = np.array([[float(value)]])
+                        file[place].attrs["MATLAB_class"] = np.bytes_("double")
+                    references.append([file[place].ref])
+                made[field] = np.array(references, dtype=h5py.ref_dtype)
+    head = b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(116) + b"\0" * 8 + b"\x00\x02IM"
+    with path.open("r+b") as file:
+        file.write(head)
+    return path
+
+
+WRITERS: dict[str, Callable[[Path], Path]] = {
+    "Persyst": persyst,
+    "eXimia": eximia,
+    "Nicolet": nicolet,
+    "NEDF": nedf,
+    "SNIRF": snirf,
+    "BCI2000": bci2000,
+    "NWB": nwb,
+    "BrainVision .ahdr": ahdr,
+    "EEGLAB 7.3": eeglab73,
+}
