@@ -44,7 +44,7 @@ DECODERS = {
     "turing": "turing-phase",
     "emotion": "emotion-de",
     "ecog": "ecog-ridge",
-    "erp": "erp-umm",
+    "erp": "erp-bayes",
 }
 
 

@@ -3,8 +3,9 @@
 python scripts/simulate_contest.py --track erp --track mi --teams 8 --speed 20
 """
 
+import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import count
 
 import click
@@ -12,6 +13,11 @@ import numpy as np
 
 from bci_stream.leaderboard.board import Leaderboard
 from bci_stream.leaderboard.ranking import Qualifying
+from bci_stream.leaderboard.web.published import SignalSource
+from bci_stream.packet import Lead
+from bci_stream.wire import names
+from bci_stream.wire.lsl import LslTransport
+from bci_stream.wire.transport import SampleOutlet
 from scripts.simulated_runs import LogLine, SimulatedRun
 from tracks.registry import TRACKS
 from tracks.run import Run
@@ -61,10 +67,14 @@ class Player:
             self._next = next(self._events, None)
 
 
+SIGNAL_S = 0.2
+"""Of a packet of the signal."""
+
+
 def signal(rate: int, leads: int, seed: int) -> Iterator[np.ndarray]:
-    """EEG-like noise with a 10 Hz rhythm, in packets of a fifth of a second."""
+    """EEG-like noise with a 10 Hz rhythm, in packets of SIGNAL_S."""
     random = np.random.default_rng(seed)
-    level, n = np.zeros(leads), rate // 5
+    level, n = np.zeros(leads), round(SIGNAL_S * rate)
     for packet in count():
         steps = random.normal(0, 4, (n, leads)).cumsum(axis=0) + level
         level = 0.8 * steps[-1]
@@ -72,19 +82,44 @@ def signal(rate: int, leads: int, seed: int) -> Iterator[np.ndarray]:
         yield (steps + 12 * np.sin(2 * np.pi * 10 * t + np.arange(leads))).astype(np.float32)
 
 
+class SimulatedSignals:
+    """A signal stream for each track, on LSL as in a contest, where the page finds it."""
+
+    def __init__(self, tracks: Iterable[str]) -> None:
+        self.source = SignalSource("simulated", "machine", f"simulated-{os.getpid()}")
+        self._transport = LslTransport("machine", self.source.lsl_session)
+        self._signals = {t: signal(TRACKS[t].rate, len(TRACKS[t].leads), 1) for t in tracks}
+        self._outlets = {track: self._outlet(track) for track in self._signals}
+
+    def _outlet(self, track: str) -> SampleOutlet:
+        leads = tuple(map(Lead, TRACKS[track].leads))
+        return self._transport.sample_outlet(
+            names.signal_stream("simulated", track, TRACKS[track].rate, leads, track=track)
+        )
+
+    def push(self) -> None:
+        """Send the next packet of each signal."""
+        for track, outlet in self._outlets.items():
+            samples = next(self._signals[track])
+            no_triggers = np.zeros((len(samples), 1), np.float32)
+            outlet.push(np.hstack([samples, no_triggers]), self._transport.now())
+
+
 def play(
-    board: Leaderboard, runs: dict[str, list[SimulatedRun]], speed: float, until_s: float
+    board: Leaderboard,
+    signals: SimulatedSignals,
+    runs: dict[str, list[SimulatedRun]],
+    speed: float,
+    until_s: float,
 ) -> None:
-    """Play all runs and a signal at `speed` times real time."""
+    """Play all runs and signals at `speed` times real time."""
     players = [Player(board, run) for of_track in runs.values() for run in of_track]
-    signals = {t: signal(TRACKS[t].rate, len(TRACKS[t].leads), 1) for t in runs}
     start = time.monotonic()
     for tick in count():
-        t = 0.2 * tick
+        t = SIGNAL_S * tick
         for player in players:
             player.play_until(t * speed)
-        for track, packets in signals.items():
-            board.signal(track, next(packets), TRACKS[track].rate, TRACKS[track].leads)
+        signals.push()
         if t * speed > until_s or all(player.done for player in players):
             return
         time.sleep(max(0.0, start + t - time.monotonic()))
@@ -103,10 +138,11 @@ def main(
     """Show a simulated contest in the terminal and on a page, until Ctrl-C."""
     from bci_stream.errors import BciError
     from bci_stream.leaderboard.terminal import live_tables
-    from bci_stream.leaderboard.web.server import WebBoard
+    from bci_stream.leaderboard.web.process import WebBoard
 
     board = Leaderboard("Simulated contest", Qualifying(top=3))
-    page = WebBoard(board, host, port)
+    signals = SimulatedSignals(tracks)
+    page = WebBoard(board, host, port, signal=signals.source)
     try:
         page.start()
     except BciError as error:
@@ -116,6 +152,7 @@ def main(
         with live_tables(board):
             play(
                 board,
+                signals,
                 {track: simulated_runs(track, teams, seed) for track in tracks},
                 speed,
                 float("inf"),

@@ -9,12 +9,12 @@ from tempfile import TemporaryDirectory
 
 from PIL import Image
 from playwright.sync_api import Browser, sync_playwright
-from simulate_contest import play, simulated_runs
+from simulate_contest import SimulatedSignals, play, simulated_runs
 
 from bci_stream.judge.results_commands import write_report
 from bci_stream.leaderboard.board import Leaderboard
 from bci_stream.leaderboard.ranking import Qualifying
-from bci_stream.leaderboard.web.server import WebBoard
+from bci_stream.leaderboard.web.process import WebBoard
 from scripts.simulated_runs import SimulatedRun
 from tracks.registry import TRACKS
 
@@ -69,9 +69,11 @@ def reduce_colours(path: Path, colours: int) -> None:
 
 def main() -> None:
     board = Leaderboard("World Robot Contest · BCI finals", Qualifying(top=3))
-    page = WebBoard(board, port=0)
+    signals = SimulatedSignals(TRACKS)
+    page = WebBoard(board, port=0, signal=signals.source)
     page.start()
-    play(board, {track: simulated_runs(track, 7, 1) for track in TRACKS}, speed=20, until_s=165)
+    runs = {track: simulated_runs(track, 7, 1) for track in TRACKS}
+    play(board, signals, runs, speed=20, until_s=165)
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path="/usr/bin/chromium", args=list(FLAGS))
         for name in SHOTS:

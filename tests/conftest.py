@@ -4,6 +4,7 @@ Each test has its own $BCI_HOME, each worker of pytest-xdist its own LSL session
 a test leaves behind is ended after it, so that tests depend neither on each other nor on their order.
 """
 
+import itertools
 import os
 import signal
 import tempfile
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 from processes import Processes, end_daemons
+from skips import write_skips
 
 from bci_stream.contest.contest import Contest
 from bci_stream.wire.memory import MemoryTransport
@@ -25,8 +27,11 @@ settings.register_profile("any machine", deadline=None, database=None)
 settings.load_profile("any machine")
 
 LSL_SESSION = f"test-{os.getpid()}"
+HOME_NUMBERS = itertools.count()
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-END_TO_END = "end_to_end/"
+CONTESTS = ("tests/end_to_end/", "tests/redteam/", "tests/faults/")
+"""Folders whose tests run whole contests."""
+
 LAST = ("slow", "lsl", "browser")  # the order in which marked tests follow the others
 
 
@@ -48,13 +53,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "browser" in getattr(item, "fixturenames", ()):
             item.add_marker("browser")
-        if END_TO_END in item.nodeid:
+        if item.nodeid.startswith(CONTESTS):
             item.add_marker("slow")
     items.sort(key=_rank)
 
 
 def _rank(item: pytest.Item) -> int:
     return max((LAST.index(m.name) + 1 for m in item.iter_markers() if m.name in LAST), default=0)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    write_skips(terminalreporter)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -65,7 +74,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             path = nodeid.partition("::")[0]
-            return nodeid if END_TO_END in path else path
+            return nodeid if path.startswith(CONTESTS) else path
 
     config.option.loadscopereorder = False  # as they were collected: quick ones first
     return ByFile(config, log)
@@ -101,13 +110,25 @@ def stop() -> Iterator[threading.Event]:
     event.set()
 
 
+@pytest.fixture(scope="session")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("homes")
+
+
 @pytest.fixture(autouse=True)
-def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No test touches the user's own state, and none leaves a replay in the background."""
-    monkeypatch.setenv("BCI_HOME", str(tmp_path / "home"))
+def own_home(
+    request: pytest.FixtureRequest, homes: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """No test touches the user's own state, and none leaves a replay in the background.
+
+    The folder is made by whoever needs it; most tests have no other use for a tmp_path either.
+    """
+    own = "tmp_path" in request.fixturenames
+    folder = request.getfixturevalue("tmp_path") if own else homes / str(next(HOME_NUMBERS))
+    monkeypatch.setenv("BCI_HOME", str(folder / "home"))
     monkeypatch.setenv("BCI_LSL_SESSION", LSL_SESSION)
     yield
-    end_daemons(tmp_path / "home")
+    end_daemons(folder / "home")
 
 
 @pytest.fixture(autouse=True)

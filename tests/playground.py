@@ -131,11 +131,15 @@ class Quiet:
     def __init__(self) -> None:
         self.states: list[tuple[str, str, str]] = []
         self.shown: list[dict[str, Any]] = []
+        self.alarms: list[Reason] = []
 
     def team(
         self, name: str, track: str, status: str = "", reason: str | Reason = "", lag_s: float = 0
     ) -> None:
         self.states.append((name, status, describe(reason)))
+
+    def alarm(self, reason: Reason) -> None:
+        self.alarms.append(reason)
 
     def event(self, team: str, track: str, event: dict[str, Any], verdicts: Any, run: Any) -> None:
         self.shown.append(event)
@@ -194,7 +198,15 @@ def play(
 
     def team(name: str, decoder: Decoder) -> Callable[[], None]:
         token = (tokens or contest.keys.token)(name)
-        client = TeamClient(transport, contest.name, name, token, stop=stop)
+        client = TeamClient(
+            transport,
+            contest.name,
+            name,
+            token,
+            stop=stop,
+            public_key=contest.keys.public_key(),
+            sealed=contest.sealed,
+        )
         return Worker(client, decoder, track=track or what.track_name, join_s=WAIT_S, stop=stop).run
 
     with logged_lines("bci_stream", "replay") as lines:

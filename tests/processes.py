@@ -69,7 +69,8 @@ class Processes:
 
 def end_daemons(home: Path) -> None:
     """Kill the processes that a state file in `home` names and that run with this $BCI_HOME."""
-    for path in (home / "replays").glob("*.json"):
+    folder = home / "replays"
+    for path in folder.glob("*.json") if folder.is_dir() else ():
         with contextlib.suppress(ValueError, KeyError, TypeError, psutil.Error):
             process = psutil.Process(json.loads(path.read_text())["pid"])
             if process.pid != os.getpid() and process.environ().get("BCI_HOME") == str(home):

@@ -22,7 +22,7 @@ from tracks.common.reasons import Reason
 from tracks.common.trials import Label, Trial, TrialReferee
 from tracks.common.truth import LabelledBlock, TruthEvent, TruthReader
 from tracks.common.verdicts import Verdict, mean, scored
-from tracks.rules import VOID_REASONS, Rules
+from tracks.rules import COMMON_RULES, Rules
 from tracks.track import CodeList, MapFacts, TimelineFacts, Track
 
 # --- facts -----------------------------------------------------------------------------------
@@ -34,7 +34,7 @@ TRIAL_S = 4.0
 SHOWN = 50  # the code on the wire; 50 + class in a labelled recording
 LABELS = {SHOWN + number: number for number in CLASSES}
 
-DEFAULTS = {"least_s": 1.0, "void_reasons": VOID_REASONS}
+DEFAULTS = {"least_s": 1.0, **COMMON_RULES}
 """least_s: seconds of data that a report needs at least."""
 
 WORDS = {

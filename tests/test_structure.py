@@ -10,7 +10,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("tracks", "bci_stream", "replay", "decoders")
-MOST_MODULES = 240
+MOST_MODULES = 300
+"""239 after the restructuring; features add whole concepts."""
 MOST_IN_A_FOLDER = 16
 FEWEST_LINES = 40
 """A module below this size with a single importer belongs beside that importer."""
