@@ -316,9 +316,10 @@ class Handshake:
         except WireError as error:
             control.close()
             self.publisher.run = ""
-            if isinstance(error, LostError):
-                raise NotThisReplayError(f"replay {replay!r}: {error}", self._soon()) from error
-            raise
+            if isinstance(error, NotFoundError | RefusedError | NotThisReplayError):
+                raise
+            again_at = self._soon() if isinstance(error, LostError) else math.inf
+            raise NotThisReplayError(f"replay {replay!r}: {error}", again_at) from error
         return Joined(replay, offer, welcome, control, signal, leads, channels)
 
     def _open_control(self, found: FoundStream, replay: str, patience_s: float) -> TextInlet:
@@ -329,6 +330,8 @@ class Handshake:
                 f"replay {replay!r}: its control stream does not answer within {patience_s:g} s",
                 self._soon(),
             ) from error
+        except WireError as error:  # no stream of texts: not a replay's
+            raise NotThisReplayError(f"replay {replay!r}: {error}") from error
 
     def _await_offer(self, control: ControlReader, replay: str, uid: str, deadline: float) -> Offer:
         what = f"an offer of replay {replay!r}"

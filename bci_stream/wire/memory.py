@@ -9,7 +9,7 @@ from itertools import count
 import numpy as np
 from numpy.typing import NDArray
 
-from bci_stream.errors import LostError, NotFoundError
+from bci_stream.errors import LostError, NotFoundError, WireError
 from bci_stream.packet import FloatArray
 from bci_stream.wire.transport import MOST_TEXTS, FoundStream, StreamSpec, number_text
 
@@ -32,6 +32,10 @@ class MemoryTransport:
     def text_inlet(
         self, found: FoundStream, timeout_s: float, most_texts: int = MOST_TEXTS
     ) -> "MemoryTextInlet":
+        stream = found.handle
+        assert isinstance(stream, _Stream)
+        if stream.spec.rate:
+            raise WireError(f"stream {found.name!r} is no stream of texts: it names a rate")
         return MemoryTextInlet(self._subscribe(found, most_texts))
 
     def sample_outlet(self, spec: StreamSpec) -> "MemorySampleOutlet":

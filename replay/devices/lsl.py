@@ -29,6 +29,9 @@ HOLD_MS = 50.0
 
 PULL_S = 0.01
 
+LATEST_STAMP_S = 1e12
+"""Larger than any LSL time stamp, which counts from the start of a machine or from 1970."""
+
 NEURACLE_BOX = re.compile(r"M_\w+_EEG")
 NEURACLE_MARKERS = "Neuracle"
 
@@ -168,6 +171,7 @@ class LslDevice(Device):
             raise ConnectionLostError(str(error)) from None
         now = self._clock.now()
         if len(samples):
+            self._check_stamps(stamps)
             self._status.set_state("connected")  # before the notes of the marker stream
             if self._first_stamp is None:
                 self._first_stamp = float(stamps[0]) + self._offset.at(now)
@@ -175,6 +179,15 @@ class LslDevice(Device):
         if not len(samples):
             return None
         return self._released(self._gaps.step(self._sample_run(samples, stamps)), now)
+
+    def _check_stamps(self, stamps: NDArray[np.float64]) -> None:
+        """Raise SourceError for a time stamp that is no time, which a broken sender may give."""
+        wrong = stamps[~(np.abs(stamps) < LATEST_STAMP_S)]
+        if len(wrong):
+            raise SourceError(
+                f"lsl:{self._options.name} has a sample with the time stamp {wrong[0]:g} s; stamps must be "
+                f"numbers below {LATEST_STAMP_S:g} s. Correct the program that sends the stream"
+            )
 
     def flush(self) -> list[Chunk]:
         if self._inlet is None:

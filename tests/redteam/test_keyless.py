@@ -28,9 +28,11 @@ from redteam.attacks import (
 from bci_stream.clock import RealClock
 from bci_stream.contest.contest import Contest
 from bci_stream.judge.judge import Judge
+from bci_stream.packet import Lead
 from bci_stream.wire import names
 from bci_stream.wire.client import TeamClient
 from bci_stream.wire.memory import MemoryTransport
+from bci_stream.wire.transport import StreamSpec
 from decoders.worker import Worker
 from replay.player.player import Player, parse_pace
 
@@ -44,6 +46,17 @@ def test_one_attack_in_lockstep(sealed, undisturbed, attack: Attack) -> None:
     with attacking(transport, sealed, attack) as (attacker,):
         played = play(transport, sealed, what(), {"alice": Speller()})
         assert attacker.sent > 0 or attack.__name__ == "stay_silent"
+    check_run(played, undisturbed)
+
+
+def test_a_control_stream_that_is_no_stream_of_texts_keeps_no_team_out(sealed, undisturbed) -> None:
+    """It is found before the replay's own one; a client that opened it ended with an error."""
+    transport = MemoryTransport()
+    source_id = names.source_id(sealed.name, "control", "a")
+    spec = StreamSpec("x", "x", source_id, "float32", 100_000.0, leads=(Lead("x"),))
+    outlet = transport.sample_outlet(spec)
+    played = play(transport, sealed, what(), {"alice": Speller()})
+    outlet.close()
     check_run(played, undisturbed)
 
 
