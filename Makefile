@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE  # set in some containers: each worker would co
 export OPENBLAS_NUM_THREADS = 1
 export OMP_NUM_THREADS = 1
 
-.PHONY: help install demo test test-fast coverage mutants soak check format clean
+.PHONY: help install demo test test-fast coverage mutants soak docs check format clean
 
 help:
 	@echo "make demo       a contest of all five tracks on synthetic recordings, with a leaderboard"
@@ -20,6 +20,7 @@ help:
 	@echo "make coverage   branch coverage of the four packages"
 	@echo "make mutants    mutation testing of the rules in tracks/ with mutmut (hours)"
 	@echo "make soak       eight teams under random faults, for an hour (SECONDS=...)"
+	@echo "make docs       the documentation site, in docs/_build/html"
 	@echo "make check      ruff, ruff format, mypy --strict, import-linter"
 	@echo "make format     let ruff put the code in order"
 
@@ -56,6 +57,10 @@ SECONDS ?= 3600
 soak: $(STAMP)
 	$(BIN)/python -m scripts.soak --seconds $(SECONDS)
 
+docs: $(STAMP)
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	$(BIN)/python scripts/check_links.py docs/_build/html
+
 check: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -67,4 +72,4 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) .demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .coverage .coverage.* mutants
+	rm -rf $(VENV) .demo build dist docs/_build docs/auto_gallery docs/reference/generated *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .coverage .coverage.* mutants
