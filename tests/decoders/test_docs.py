@@ -7,8 +7,10 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from scipy.stats import binomtest
 
 from decoders.checks import check, sample_session
+from decoders.offline import run_offline
 from decoders.registry import GROUP, names
 from decoders.train import train
 from replay.synthetic.registry import open_synthetic
@@ -55,3 +57,19 @@ def test_the_decoder_of_the_how_to_is_trained_and_keeps_the_laws(tmp_path: Path)
     )
     laws = list(check("mi", lambda: module.PowerDecoder(model=trained.model), session))
     assert [f"{law.name}: {law.detail}" for law in laws if not law.ok] == []
+
+
+def test_the_first_decoder_keeps_the_laws_and_is_better_than_chance_at_each_report() -> None:
+    code = code_of("contestant.md")
+    assert len([line for line in code.splitlines() if line.strip()]) <= 30
+    scope: dict[str, type] = {}
+    exec(compile(code, "docs/contestant.md", "exec"), scope)  # noqa: S102 - our own page
+    assert [
+        law.detail for law in check("mi", scope["Mine"], sample_session("mi")) if not law.ok
+    ] == []
+    people = open_synthetic(
+        "mi", {"subjects": "1", "blocks": "1", "trials": "30", "difficulty": "0"}
+    )
+    verdicts = run_offline("mi", scope["Mine"](), list(people.sessions())).run.verdicts()
+    right = [sum(answers) for answers in zip(*(v.right for v in verdicts), strict=True)]
+    assert [binomtest(count, 30, 1 / 3, "greater").pvalue < 0.01 for count in right] == [True] * 3
