@@ -68,8 +68,8 @@ def test_the_first_decoder_keeps_the_laws_and_is_better_than_chance_at_each_repo
         law.detail for law in check("mi", scope["Mine"], sample_session("mi")) if not law.ok
     ] == []
     people = open_synthetic(
-        "mi", {"subjects": "1", "blocks": "1", "trials": "30", "difficulty": "0"}
+        "mi", {"subjects": "2", "blocks": "1", "trials": "30", "difficulty": "0"}
     )
     verdicts = run_offline("mi", scope["Mine"](), list(people.sessions())).run.verdicts()
     right = [sum(answers) for answers in zip(*(v.right for v in verdicts), strict=True)]
-    assert [binomtest(count, 30, 1 / 3, "greater").pvalue < 0.01 for count in right] == [True] * 3
+    assert [binomtest(count, 60, 1 / 3, "greater").pvalue < 0.01 for count in right] == [True] * 3
