@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE  # set in some containers: each worker would co
 export OPENBLAS_NUM_THREADS = 1
 export OMP_NUM_THREADS = 1
 
-.PHONY: help install demo test test-fast coverage mutants soak docs check format clean
+.PHONY: help install demo test test-fast coverage mutants soak docs dist bench check format clean
 
 help:
 	@echo "make demo       a contest of all five tracks on synthetic recordings, with a leaderboard"
@@ -21,6 +21,8 @@ help:
 	@echo "make mutants    mutation testing of the rules in tracks/ with mutmut (hours)"
 	@echo "make soak       eight teams under random faults, for an hour (SECONDS=...)"
 	@echo "make docs       the documentation site, in docs/_build/html"
+	@echo "make dist       sdist and wheel, in dist/"
+	@echo "make bench      all benchmarks, as one table of ratios (half an hour)"
 	@echo "make check      ruff, ruff format, mypy --strict, import-linter"
 	@echo "make format     let ruff put the code in order"
 
@@ -60,6 +62,10 @@ soak: $(STAMP)
 docs: $(STAMP)
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 	$(BIN)/python scripts/check_links.py docs/_build/html
+
+dist: $(STAMP)
+	rm -rf dist
+	$(BIN)/uv build --out-dir dist .
 
 check: $(STAMP)
 	$(BIN)/ruff check .
