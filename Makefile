@@ -67,6 +67,9 @@ dist: $(STAMP)
 	rm -rf dist
 	$(BIN)/uv build --out-dir dist .
 
+bench: $(STAMP)
+	$(BIN)/python -m scripts.bench.all
+
 check: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

@@ -2,12 +2,13 @@
 
     python scripts/try_wheel.py [--python 3.11 --python 3.12 --python 3.13]
 
-Prints how long the installation took, its size, and the score, for each version of Python that uv finds. All
+Prints how long the installation took and its size, for each version of Python that is installed here. All
 warnings are errors in the contest's processes.
 """
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -34,10 +35,16 @@ def build_wheel(folder: Path) -> Path:
     return wheel
 
 
-def install(wheel: Path, folder: Path, version: str) -> Path:
+def find_python(version: str) -> str | None:
+    """An interpreter of this version on the PATH or under pyenv; None if there is none."""
+    installed = sorted((Path.home() / ".pyenv" / "versions").glob(f"{version}.*/bin/python"))
+    return str(installed[-1]) if installed else shutil.which(f"python{version}")
+
+
+def install(wheel: Path, folder: Path, interpreter: str) -> Path:
     """Install the wheel with all that it requires; returns the environment's folder of programs."""
     uv = [sys.executable, "-m", "uv"]
-    subprocess.run([*uv, "venv", "-q", "--python", version, str(folder)], check=True)
+    subprocess.run([*uv, "venv", "-q", "--python", interpreter, str(folder)], check=True)
     python = folder / "bin" / "python"
     subprocess.run([*uv, "pip", "install", "-q", "--python", str(python), str(wheel)], check=True)
     return folder / "bin"
@@ -86,8 +93,12 @@ def main() -> None:
         folder = Path(name)
         wheel = build_wheel(folder)
         for version in given.python or ["3.11", "3.12", "3.13"]:
+            interpreter = find_python(version)
+            if interpreter is None:
+                print(f"Python {version}: not installed here")
+                continue
             begun = time.monotonic()
-            programs = install(wheel, folder / version, version)
+            programs = install(wheel, folder / version, interpreter)
             seconds = time.monotonic() - begun
             outside = folder / f"contest-{version}"
             outside.mkdir()

@@ -19,6 +19,9 @@ from pathlib import Path
 import click
 import numpy as np
 
+# Before this folder, where `decoders.py` would hide the package of that name.
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
 from bci_stream.packet import Lead
 from bci_stream.wire.lsl import LslTransport
 from bci_stream.wire.transport import SampleInlet
@@ -27,6 +30,7 @@ from replay.devices.emulator.emulator import Emulator, client_uri
 from replay.devices.emulator.encoders import PROTOCOLS, EmulatedSignal
 from replay.model.recording import ArrayBlock, Recording
 from replay.tools.commands import PROTOCOL_NAMES
+from scripts.bench.ratios import report_ratio
 
 RATE = 1000
 PACKET = 40
@@ -154,6 +158,10 @@ def main(seconds: float, protocols: tuple[str, ...]) -> None:
         click.echo(
             f"{protocol:18} p50 {p50:.2f} ms, p99 {p99:.2f} ms beyond the packet; replay "
             f"{100 * got.cpu_share:.1f} % of a core; {got.samples} samples, {got.lost} lost"
+        )
+        ratio = float(p50) / (1000 * PACKET / RATE)
+        report_ratio(
+            "devices", f"delay of a packet from an amplifier ({protocol})", "its length", [ratio]
         )
 
 

@@ -21,6 +21,10 @@ from pathlib import Path
 
 import numpy as np
 
+# Before this folder, where `decoders.py` would hide the package of that name.
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from scripts.bench.ratios import report_ratio
 from tracks.common.codes import BLOCK_END, BLOCK_START, TRIAL_END
 
 RATE = 1000
@@ -200,6 +204,11 @@ def _report(path: Path, rounds: int) -> None:
             print(f"   {what} {median[way, k] * factor:6.1f} {unit} 1/{ratio:.0f} ({each})", end="")
         asked = ASKED[name]
         print(f"   asked: 1/{asked}" if asked else "", flush=True)
+    for k, name in ((0, "time"), (2, "memory")):
+        for way, what in ((1, "first packet"), (2, f"first packet with --track {TRACK}")):
+            ratios = [one[way][k] / one[0][k] for one in measured]
+            measure = f"{name} to the {what}, {path.suffix[1:]}"
+            report_ratio("first_packet", measure, "MNE preload", ratios, "at most 1/10")
 
 
 if __name__ == "__main__":

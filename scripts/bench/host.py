@@ -29,6 +29,7 @@ from bci_stream.packet import Lead, Packet, SignalInfo
 from decoders.decoder import Decoder
 from decoders.host.limits import EnvironmentFailed
 from decoders.host.submission import SubmissionDecoder
+from scripts.bench.ratios import report_ratio
 
 ALLOWED_US = 100.0
 APART_S = 0.04
@@ -136,8 +137,14 @@ def main() -> int:
         strength = options.strength
         return [hosted_times_us(body, packets, strength, apart_s) - base_us for _ in turns]
 
-    show("bare socket echo", [echo_times_us(packets) for _ in turns])
-    medians_us = [show(kind, hosted(body, packets)) for kind, body in KINDS.items()]
+    echoes = [echo_times_us(packets) for _ in turns]
+    show("bare socket echo", echoes)
+    medians_us = []
+    for kind, body in KINDS.items():
+        times = hosted(body, packets)
+        medians_us.append(show(kind, times))
+        ratios = [float(np.median(t) / np.median(e)) for t, e in zip(times, echoes, strict=True)]
+        report_ratio("host", f"a packet to a submission, {kind}", "bare socket echo", ratios)
     few = 100
     show("40 ms apart, the echo", [echo_times_us(few, APART_S) for _ in turns])
     show("40 ms apart, asks only", hosted(KINDS["asks only"], few, APART_S))

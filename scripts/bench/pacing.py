@@ -29,7 +29,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+# Before this folder, where `decoders.py` would hide the package of that name.
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
 import psutil
+
+from scripts.bench.ratios import report_ratio
 
 RATE, LEADS, PACKET = 1000.0, 64, 40
 
@@ -217,11 +223,10 @@ def main() -> None:
                 name, pooled([turn[name]]), "" if is_quiet(turn) else "not quiet: does not count"
             )
     quiet = [turn for turn in turns if is_quiet(turn)]
-    if len(quiet) < len(turns):
-        print(f"all {len(turns)} turns, quiet or not:")
-        print_rows(names, turns)
-    print(f"the {len(quiet)} turns in which the host left both players their cores:")
-    print_rows(names, quiet)
+    print(
+        f"all {len(turns)} turns, of which {len(quiet)} are quiet (the others are left out if there are any):"
+    )
+    print_rows(names, quiet or turns)
 
 
 def is_quiet(turn: dict[str, dict[str, Any]]) -> bool:
@@ -229,14 +234,11 @@ def is_quiet(turn: dict[str, dict[str, Any]]) -> bool:
 
 
 def print_rows(names: list[str], turns: list[dict[str, dict[str, Any]]]) -> None:
-    if not turns:
-        print("none; try again when the host has less to do")
-        return
     rows = {name: pooled([turn[name] for turn in turns]) for name in names}
     for name, row in rows.items():
         print_row(name, row, "together")
     if len(rows) == len(PLAYERS):
-        compare(rows["ours"], rows["mne-lsl"])
+        compare([{name: pooled([turn[name]]) for name in names} for turn in turns])
 
 
 def print_row(name: str, row: dict[str, float], what: str) -> None:
@@ -248,12 +250,14 @@ def print_row(name: str, row: dict[str, float], what: str) -> None:
     )
 
 
-def compare(ours: dict[str, float], theirs: dict[str, float]) -> None:
-    print(
-        f"ours/mne-lsl: p50 1/{theirs['p50'] / ours['p50']:.0f}, p90 1/{theirs['p90'] / ours['p90']:.0f} "
-        f"(asked: 1/50), CPU {ours['cpu'] / theirs['cpu']:.2f} (asked: at most 0.6; "
-        f"whole: {ours['whole'] / theirs['whole']:.2f})"
-    )
+def compare(turns: list[dict[str, dict[str, float]]]) -> None:
+    for figure, words, asked in (
+        ("p50", "p50 of a push's error", "at most 1/50"),
+        ("p90", "p90 of a push's error", "at most 1/50"),
+        ("cpu", "CPU of the player", "at most 0.6"),
+    ):
+        ratios = [turn["ours"][figure] / turn["mne-lsl"][figure] for turn in turns]
+        report_ratio("pacing", words, "MNE-LSL PlayerLSL", ratios, asked)
 
 
 if __name__ == "__main__":
