@@ -2,11 +2,11 @@
 
     python scripts/bench/delivery.py [--seconds 20] [--turns 3]
 
-One process plays 64 leads and TRIGGER at 250 Hz in packets of 40 ms in real time; three consumers in processes of their
-own receive it at the same time: a team's worker with a decoder that does nothing but note the time, a
-pylsl inlet that pulls packets, and MNE-LSL's StreamLSL, asked every millisecond for new
-samples. A lead counts the packets. The delay of a packet is the time of its arrival less that of the first
-push; the first second is left out.
+One process plays 64 leads and TRIGGER at 250 Hz in packets of 40 ms in real time; three consumers in
+processes of their own receive it at the same time: a team's worker with a decoder that only notes the time,
+a pylsl inlet that pulls packets, and MNE-LSL's StreamLSL, asked twice a millisecond for new samples. A lead
+counts the packets. The delay of a packet is the time of its arrival less that of its push; the first second
+is left out.
 """
 
 import argparse
