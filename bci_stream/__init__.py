@@ -19,6 +19,7 @@ _DEFINED_IN = {
     "score": "decoders.notebook.evaluation:score_log",
     "replay": "decoders.notebook.replaying",
     "Evaluation": "decoders.notebook.evaluation",
+    "Online": "decoders.adapters.online",
     # signals
     "Packet": "bci_stream.packet",
     "SignalInfo": "bci_stream.packet",

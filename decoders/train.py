@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import Progress
@@ -21,6 +22,9 @@ from decoders.registry import default_of, find_class, find_trainer, make
 from replay.model.options import SourceOptions
 from replay.model.source import Session
 from replay.sources import open_source
+
+if TYPE_CHECKING:
+    from decoders.adapters.online import Online
 
 ProgressCallback = Callable[[float, str], None]
 """(share done from 0 to 1, current step)"""
@@ -70,6 +74,21 @@ def recipe_of(decoder: str | None, track: str) -> Recipe:
     return Recipe(
         find_trainer(name),
         lambda model, seed: make(decoder_class, name, {"model": model, "seed": seed}),
+    )
+
+
+def pipeline_recipe(online: "Online", track: str, *, trust: bool = False) -> Recipe:
+    """The recipe of an estimator (`decoders.adapters`). Raises DecoderError for a track without adapters."""
+    from decoders.adapters.pipeline import PipelineDecoder
+    from decoders.adapters.training import fit_pipeline
+
+    online.plan(track)
+    return Recipe(
+        lambda sessions, *, seed, progress: fit_pipeline(
+            online, track, sessions, seed=seed, progress=progress, trust=trust
+        ),
+        # It was fitted in this process, so there is nothing to distrust.
+        lambda model, seed: PipelineDecoder(model, seed, online=online, trust=True),
     )
 
 
@@ -170,6 +189,7 @@ def train_with_progress(
     seed: int,
     *,
     validate: bool,
+    recipe: Recipe | None = None,
 ) -> None:
     console = Console(stderr=True)
     with Progress(console=console) as bars:
@@ -179,6 +199,7 @@ def train_with_progress(
             recordings,
             out,
             decoder=decoder,
+            recipe=recipe,
             seed=seed,
             validate=validate,
             progress=lambda share, text: bars.update(task, completed=share, description=text),

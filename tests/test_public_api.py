@@ -18,6 +18,7 @@ NAMES = [
     "Lead",
     "LslTransport",
     "MemoryTransport",
+    "Online",
     "Packet",
     "SignalInfo",
     "TRACKS",

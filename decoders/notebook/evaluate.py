@@ -10,12 +10,16 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from bci_stream.errors import SourceError
+from decoders.adapters.estimators import load_pipeline
+from decoders.adapters.online import Online, as_online
+from decoders.adapters.pipeline import PipelineDecoder, is_fitted, pipeline_name
 from decoders.decoder import Decoder, DecoderError
+from decoders.model import load_model
 from decoders.notebook.evaluation import Evaluation, offline_part
 from decoders.notebook.recording import OpenedRecording, open_recording
 from decoders.offline import run_offline, track_of
-from decoders.registry import default_of, load, make
-from decoders.train import Recipe, cross_validate, recipe_of
+from decoders.registry import default_of, is_pipeline, load, make
+from decoders.train import Recipe, cross_validate, pipeline_recipe, recipe_of
 from replay.model.source import Session
 
 CROSS_VALIDATION = "cv"
@@ -40,16 +44,18 @@ def evaluate(
 
     Parameters
     ----------
-    decoder : str, class, object or None
+    decoder : str, class, object, estimator or None
         A name of `bci-decode list` or "module:Class"; a class or object with `start(info)` and
-        `step(packet)`; or None for the track's default decoder.
+        `step(packet)`; an estimator with `fit(X, y)` and `predict(X)`, a torch module or
+        `Online(estimator, ...)`, see docs/pipelines.md; or None for the track's default decoder.
     recordings : str, path-like, OpenedRecording, mne.io.Raw, moabb dataset, or a list of these
         What is played, one after the other: anything that `bci_stream.open` opens, or sessions of it.
     track : str, optional
         Which track; by default the one that the recordings name.
     train : recordings or "cv", optional
         Train the decoder on these recordings first. "cv": leave each block or person out once, train
-        on the rest, and judge what was left out, as `bci-decode train` does.
+        on the rest, and judge what was left out, as `bci-decode train` does; the default for an
+        estimator that is not fitted.
     model : str or path-like, optional
         A model that `bci-decode train` wrote.
     seed : int
@@ -96,8 +102,13 @@ def _evaluate(
 ) -> Evaluation:
     track = track or _common_track(recordings, options)
     sessions = _sessions(recordings, track, options)
-    name = _name(decoder, track)
-    recipe = _recipe(decoder, track) if train is not None else None
+    online = as_online(decoder)
+    if online is None and isinstance(decoder, str) and is_pipeline(decoder):
+        online = load_pipeline(decoder)
+    name = _name(decoder, track) if online is None else online.__name__
+    if online is not None and train is None and model is None and not is_fitted(online.estimator):
+        train = CROSS_VALIDATION
+    recipe = None if train is None else _recipe(decoder, online, track)
     if recipe is not None and model is not None:
         raise DecoderError(f"{name}: give train= or model=, not both")
     if recipe is not None and train == CROSS_VALIDATION:
@@ -105,7 +116,7 @@ def _evaluate(
             runs, note = cross_validate(track, recipe, sessions, seed, _share(bar))
         return Evaluation(name, list(map(offline_part, runs)), note)
     made = (
-        _load(decoder, track, model, seed)
+        _load(decoder, online, track, model, seed)
         if recipe is None
         else _trained(recipe, _sessions(train, track, {}), name, seed, progress)
     )
@@ -173,7 +184,9 @@ def _name(decoder: Any, track: str) -> str:
     return str(getattr(decoder, "__name__", type(decoder).__name__))
 
 
-def _recipe(decoder: Any, track: str) -> Recipe:
+def _recipe(decoder: Any, online: Online | None, track: str) -> Recipe:
+    if online is not None:
+        return pipeline_recipe(online, track)
     if decoder is None or isinstance(decoder, str):
         return recipe_of(decoder, track)
     raise DecoderError(
@@ -181,7 +194,18 @@ def _recipe(decoder: Any, track: str) -> Recipe:
     )
 
 
-def _load(decoder: Any, track: str, model: str | PathLike[str] | None, seed: int) -> Decoder:
+def _load(
+    decoder: Any,
+    online: Online | None,
+    track: str,
+    model: str | PathLike[str] | None,
+    seed: int,
+) -> Decoder:
+    if online is not None and model is None:
+        return PipelineDecoder.of_fitted(online, track)
+    if online is not None:
+        trained = load_model(Path(fspath(model or ""))).wanted_by(track, pipeline_name(track))
+        return PipelineDecoder(trained, online=online)
     if decoder is None or isinstance(decoder, str):
         return load(decoder, track, None if model is None else Path(model), seed)
     if model is not None:
