@@ -1,17 +1,25 @@
 """Real-time BCI contests over Lab Streaming Layer: the public API.
 
->>> from bci_stream import open_source, run_offline, load_decoder
->>> sessions = list(open_source("synthetic:mi?set=test").sessions())
->>> run_offline("mi", load_decoder(None, "mi"), sessions).run.result()["score"]
+>>> import bci_stream as bci
+>>> result = bci.evaluate("mi-chance", "synthetic:mi?subjects=1&blocks=1&trials=2", progress=False)
+>>> result.sessions[0]["trials"]
+2
 
-Names are imported on first use, so that `import bci_stream` costs nothing. Our own modules import from
-where a name is defined, never from here.
+docs/python-api.md shows more of `open`, `evaluate`, `score` and `replay`. Names are imported on first use, so
+that `import bci_stream` costs nothing. Our own modules import from where a name is defined, never from here.
 """
 
 from importlib import import_module
 from typing import Any
 
 _DEFINED_IN = {
+    # notebooks
+    "open": "decoders.notebook.recording:open_recording",
+    "evaluate": "decoders.notebook.evaluate",
+    "score": "decoders.notebook.evaluation:score_log",
+    "replay": "decoders.notebook.replaying",
+    "Evaluation": "decoders.notebook.evaluation",
+    "Online": "decoders.adapters.online",
     # signals
     "Packet": "bci_stream.packet",
     "SignalInfo": "bci_stream.packet",

@@ -309,13 +309,16 @@ def _bounded(factory: Factory, stream: DecoderStream) -> str:
     return ""
 
 
-def check_decoder(track: str, decoder: str | None, model: Path | None, seed: int) -> bool:
-    """Print a line for each property; returns whether all hold."""
+def check_decoder(
+    track: str, decoder: str | None, model: Path | None, seed: int, factory: Factory | None = None
+) -> bool:
+    """Print a line for each property; returns whether all hold. factory: where no name gives it."""
     console = Console()
     console.print(f"{decoder or default_of(track)} on track {track}")
     held = True
     session = sample_session(track, seed)
-    for law in check(track, lambda: load(decoder, track, model, seed), session, seed):
+    make = factory or (lambda: load(decoder, track, model, seed))
+    for law in check(track, make, session, seed):
         held = held and law.ok
         mark = "[green]✔[/]" if law.ok else "[red]✘[/]"
         console.print(f" {mark} {law.name}: {escape(law.detail)}")

@@ -59,10 +59,26 @@ def submission_options(command: F) -> F:
     return command
 
 
+def pipeline_options(command: F) -> F:
+    """Options of an estimator that is used as a decoder (docs/pipelines.md)."""
+    options = [
+        click.option("--pipeline", metavar="FILE[:NAME]",
+                     help="An estimator: my.py:clf, my.yml (MOABB's), my.skops."),
+        click.option("--online", "online", multiple=True, metavar="NAME=VALUE",
+                     help="Of its windows: band=8-30, rate=125, length_s=2, recentre=true, ..."),
+        click.option("--trust", is_flag=True,
+                     help="Load pickles and types that are not known: they can run any code."),
+    ]  # fmt: skip
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
 @click.group(cls=Commands, invoke_without_command=True)
 @track_option
 @decoder_option
 @model_option
+@pipeline_options
 @submission_options
 @click.option("--team", default=None, help="Your team's name (default: the decoder's).")
 @click.option(
@@ -195,8 +211,15 @@ def _make(
     model: Path | None,
     seed: int,
     submission: Path | None,
+    pipeline: str | None = None,
+    online: tuple[str, ...] = (),
+    trust: bool = False,
     **how: Any,
 ) -> "Decoder":
+    made = _pipeline_factory(track, decoder, submission, model, pipeline, online, trust)
+    if made is not None:
+        _refuse_without_submission(how)
+        return made()
     if submission is not None:
         if decoder is not None:
             raise click.UsageError("give --decoder or --submission, not both")
@@ -208,6 +231,40 @@ def _make(
     from decoders.registry import load
 
     return load(decoder, track, model, seed)
+
+
+def _pipeline_factory(
+    track: str,
+    decoder: str | None,
+    submission: Path | None,
+    model: Path | None,
+    pipeline: str | None,
+    online: tuple[str, ...],
+    trust: bool,
+) -> "Callable[[], Decoder] | None":
+    """How to make the decoder of --pipeline, or of a model that --trust is given for; None elsewhere."""
+    if pipeline is None and not trust:
+        if online:
+            raise click.UsageError("--online is for a --pipeline only")
+        return None
+    if submission is not None or (pipeline is not None and decoder is not None):
+        raise click.UsageError("give one of --pipeline, --decoder and --submission")
+    from decoders.adapters import pipeline as adapter
+
+    if pipeline is not None:
+        from decoders.adapters.online import parse_options
+
+        options = parse_options(online)
+        return lambda: adapter.load_pipeline_decoder(
+            pipeline, track, model, options=options, trust=trust
+        )
+    name = adapter.pipeline_name(track)
+    if decoder != name or model is None:
+        raise click.UsageError(f"--trust is for --pipeline, or for --decoder {name} --model FILE")
+    from decoders.model import load_model
+
+    trained = load_model(model).wanted_by(track, name)
+    return lambda: adapter.PipelineDecoder(trained, trust=True)
 
 
 class _HostFailed(click.ClickException):
@@ -249,6 +306,7 @@ def list_command(track: str | None) -> None:
 @click.argument("recordings", nargs=-1, required=True)
 @track_option
 @decoder_option
+@pipeline_options
 @click.option(
     "--out", type=click.Path(path_type=Path), required=True, help="The model file to write."
 )
@@ -258,22 +316,39 @@ def train(
     recordings: tuple[str, ...],
     track: str | None,
     decoder: str | None,
+    pipeline: str | None,
+    online: tuple[str, ...],
+    trust: bool,
     out: Path,
     seed: int,
     no_validation: bool,
 ) -> None:
-    """Train a decoder on labelled RECORDINGS, and cross-validate it by the track's score."""
+    """Train a decoder, or your own estimator, on RECORDINGS; cross-validate it by the track's score."""
     if track is None:
         raise _missing_track()
-    from decoders.train import train_with_progress
+    from decoders.train import pipeline_recipe, train_with_progress
 
-    train_with_progress(track, recordings, decoder, out, seed, validate=not no_validation)
+    if pipeline is None and (online or trust):
+        raise click.UsageError("--online and --trust are for a --pipeline only")
+    if pipeline is not None and decoder is not None:
+        raise click.UsageError("give --pipeline or --decoder, not both")
+    recipe = None
+    if pipeline is not None:
+        from decoders.adapters.estimators import load_pipeline
+        from decoders.adapters.online import parse_options
+
+        made = load_pipeline(pipeline, trust=trust).with_options(parse_options(online))
+        recipe = pipeline_recipe(made, track, trust=trust)
+    train_with_progress(
+        track, recordings, decoder, out, seed, validate=not no_validation, recipe=recipe
+    )
 
 
 @main.command()
 @track_option
 @decoder_option
 @model_option
+@pipeline_options
 @submission_options
 @click.option(
     "--contest",
@@ -289,11 +364,15 @@ def check(
     submission: Path | None,
     contest_path: Path | None,
     seed: int,
+    pipeline: str | None,
+    online: tuple[str, ...],
+    trust: bool,
     **how: Any,
 ) -> None:
     """Check a decoder against the rules for all decoders, or dry-run a submission."""
     if track is None:
         raise _missing_track()
+    factory = _pipeline_factory(track, decoder, submission, model, pipeline, online, trust)
     if submission is not None:
         from decoders.host.check import check_submission
         from decoders.host.submission import open_submission
@@ -309,7 +388,7 @@ def check(
     _refuse_without_submission(how)
     from decoders.checks import check_decoder
 
-    if not check_decoder(track, decoder, model, seed):
+    if not check_decoder(track, pipeline or decoder, model, seed, factory):
         raise SystemExit(1)
 
 

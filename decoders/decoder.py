@@ -17,9 +17,12 @@ The constructor may declare two keywords, which are passed by name where they ar
 Further methods are optional: `ChannelChooser`, `HasNotice` and `Closeable` describe them.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from traceback import extract_tb
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+import numpy as np
 
 from bci_stream.errors import BciError
 from bci_stream.packet import Packet, SignalInfo
@@ -86,6 +89,21 @@ def reports_of(decoder: Decoder, packet: Packet) -> Sequence[object]:
             f"step() returned {results!r}; it returns a list of results, [] where there is none"
         )
     return list(results)
+
+
+def json_value(result: object) -> Any:
+    """Convert a result to JSON types; what JSON cannot represent becomes text, which no rule accepts."""
+    if isinstance(result, np.generic):
+        return json_value(result.item())
+    if isinstance(result, np.ndarray):
+        return json_value(result.tolist())
+    if isinstance(result, list | tuple):
+        return [json_value(value) for value in result]
+    if isinstance(result, float) and not math.isfinite(result):
+        return str(result)
+    if result is None or isinstance(result, bool | int | float | str):
+        return result
+    return repr(result)
 
 
 def format_exception(error: BaseException) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from bci_stream.errors import RuleError
 from bci_stream.packet import Packet, SignalInfo
-from decoders.decoder import ChannelChooser, Decoder, reports_of
+from decoders.decoder import ChannelChooser, Decoder, json_value, reports_of
 from replay.model.source import Session
 from replay.transform.masking import masked_packets
 from tracks.common.truth import read_truth
@@ -73,8 +73,9 @@ class OfflineRun:
                     on_packet(packet)
 
     def report(self, results: Sequence[object]) -> None:
+        """Write results as the wire carries them, so that NumPy's numbers count here as they do there."""
         for result in results:
-            self.write({"kind": "report", "result": result})
+            self.write({"kind": "report", "result": json_value(result)})
 
     def end(self, reason: str) -> None:
         self.write({"kind": "end", "reason": reason})

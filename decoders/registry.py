@@ -111,7 +111,18 @@ DECODERS: dict[str, DecoderEntry] = {
         "decoders.ecog.training:fit",
     ),
     "ecog-chance": DecoderEntry("ecog", "decoders.chance:EcogConstant", "eight constant angles"),
+    **{
+        f"{track}-pipeline": DecoderEntry(
+            track,
+            "decoders.adapters.pipeline:PipelineDecoder",
+            "your own estimator, trained by `train --pipeline`",
+        )
+        for track in ("mi", "turing", "emotion", "ecog", "erp")
+    },
 }
+
+PIPELINE_FILES = (".py", ".skops", ".yml", ".yaml", ".pkl", ".pickle", ".joblib")
+"""A decoder that is named by such a file is an estimator (`decoders.adapters.estimators`)."""
 
 
 def entries() -> dict[str, DecoderEntry]:
@@ -167,6 +178,10 @@ def load(
 ) -> Decoder:
     """Make a decoder: `name` is one of `names(track)`, module:Class, or None for the default."""
     name = name or default_of(track)
+    if is_pipeline(name):
+        from decoders.adapters.pipeline import load_pipeline_decoder
+
+        return load_pipeline_decoder(name, track, None if model_path is None else Path(model_path))
     decoder_class = find_class(name, track)
     arguments: dict[str, object] = {}
     accepted = _keywords(decoder_class)
@@ -178,6 +193,12 @@ def load(
         model = load_model(Path(model_path))
         arguments["model"] = model if ":" in name else model.wanted_by(track, name)
     return make(decoder_class, name, arguments)
+
+
+def is_pipeline(name: str) -> bool:
+    """Whether a name is that of an estimator in a file: my.py:clf, my.skops, my.yml."""
+    file = name.rpartition(":")[0] or name
+    return file.lower().endswith(PIPELINE_FILES)
 
 
 def find_class(name: str, track: str | None = None) -> type:

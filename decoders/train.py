@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import Progress
 
 from bci_stream.errors import SourceError, TruthError
+from decoders.decoder import Decoder
 from decoders.folds import Fold, judged_together, left_out
 from decoders.model import Model, check_place, provenance, save_model
 from decoders.offline import OfflineRun, run_offline, track_of
@@ -20,6 +22,9 @@ from decoders.registry import default_of, find_class, find_trainer, make
 from replay.model.options import SourceOptions
 from replay.model.source import Session
 from replay.sources import open_source
+
+if TYPE_CHECKING:
+    from decoders.adapters.online import Online
 
 ProgressCallback = Callable[[float, str], None]
 """(share done from 0 to 1, current step)"""
@@ -51,33 +56,65 @@ class Trained:
     figure: Figure
 
 
+@dataclass(frozen=True)
+class Recipe:
+    """How a decoder is trained and made.
+
+    fit: `fit(sessions, *, seed, progress) -> Model`. make: a decoder of a model and a seed.
+    """
+
+    fit: Callable[..., Model]
+    make: Callable[[Model, int], Decoder]
+
+
+def recipe_of(decoder: str | None, track: str) -> Recipe:
+    """The recipe of a decoder of the registry. Raises DecoderError if it can't be trained."""
+    name = decoder or default_of(track)
+    decoder_class = find_class(name, track)
+    return Recipe(
+        find_trainer(name),
+        lambda model, seed: make(decoder_class, name, {"model": model, "seed": seed}),
+    )
+
+
+def pipeline_recipe(online: "Online", track: str, *, trust: bool = False) -> Recipe:
+    """The recipe of an estimator (`decoders.adapters`). Raises DecoderError for a track without adapters."""
+    from decoders.adapters.pipeline import PipelineDecoder
+    from decoders.adapters.training import fit_pipeline
+
+    online.plan(track)
+    return Recipe(
+        lambda sessions, *, seed, progress: fit_pipeline(
+            online, track, sessions, seed=seed, progress=progress, trust=trust
+        ),
+        # It was fitted in this process, so there is nothing to distrust.
+        lambda model, seed: PipelineDecoder(model, seed, online=online, trust=True),
+    )
+
+
 def train(
     track: str,
     recordings: Sequence[str],
     out: str | Path,
     *,
     decoder: str | None = None,
+    recipe: Recipe | None = None,
     seed: int = 0,
     validate: bool = True,
     progress: ProgressCallback = lambda _share, _text: None,
 ) -> Trained:
-    """Train the decoder on recordings (URIs) and write its model to `out`."""
-    name = decoder or default_of(track)
-    find_class(name, track)
-    fit = find_trainer(name)
+    """Train the decoder, or the recipe, on recordings (URIs) and write its model to `out`."""
+    recipe = recipe or recipe_of(decoder, track)
     check_place(Path(out))
-    with _opened(track, recordings) as sessions:
-        folds, note = left_out(track, sessions) if validate else ([], "not asked for")
-        steps = len(folds) + 1
-        runs = []
-        for number, fold in enumerate(folds):
-            part = _stage(progress, number / steps, f"without {fold.name}: ")
-            try:
-                runs.append(_held_out(track, name, fit, fold, seed, part))
-            except TruthError as error:  # too little data left, or the track cannot judge it
-                note = f"cross-validation failed: {error}"
-        figure = _figure(track, runs, note)
-        model = fit(sessions, seed=seed, progress=_stage(progress, len(folds) / steps, "all: "))
+    with opened_sessions(track, recordings) as sessions:
+        runs: list[OfflineRun] = []
+        note = "not asked for"
+        if validate:
+            runs, note = cross_validate(
+                track, recipe, sessions, seed, lambda s, text: progress(0.8 * s, text)
+            )
+        figure = figure_of(track, runs, note)
+        model = recipe.fit(sessions, seed=seed, progress=_stage(progress, 0.8, "all: "))
     origin = provenance(list(recordings), seed, figure=str(figure), folds=list(figure.folds))
     model = replace(model, provenance=origin)
     save_model(model, Path(out))
@@ -85,22 +122,36 @@ def train(
     return Trained(model, Path(out), figure)
 
 
-def _held_out(
+def cross_validate(
     track: str,
-    name: str,
-    fit: Callable[..., Model],
-    fold: Fold,
-    seed: int,
-    part: Callable[[str], None],
+    recipe: Recipe,
+    sessions: Sequence[Session],
+    seed: int = 0,
+    progress: ProgressCallback = lambda _share, _text: None,
+) -> tuple[list[OfflineRun], str]:
+    """A run of each part that is left out, by a model of the rest; and how the parts were made."""
+    folds, note = left_out(track, sessions)
+    runs = []
+    for number, fold in enumerate(folds):
+        part = _stage(progress, number / len(folds), f"without {fold.name}: ")
+        try:
+            runs.append(_held_out(track, recipe, fold, seed, part))
+        except TruthError as error:  # too little data left, or the track cannot judge it
+            note = f"cross-validation failed: {error}"
+    return runs, note
+
+
+def _held_out(
+    track: str, recipe: Recipe, fold: Fold, seed: int, part: Callable[[str], None]
 ) -> OfflineRun:
     """The part left out, decoded by a model of the rest."""
-    model = fit(fold.training, seed=seed, progress=part)
+    model = recipe.fit(fold.training, seed=seed, progress=part)
     part("judging")
-    decoder = make(find_class(name, track), name, {"model": model, "seed": seed})
-    return run_offline(track, decoder, fold.test)
+    return run_offline(track, recipe.make(model, seed), fold.test)
 
 
-def _figure(track: str, runs: Sequence[OfflineRun], note: str) -> Figure:
+def figure_of(track: str, runs: Sequence[OfflineRun], note: str) -> Figure:
+    """The score of all parts that were left out, and of each."""
     unit = track_of(track).unit
     if not runs:
         return Figure(None, unit, (), note)
@@ -113,7 +164,8 @@ def _stage(progress: ProgressCallback, share: float, prefix: str) -> Callable[[s
 
 
 @contextmanager
-def _opened(track: str, recordings: Sequence[str]) -> Iterator[list[Session]]:
+def opened_sessions(track: str, recordings: Sequence[str]) -> Iterator[list[Session]]:
+    """The sessions of labelled recordings, fitted to the track as the wire carries them."""
     with ExitStack() as stack:
         sessions: list[Session] = []
         for uri in recordings:
@@ -137,6 +189,7 @@ def train_with_progress(
     seed: int,
     *,
     validate: bool,
+    recipe: Recipe | None = None,
 ) -> None:
     console = Console(stderr=True)
     with Progress(console=console) as bars:
@@ -146,6 +199,7 @@ def train_with_progress(
             recordings,
             out,
             decoder=decoder,
+            recipe=recipe,
             seed=seed,
             validate=validate,
             progress=lambda share, text: bars.update(task, completed=share, description=text),

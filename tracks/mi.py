@@ -215,6 +215,13 @@ def _moments(codes: CodeList) -> Iterator[tuple[int, str]]:
     return ((at, CLASSES[code // 10]) for at, code in codes if _is_first_segment(code))
 
 
+def trial_events(label: int, begins_s: float) -> str:
+    """The codes of a trial of this class: three segments and 241, counted from an event."""
+    times_s = (begins_s, *(begins_s + limit_s for limit_s in LIMITS_S))
+    codes = (*(10 * label + segment for segment in (1, 2, 3)), TRIAL_END)
+    return "+".join(f"{code}@{at_s:g}" for code, at_s in zip(codes, times_s, strict=True))
+
+
 NAMES = {
     "en": {"mi": "Motor imagery"},
     "zh": {
@@ -253,4 +260,5 @@ TRACK = Track(
     sample_params={"blocks": "1", "trials": "2"},
     dry_run_params={"blocks": "1", "trials": "6"},
     default_decoder="mi-riemann",
+    trial_events=trial_events,
 )

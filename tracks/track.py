@@ -122,6 +122,8 @@ class Track:
         synthetic: "module:SETS" of its synthetic recordings. sample_params: of a short one that
         proves the laws of a decoder. dry_run_params: of one that shows a submission's mistakes.
         rearrange_test: "module:function" that makes a test recording of a labelled one; empty: none.
+        trial_events: (class, seconds) -> the codes of a trial of that class whose data begins so long
+        after an event of another format, as in ?events=; None where a class alone makes no trial.
     Decoders
         default_decoder: a name of `decoders.registry` or "module:Class". interfaces: which kinds of
         submission can take part (`decoders.host.detect`).
@@ -161,6 +163,7 @@ class Track:
     check_block: Callable[[LabelledBlock], Iterator[str]] = no_warnings
     left_out: LeftOut = "block"
     rearrange_test: str = ""
+    trial_events: Callable[[int, float], str] | None = None
 
     def under(self, changes: Rules) -> "Track":
         """The same track in a contest that changes some of its rules."""

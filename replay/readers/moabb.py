@@ -1,12 +1,16 @@
 """A MOABB dataset, `moabb:BNCI2014_001?subject=1`; needs the extra `moabb`."""
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from bci_stream.errors import SourceError
+from replay.model.event_map import written
 from replay.model.options import SourceOptions
 from replay.model.signal import Content
 from replay.readers.files import ContentSource
 from replay.readers.guard import first_line, reading
+from tracks.track import Track
 
 
 def open_moabb(
@@ -22,6 +26,48 @@ def open_moabb(
     return ContentSource(
         uri, options, [(subject, lambda: _runs(dataset, name, int(number), options))]
     )
+
+
+def open_dataset(
+    dataset: Any, subjects: Sequence[int] | None, options: SourceOptions
+) -> ContentSource:
+    """A MOABB dataset object: one session a subject. subjects: as MOABB counts them; None for all."""
+    name = type(dataset).__name__
+    numbers = [int(n) for n in (dataset.subject_list if subjects is None else subjects)]
+    if not numbers:
+        raise SourceError(f"moabb:{name}: no subject is asked for; give one or more")
+    loaders = [
+        (f"{name}-{number}", partial(_runs, lambda: dataset, name, number, options))
+        for number in numbers
+    ]
+    return ContentSource(f"moabb:{name}", options, loaders)
+
+
+def class_events(dataset: Any, track: Track) -> str:
+    """Rules from the dataset's events to the track's codes, by the classes that their names contain.
+
+    `left_hand` becomes mi's left. Raises SourceError where the track has no such codes, or no event
+    names a class.
+    """
+    name = type(dataset).__name__
+    if track.trial_events is None:
+        raise SourceError(
+            f"moabb:{name}: track {track.name} can't be read from the classes of a dataset; state what "
+            "its events mean with events="
+        )
+    begins_s = float(dataset.interval[0])
+    rules = []
+    for event, code in dataset.event_id.items():
+        words = str(event).lower().replace("_", " ").split()
+        label = next((n for n, called in track.classes.items() if called in words), None)
+        codes = "0" if label is None else track.trial_events(label, begins_s)
+        rules += [f"{written(str(event))}={codes}", f"{code}={codes}"]
+    if all(rule.endswith("=0") for rule in rules):
+        raise SourceError(
+            f"moabb:{name}: its events ({', '.join(map(str, dataset.event_id))}) name no class of "
+            f"{track.name} ({', '.join(track.classes.values())}); state what they mean with events="
+        )
+    return ",".join(rules)
 
 
 def _dataset(uri: str, name: str) -> Any:

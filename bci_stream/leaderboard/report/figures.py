@@ -81,43 +81,53 @@ def draw_confusion(
     labels: Sequence[str], columns: Sequence[str], counts: Sequence[Sequence[int]]
 ) -> str:
     """Shares of each row (the truth), with counts if there is room."""
-    table = np.asarray(counts, dtype=float)
-    shares = table / np.maximum(table.sum(axis=1, keepdims=True), 1)
     with mpl.rc_context(STYLE):
         side = min(7.0, 1.6 + 0.34 * len(columns))
         figure, axes = _figure(side, side * len(labels) / len(columns) + 0.4)
-        axes.imshow(shares, cmap="Blues", vmin=0, vmax=1, aspect="auto")
-        axes.grid(visible=False)
-        axes.set_xticks(
-            range(len(columns)), [c or "none" for c in columns], rotation=60, ha="right"
-        )
-        axes.set_yticks(range(len(labels)), labels)
-        axes.set_xlabel("reported")
-        axes.set_ylabel("truth")
-        if len(labels) <= TEXT_LIMIT:
-            for (row, column), count in np.ndenumerate(table):
-                ink = "white" if shares[row, column] > 0.55 else "#12151c"
-                axes.text(column, row, f"{count:.0f}", ha="center", va="center", color=ink)
+        fill_confusion(axes, labels, columns, counts)
         return to_svg(figure)
+
+
+def fill_confusion(
+    axes: Axes, labels: Sequence[str], columns: Sequence[str], counts: Sequence[Sequence[int]]
+) -> None:
+    """Draw the confusion matrix on axes."""
+    table = np.asarray(counts, dtype=float)
+    shares = table / np.maximum(table.sum(axis=1, keepdims=True), 1)
+    axes.imshow(shares, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+    axes.grid(visible=False)
+    axes.set_xticks(range(len(columns)), [c or "none" for c in columns], rotation=60, ha="right")
+    axes.set_yticks(range(len(labels)), labels)
+    axes.set_xlabel("reported")
+    axes.set_ylabel("truth")
+    if len(labels) <= TEXT_LIMIT:
+        for (row, column), count in np.ndenumerate(table):
+            ink = "white" if shares[row, column] > 0.55 else "#12151c"
+            axes.text(column, row, f"{count:.0f}", ha="center", va="center", color=ink)
 
 
 def draw_accuracy(curves: Mapping[str, Sequence[AccuracyPoint]], unit: str) -> str:
     """Accuracy against the data used, with 95 % intervals."""
     with mpl.rc_context(STYLE):
         figure, axes = _figure(WIDTH_IN, HEIGHT_IN)
-        for index, (team, points) in enumerate(curves.items()):
-            x = [p.used for p in points]
-            y = np.array([p.accuracy for p in points])
-            spread = np.abs(np.array([[p.low, p.high] for p in points]).T - y)
-            axes.errorbar(
-                x, y, spread, fmt="o-", ms=4, lw=1.6, elinewidth=0.9, capsize=2,
-                color=colour(index), label=literal(team),
-            )  # fmt: skip
-        axes.set_ylim(-0.03, 1.03)
-        axes.set_xlabel(f"data used ({unit})")
-        axes.set_ylabel("accuracy")
-        axes.legend(fontsize=8)
+        fill_accuracy(axes, curves, unit)
         return to_svg(figure)
+
+
+def fill_accuracy(axes: Axes, curves: Mapping[str, Sequence[AccuracyPoint]], unit: str) -> None:
+    """Draw the accuracy curves on axes."""
+    for index, (team, points) in enumerate(curves.items()):
+        x = [p.used for p in points]
+        y = np.array([p.accuracy for p in points])
+        spread = np.abs(np.array([[p.low, p.high] for p in points]).T - y)
+        axes.errorbar(
+            x, y, spread, fmt="o-", ms=4, lw=1.6, elinewidth=0.9, capsize=2,
+            color=colour(index), label=literal(team),
+        )  # fmt: skip
+    axes.set_ylim(-0.03, 1.03)
+    axes.set_xlabel(f"data used ({unit})")
+    axes.set_ylabel("accuracy")
+    axes.legend(fontsize=8)
 
 
 def draw_latency(latencies: Mapping[str, Sequence[float]]) -> str:
