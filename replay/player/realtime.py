@@ -13,7 +13,7 @@ from functools import partial
 
 from bci_stream.clock import Clock
 from bci_stream.wire.messages import Status, Stopped
-from replay.player.handshake import HandshakeServer
+from replay.player.handshake import STOPPED_BY_OPERATOR, HandshakeServer
 from replay.player.journal import RunJournal
 from replay.player.outlets import ReplayOutlets, Wait, no_wait
 from replay.player.plan import PlaybackPlan
@@ -97,6 +97,8 @@ class Realtime:
         self.handshake.handle_posted()
         if self.stop.is_set():
             self.outlets.send(Stopped("the replay was stopped"))
+        elif self.handshake.is_stopped:
+            self.outlets.send(Stopped(STOPPED_BY_OPERATOR))
 
     def _play_packets(self, packets: Prefetch[MaskedPacket]) -> None:
         origin: float | None = None
@@ -108,6 +110,8 @@ class Realtime:
                 origin = self.clock.now() + self._lead_in_s()
             self._idle()
             origin += self._hold()
+            if self.handshake.is_stopped:
+                break
             self.journal.begin_session(packet.session, packet.round)
             sent += packet.n
             self.journal.send_truth(packet)
@@ -126,7 +130,7 @@ class Realtime:
                     origin += late_s
             lead_s = adjusted_lead(lead_s, late_s)
             self._record_lateness(late_s)
-            if self.stop.is_set():
+            if self.stop.is_set() or self.handshake.is_stopped:
                 break
 
     def _lead_in_s(self) -> float:
@@ -152,17 +156,16 @@ class Realtime:
 
     def _hold(self) -> float:
         """Wait while the replay is paused or the judge is away; returns for how long, in seconds."""
-        if not (self.paused.is_set() or self.handshake.judge_is_away):
+        if not (self.paused.is_set() or self.handshake.is_held):
             return 0.0
         begun = self.clock.now()
         self.journal.progress.state = "paused"
         self.outlets.send(Status("paused"))
-        while self.paused.is_set() or self.handshake.judge_is_away:
-            if self.stop.wait(PAUSE_POLL_S):
+        while self.paused.is_set() or self.handshake.is_held:
+            if self.stop.wait(PAUSE_POLL_S) or self.handshake.is_stopped:
                 break
             self._idle()
-            if self.handshake.judge_is_away:
-                self.handshake.check_judge_timeout(self.wait_s)
+            self.handshake.check_judge_timeout(self.wait_s)
         self.journal.progress.state = "playing"
         self.outlets.send(Status("resumed"))
         return self.clock.now() - begun
