@@ -73,7 +73,7 @@ class StreamHealth:
     """
 
     def __init__(self, rate: float) -> None:
-        self._rate = rate
+        self.rate = rate
         self._delays = DelayWindow()
         self._last_stamp: float | None = None
         self.samples = 0
@@ -90,7 +90,7 @@ class StreamHealth:
         self.samples += len(stamps)
         self._delays.add(now - (float(stamps[-1]) + offset_s))
         before = stamps if self._last_stamp is None else np.concatenate([[self._last_stamp], stamps])
-        steps = np.diff(before) * self._rate
+        steps = np.diff(before) * self.rate
         wide = steps[steps > 1.5]
         self.gaps += len(wide)
         self.lost += int(np.round(wide - 1).sum())
@@ -99,7 +99,7 @@ class StreamHealth:
     def summary(self, now: float) -> dict[str, Any]:
         silent_s = None if self.last_at is None else round(max(0.0, now - self.last_at), 3)
         return {
-            "rate": self._rate,
+            "rate": self.rate,
             "samples": self.samples,
             "gaps": self.gaps,
             "lost": self.lost,

@@ -149,7 +149,7 @@ def ask_judge(path: Path, action: OperatorAction, by: str = "") -> OperatorAnswe
 
     Raises ContestError if no judge is there, or if it does not answer.
     """
-    by = by or f"command by {_user()}"
+    by = by or f"command by {this_user()}"
     with contextlib.ExitStack() as opened:
         connection = opened.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
         connection.settimeout(ANSWER_S + READ_S)
@@ -171,7 +171,7 @@ def ask_judge(path: Path, action: OperatorAction, by: str = "") -> OperatorAnswe
             raise ContestError(f"the judge did not answer on {path}: {error}") from None
 
 
-def _user() -> str:
+def this_user() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError):

@@ -2,6 +2,10 @@
 
 from typing import Any
 
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
 from bci_stream.judge.judge import Judge
 from bci_stream.judge.replay_session import ReplaySession
 from bci_stream.judge.team_run import TeamRun
@@ -82,3 +86,28 @@ def _entry(
         "reasons": [why.to_json()] if why is not None else [],
         "software": judge.presence.software_of(team),
     }
+
+
+def render_overview(state: dict[str, Any]) -> RenderableType:
+    """The same for a terminal: a table of the replays and one of the teams."""
+    replays = Table(title=f"Replays of {state['contest']}", title_justify="left")
+    for heading in ("replay", "track", "pace", "state", "late", "link", "jitter", "offset", "missing"):
+        replays.add_column(heading)
+    for replay in state["replays"]:
+        health = replay["health"]
+        replays.add_row(
+            Text(replay["name"]), replay["track"], replay["pace"], replay["state"],
+            _ms(health["sending"]["lag_s"]), _ms(health["link"]["lag_s"]),
+            _ms(health["link"]["jitter_s"]), _ms(health["offset_s"]), str(health["missing"]),
+        )  # fmt: skip
+    teams = Table(title="Teams", title_justify="left")
+    for heading in ("team", "track", "state", "why", "software"):
+        teams.add_column(heading, overflow="fold")
+    for team in state["teams"]:
+        cells = (team["team"], team["track"] or "-", team["state"], team["reason"], team["software"])
+        teams.add_row(*map(Text, cells))
+    return Group(replays, teams)
+
+
+def _ms(seconds: float | None) -> str:
+    return "-" if seconds is None else f"{1000 * seconds:.1f} ms"
