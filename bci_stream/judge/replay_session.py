@@ -458,6 +458,8 @@ class ReplaySession:
             make_runs_folder(self._contest.runs)
             name = f"{self._track}-{team}-{when}-{self.run}.jsonl"
             self.teams[team] = self._team_run(team, RunLog(self._contest.runs / name), [])
+            if self.is_paused:
+                self.teams[team].hold(self._now())
             self._sink.team(team, self._track, "running")
         return self.teams[team]
 
