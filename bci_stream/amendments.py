@@ -56,9 +56,7 @@ def amend_log(path: Path, lines: Sequence[Mapping[str, Any]], seal: Seal | None)
         log.close()
 
 
-def void_line(
-    run: Run, session: int, block: int, trial: int | None, reason: str
-) -> dict[str, Any]:
+def void_line(run: Run, session: int, block: int, trial: int | None, reason: str) -> dict[str, Any]:
     """A `void` line; session, block and trial are counted from 1.
 
     Raises ContestError if the run's truth has no such trial.
@@ -85,4 +83,3 @@ def _listed(numbers: Sequence[int]) -> str:
     if len(numbers) > 2 and list(numbers) == list(range(numbers[0], numbers[-1] + 1)):
         return f"{numbers[0]} to {numbers[-1]}"
     return ", ".join(map(str, numbers))
-

@@ -1,4 +1,4 @@
-"""How well streams arrive: lag, jitter, gaps and losses, folded from time stamps. All times are in seconds."""
+"""How well streams arrive: lag, jitter, gaps and losses, folded from time stamps. Times are in seconds."""
 
 import math
 from collections import deque
@@ -76,6 +76,7 @@ class StreamHealth:
         self.rate = rate
         self._delays = DelayWindow()
         self._last_stamp: float | None = None
+        self._regular = 0
         self.samples = 0
         self.gaps = 0
         self.lost = 0
@@ -83,15 +84,21 @@ class StreamHealth:
         self.last_at: float | None = None
 
     def add(self, stamps: NDArray[np.float64], now: float, offset_s: float) -> None:
-        """Stamps (n,) of the sender's clock, pulled at `now`; offset_s: added to stamps it gives our clock."""
+        """Stamps (n,) of the sender's clock, pulled at `now`; offset_s: added to one it gives our clock."""
         if not len(stamps):
             return
         self.offset_s, self.last_at = offset_s, now
         self.samples += len(stamps)
         self._delays.add(now - (float(stamps[-1]) + offset_s))
-        before = stamps if self._last_stamp is None else np.concatenate([[self._last_stamp], stamps])
+        before = (
+            stamps if self._last_stamp is None else np.concatenate([[self._last_stamp], stamps])
+        )
         steps = np.diff(before) * self.rate
-        wide = steps[steps > 1.5]
+        is_regular = steps <= 1.5
+        regular = self._regular + np.cumsum(is_regular)
+        # Before the first packet there may be single samples: the handshake's probes.
+        wide = steps[~is_regular & (regular > 0)]
+        self._regular += int(is_regular.sum())
         self.gaps += len(wide)
         self.lost += int(np.round(wide - 1).sum())
         self._last_stamp = float(stamps[-1])

@@ -324,7 +324,10 @@ def _check_receipt(
 
 def _sealed_heads(lines: list[LogLine]) -> set[tuple[int, str]]:
     """Number and hash of each line that ended the log at some time: a receipt is of the first."""
-    ends = [part[-2] if part[-1].kind == "seal" and len(part) > 1 else part[-1] for part in _parts(lines)]
+    ends = [
+        part[-2] if part[-1].kind == "seal" and len(part) > 1 else part[-1]
+        for part in _parts(lines)
+    ]
     return {(line.number, line.digest) for line in ends}
 
 

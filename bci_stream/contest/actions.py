@@ -135,12 +135,13 @@ _actions: msgspec.json.Decoder[AnyAction] = msgspec.json.Decoder(AnyAction)
 
 def read_request(text: bytes) -> OperatorRequest:
     """Raises ContestError for a request that can't be read."""
-    return _checked_request(text, _requests)
+    request: OperatorRequest = _checked_request(text, _requests)
+    return request
 
 
 def read_action(text: bytes) -> AnyAction:
     """An action of the console's page; raises ContestError for one that can't be read."""
-    action = _checked_request(text, _actions)
+    action: AnyAction = _checked_request(text, _actions)
     if isinstance(action, LogIn | ReadState):
         raise ContestError(f"{action.words()} is not an action of the console")
     return action

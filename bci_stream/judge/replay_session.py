@@ -95,8 +95,8 @@ class ReplaySession:
 
     run: the run's id. send: sends a message on the judge stream. may_start: whether the run may begin with
     these teams, given whether it is in lockstep. kept_out: by track and team, whose run must not begin.
-    go_given: the operator has started the run. is_paused: the operator holds the packets back. problems: what could not be read or judged, and how often.
-    is_over: nothing more will happen.
+    go_given: the operator has started the run. is_paused: the operator holds the packets back. problems:
+    what could not be read or judged, and how often. is_over: nothing more will happen.
     """
 
     def __init__(
@@ -580,9 +580,7 @@ class ReplaySession:
         elif self._started or self._may_go():
             # Repeated: it shows that the judge is still there.
             stopped = self._is_stopped
-            self._send(
-                Go(contest, run, now=self.go_given, paused=self.is_paused, stopped=stopped)
-            )
+            self._send(Go(contest, run, now=self.go_given, paused=self.is_paused, stopped=stopped))
         else:
             self._send_ready()
             # A team whose run has begun already does not send `ready` unless it is asked.

@@ -282,7 +282,7 @@ class Leaderboard:
             "verdicts": verdicts,
             "alarms": list(self._alarms.values()) if alarms_changed else None,
         }
-        changed = {name: part for name, part in parts.items() if part}
+        changed: dict[str, Any] = {name: part for name, part in parts.items() if part}
         if self._announcement != self._sent_announcement:  # an empty one is sent, too
             self._sent_announcement = changed["announcement"] = self._announcement
         return changed

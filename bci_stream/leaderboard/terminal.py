@@ -53,7 +53,9 @@ def live_tables(board: Leaderboard, console: Console | None = None) -> Live:
         alarms = [_alarm_line(alarm) for alarm in data["alarms"][-ALARMS_SHOWN:]]
         line = data["announcement"]
         announced = [Text(f" {line}", style="bold reverse")] if line else []
-        return Group(*announced, *alarms, render_leaderboard(board.rows(), data["history"]), *verdicts)
+        return Group(
+            *announced, *alarms, render_leaderboard(board.rows(), data["history"]), *verdicts
+        )
 
     return Live(
         console=console,

@@ -341,7 +341,9 @@ class TeamClient:
             return
         if isinstance(message, ResendResults):
             self._publisher.resend(message.n)
-            self._publisher.send(Ready, software=software())  # shows that there is nothing more to come
+            self._publisher.send(
+                Ready, software=software()
+            )  # shows that there is nothing more to come
         else:
             self._closed = True
             self.receipt = without_mac(text)

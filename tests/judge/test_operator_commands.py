@@ -77,7 +77,11 @@ def until(condition: Callable[[], object]) -> None:
 
 
 def go_when_ready(do: Callable[..., Result], team: str = "alice") -> None:
-    until(lambda: f'"team": "{team}", "track": "erp", "state": "ready"' in do("status", "--json").stdout)
+    until(
+        lambda: (
+            f'"team": "{team}", "track": "erp", "state": "ready"' in do("status", "--json").stdout
+        )
+    )
     answer = do("go")
     assert answer.exit_code == 0, answer.output
 
@@ -188,7 +192,9 @@ class TestSocket:
         with closing(ControlSocket(path)) as control:
             assert stat.S_IMODE(path.stat().st_mode) == 0o600
             answers = []
-            asking = threading.Thread(target=lambda: answers.append(ask_judge(path, GiveGo("mi"), "kim")))
+            asking = threading.Thread(
+                target=lambda: answers.append(ask_judge(path, GiveGo("mi"), "kim"))
+            )
             asking.start()
             taken: list[OperatorRequest] = []
 

@@ -1,4 +1,4 @@
-"""The console's guards: the token, the session cookie, the CSRF token, the origin, and the bounds on logins."""
+"""The console's guards: token, session cookie, CSRF token, origin, and the bounds on logins."""
 
 import json
 import threading

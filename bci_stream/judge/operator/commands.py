@@ -152,7 +152,11 @@ def disqualify(
     "--trial", type=click.IntRange(min=1), help="Counted from 1; without it the whole block."
 )
 @click.option(
-    "--session", type=click.IntRange(min=1), default=1, show_default=True, help="The subject's place."
+    "--session",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="The subject's place.",
 )
 @click.option("--team", default="", help="Only of this team (default: of all teams).")
 @track_option

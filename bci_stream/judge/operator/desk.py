@@ -70,7 +70,10 @@ class OperatorDesk:
         }
 
     def handle(self, request: OperatorRequest) -> OperatorAnswer:
-        """Execute a request; what can't be done is an answer, not an error. LogError: a log can't be written."""
+        """Execute a request; what can't be done is an answer, not an error.
+
+        Raises LogError if a run log can't be written.
+        """
         if isinstance(request.do, ReadState):
             state = describe_contest(self._judge) | {"announced": self._announced}
             return OperatorAnswer(True, state=state)
@@ -181,7 +184,9 @@ class OperatorDesk:
         begun = {session.track for session, _ in self._runs(action.team, action.track)}
         done += self._keep_out(action.team, [t for t in tracks if t not in begun], why, "stopped")
         if not done:
-            raise ContestError(f"the runs of team {action.team!r} are over, or it has forfeited already")
+            raise ContestError(
+                f"the runs of team {action.team!r} are over, or it has forfeited already"
+            )
         return f"{action.team} forfeits: {', '.join(done)}"
 
     def _keep_out(self, team: str, tracks: list[str], why: Reason, status: str) -> list[str]:
@@ -242,13 +247,13 @@ class OperatorDesk:
         if len({session.track for session, _ in runs}) > 1:
             raise ContestError("several tracks are played here; name the track with --track")
         if not runs:
-            raise ContestError("no such run is here; for the log of an earlier one: bci-judge void LOG")
+            raise ContestError(
+                "no such run is here; for the log of an earlier one: bci-judge void LOG"
+            )
         for _, run in runs:  # before any of them is changed
             run.void_line(action.session, action.block, action.trial, action.reason)
         for _, run in runs:
-            run.void(
-                action.session, action.block, action.trial, action.reason, self._judge.now()
-            )
+            run.void(action.session, action.block, action.trial, action.reason, self._judge.now())
         what = f"session {action.session}, block {action.block}"
         what += f", trial {action.trial}" if action.trial is not None else ""
         return f"void: {what} of {', '.join(run.team for _, run in runs)}"

@@ -1,4 +1,7 @@
-"""The operator's journal: every request and its answer, one JSON object a line, in the contest's folder."""
+"""The operator's journal: every request and its answer, one JSON object a line, in the contest's folder.
+
+Its suffix is not that of run logs, which `bci-judge report FOLDER` looks for.
+"""
 
 import os
 from datetime import UTC, datetime
@@ -11,7 +14,7 @@ from bci_stream.errors import LogError
 
 
 def journal_path(folder: Path, contest: str) -> Path:
-    return folder / f"operator-{contest}.jsonl"
+    return folder / f"operator-{contest}.journal"
 
 
 class OperatorJournal:

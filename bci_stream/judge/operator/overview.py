@@ -1,4 +1,4 @@
-"""What the console shows: the replays and their streams, the teams that are here, and those that are missing."""
+"""What the console shows: replays, how they arrive, the teams that are here, and those that are missing."""
 
 from typing import Any
 
@@ -91,7 +91,17 @@ def _entry(
 def render_overview(state: dict[str, Any]) -> RenderableType:
     """The same for a terminal: a table of the replays and one of the teams."""
     replays = Table(title=f"Replays of {state['contest']}", title_justify="left")
-    for heading in ("replay", "track", "pace", "state", "late", "link", "jitter", "offset", "missing"):
+    for heading in (
+        "replay",
+        "track",
+        "pace",
+        "state",
+        "late",
+        "link",
+        "jitter",
+        "offset",
+        "missing",
+    ):
         replays.add_column(heading)
     for replay in state["replays"]:
         health = replay["health"]
@@ -104,7 +114,13 @@ def render_overview(state: dict[str, Any]) -> RenderableType:
     for heading in ("team", "track", "state", "why", "software"):
         teams.add_column(heading, overflow="fold")
     for team in state["teams"]:
-        cells = (team["team"], team["track"] or "-", team["state"], team["reason"], team["software"])
+        cells = (
+            team["team"],
+            team["track"] or "-",
+            team["state"],
+            team["reason"],
+            team["software"],
+        )
         teams.add_row(*map(Text, cells))
     return Group(replays, teams)
 

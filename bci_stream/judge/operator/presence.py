@@ -1,4 +1,4 @@
-"""Who is here, who is missing and why, as the judge sees the teams' streams. Used by the judge's thread only."""
+"""Who is here, who is missing and why, as the judge sees the streams. Used by the judge's thread only."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -10,7 +10,7 @@ import hmac
 import secrets
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -30,7 +30,7 @@ from bci_stream.contest.actions import (
 )
 from bci_stream.contest.control_socket import ask_judge
 from bci_stream.errors import ContestError
-from bci_stream.leaderboard.web.connections import client_of
+from bci_stream.leaderboard.web.connections import Handler, client_of
 
 COOKIE: Final = "bci-console"
 CSRF_HEADER: Final = "X-CSRF-Token"
@@ -39,8 +39,7 @@ MOST_SESSIONS: Final = 32
 FAILURES, ALL_FAILURES, FAILURES_S = 5, 30, 60.0
 """Wrong tokens in FAILURES_S: of one client, and of all together. Above that no login is tried."""
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-Health = Callable[[], dict[str, Any]]
+ReadHealth = Callable[[], dict[str, Any]]
 
 
 @dataclass
@@ -85,9 +84,9 @@ class ConsoleSessions:
 
 
 class Console:
-    """The routes of the console. socket: the judge's. health: of the signal streams, as the page sees them."""
+    """The routes of the console. socket: the judge's. health: of the signals, as the page receives them."""
 
-    def __init__(self, socket: str, page: Path, health: Health) -> None:
+    def __init__(self, socket: str, page: Path, health: ReadHealth) -> None:
         self._socket = Path(socket)
         self._page = page
         self._health = health

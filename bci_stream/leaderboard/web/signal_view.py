@@ -146,7 +146,9 @@ class SignalView:
         self._tracks: dict[str, str] = {}  # by the stream's uid; "" if it is not shown
         self._inlets: dict[str, SampleInlet] = {}  # by the stream's uid
         self._retry_at: dict[str, tuple[float, float]] = {}  # by uid: when, and the pause after it
-        self._offsets: dict[str, tuple[float, float]] = {}  # by uid: when it was read, and its value
+        self._offsets: dict[
+            str, tuple[float, float]
+        ] = {}  # by uid: when it was read, and its value
         signals.use_clock(transport.now)
         self._stop = threading.Event()
         self._threads = [

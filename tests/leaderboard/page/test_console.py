@@ -25,7 +25,9 @@ class Console:
 
     def __init__(self, contest: Contest) -> None:
         contest.folder.mkdir(parents=True, exist_ok=True)
-        self.scene = Operated(replace(contest, teams=("t0", "t1", "absent")), team_count=2, wanted=3)
+        self.scene = Operated(
+            replace(contest, teams=("t0", "t1", "absent")), team_count=2, wanted=3
+        )
         self.board = Leaderboard("Finals")
         self.scene.judge._sink = self.board
         for session in self.scene.judge.sessions:

@@ -103,7 +103,7 @@ function options(select, values, first) {
 }
 
 function ms(seconds) {
-  return seconds === null || seconds === undefined ? "–" : `${(1000 * seconds).toFixed(1)} ms`;
+  return seconds === null || seconds === undefined ? "–" : `${(1000 * seconds).toFixed(1).replace("-0.0", "0.0")} ms`;
 }
 
 function drawHealth() {
