@@ -23,7 +23,8 @@ LEAST_SATURATED: Final = 5
 LINE_SHARE: Final = 0.5
 LINE_WIDTH_HZ: Final = 1.0
 LEAST_HZ: Final = 1.0
-"""Line noise: this share of the power above LEAST_HZ lies within LINE_WIDTH_HZ of the mains frequency or twice it."""
+"""Line noise: this share of the power above LEAST_HZ lies within LINE_WIDTH_HZ of the mains frequency, or of
+twice that."""
 
 FILTERS: Final[dict[str, tuple[float | None, float | None]]] = {
     "none": (None, None),

@@ -92,6 +92,7 @@ def init(folder: Path, name: str | None, track: str, teams: tuple[str, ...]) -> 
     is_flag=True,
     help="An operator's console on the page, at /console, for whoever has the organiser's token.",
 )
+@click.option("--metrics", is_flag=True, help="/metrics on the page, for Prometheus.")
 @wire_options
 def live(**options: Any) -> None:
     """Judge what is on the wire, with a live leaderboard here and on a web page."""
@@ -107,6 +108,7 @@ def live(**options: Any) -> None:
         options.pop("scope"),
         options.pop("lsl_session"),
         options.pop("console"),
+        options.pop("metrics"),
     )
     transport = open_wire(page.scope, page.lsl_session)
     no_web = options.pop("no_web")

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -15,7 +16,7 @@ from rich.console import Console
 from bci_stream.contest.contest import Contest
 from bci_stream.contest.control_socket import ControlSocket, socket_path
 from bci_stream.contest.keys import CONSOLE_TOKEN
-from bci_stream.errors import ContestError
+from bci_stream.errors import ContestError, PageError
 from bci_stream.judge.judge import Judge
 from bci_stream.judge.operator.desk import OperatorDesk
 from bci_stream.judge.operator.journal import OperatorJournal, journal_path
@@ -68,6 +69,7 @@ class PageOptions:
     scope: str
     lsl_session: str
     console: bool = False
+    metrics: bool = False
 
 
 def judge_live(
@@ -120,7 +122,12 @@ def _start_page(page: PageOptions, contest: Contest, board: Leaderboard) -> WebB
         limits=PageLimits(page.connections, page.per_address),
         signal=SignalSource(contest.name, page.scope, page.lsl_session),
         console=str(control_path(contest)) if page.console else "",
+        metrics=str(control_path(contest)) if page.metrics else "",
     )
+    if page.metrics and find_spec("prometheus_client") is None:
+        raise PageError(
+            "--metrics needs prometheus-client, which is not installed: pip install 'bci-stream[metrics]'"
+        )
     served.start()
     logger.info("leaderboard: %s", served.url)
     if page.console:

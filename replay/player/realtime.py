@@ -35,6 +35,9 @@ CONSUMERS_EVERY_S = 1.0
 
 PAUSE_POLL_S = 0.02
 
+JITTER_PACKETS = 16
+"""Over about so many packets the jitter is smoothed."""
+
 FIRST_LEAD_S, MAX_LEAD_S = 0.00001, 0.0001
 LEAD_STEP_S = 0.0000002
 """A wait ends early by the time that it takes from its end to the push, some 10 us. This lead is adjusted by
@@ -172,6 +175,7 @@ class Realtime:
 
     def _record_lateness(self, late_s: float) -> None:
         progress = self.journal.progress
+        progress.jitter_s += (abs(late_s - progress.late_s) - progress.jitter_s) / JITTER_PACKETS
         progress.late_s = late_s
         progress.worst_late_s = max(progress.worst_late_s, late_s)
         if not self.plan.live and self._stalls.is_due(late_s):

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 import msgspec
@@ -31,6 +31,8 @@ from bci_stream.contest.actions import (
 from bci_stream.contest.control_socket import ask_judge
 from bci_stream.errors import ContestError
 from bci_stream.leaderboard.web.connections import Handler, client_of
+from bci_stream.leaderboard.web.signal_detail import SignalChoice
+from bci_stream.leaderboard.web.signal_view import LiveSignals
 
 COOKIE: Final = "bci-console"
 CSRF_HEADER: Final = "X-CSRF-Token"
@@ -38,8 +40,6 @@ SESSION_S: Final = 12 * 3600.0
 MOST_SESSIONS: Final = 32
 FAILURES, ALL_FAILURES, FAILURES_S = 5, 30, 60.0
 """Wrong tokens in FAILURES_S: of one client, and of all together. Above that no login is tried."""
-
-ReadHealth = Callable[[], dict[str, Any]]
 
 
 @dataclass
@@ -84,18 +84,20 @@ class ConsoleSessions:
 
 
 class Console:
-    """The routes of the console. socket: the judge's. health: of the signals, as the page receives them."""
+    """The routes of the console. socket: the judge's. signals: as the page receives them."""
 
-    def __init__(self, socket: str, page: Path, health: ReadHealth) -> None:
+    def __init__(self, socket: str, page: Path, signals: LiveSignals) -> None:
         self._socket = Path(socket)
         self._page = page
-        self._health = health
+        self._signals = signals
+        signals.keeps_detail = True
         self._limiter = LoginLimiter()
         self._sessions = ConsoleSessions()
 
     def add_routes(self, app: web.Application) -> None:
         app.router.add_get("/console", self._show)
         app.router.add_get("/console/state", partial(self._with_session, self._state))
+        app.router.add_get("/console/signal", partial(self._with_session, self._signal))
         app.router.add_post("/console/login", partial(self._with_origin, self._log_in))
         for path, handler in (("logout", self._log_out), ("action", self._act)):
             guarded = partial(self._with_session, partial(self._with_csrf, handler))
@@ -166,8 +168,20 @@ class Console:
             answer = await self._ask(ReadState(), request)
         except ContestError as error:
             return _refusal(503, str(error))
-        state = answer.state | {"csrf": self._csrf_of(request), "signals": self._health()}
+        state = answer.state | {"csrf": self._csrf_of(request), "signals": self._signals.health()}
         return _json(state)
+
+    async def _signal(self, request: web.Request) -> web.StreamResponse:
+        try:
+            choice = SignalChoice(request.query)
+        except ContestError as error:
+            return _refusal(400, str(error))
+        track = request.query.get("track", "")
+        # In a thread: filters and spectra of many leads take milliseconds.
+        detail = await asyncio.to_thread(self._signals.detail, track, choice)
+        if detail is None:
+            return _refusal(404, f"there is no signal of track {track!r:.40}")
+        return _json(detail)
 
     async def _act(self, request: web.Request) -> web.StreamResponse:
         try:

@@ -50,7 +50,7 @@ class SignalSource(msgspec.Struct, frozen=True):
 class PageSettings(msgspec.Struct, frozen=True, tag=True):
     """The first message. period_s: between updates. store: of past runs; empty for none.
 
-    console: the judge's local socket, for the operator's console; empty for no console.
+    console, metrics: the judge's local socket, for the operator's console and for `/metrics`; empty for none.
     """
 
     period_s: float
@@ -59,6 +59,7 @@ class PageSettings(msgspec.Struct, frozen=True, tag=True):
     signal: SignalSource | None
     log_level: int
     console: str = ""
+    metrics: str = ""
 
 
 class PublishedSnapshot(msgspec.Struct, frozen=True, tag=True):

@@ -17,6 +17,7 @@ from bci_stream.leaderboard.ranking import to_csv, to_records
 from bci_stream.leaderboard.store import open_store
 from bci_stream.leaderboard.web.connections import EVENTS_PATH, Acceptor, timed_request
 from bci_stream.leaderboard.web.console import Console
+from bci_stream.leaderboard.web.metrics import Metrics
 from bci_stream.leaderboard.web.published import (
     LENGTH,
     MOST_FEED_BYTES,
@@ -52,7 +53,7 @@ async def serve(
     limits = settings.limits
     broadcast, arrived = Broadcast(board), asyncio.Event()
     runner = web.AppRunner(
-        build_app(board, broadcast, settings.store, settings.console),
+        build_app(board, broadcast, settings.store, settings.console, settings.metrics),
         access_log=None,
         shutdown_timeout=1,
         handler_cancellation=True,  # a handler learns in this way that its page was closed
@@ -127,9 +128,13 @@ async def _next_period(
 
 
 def build_app(
-    board: PublishedBoard, broadcast: Broadcast, store: str = "", console: str = ""
+    board: PublishedBoard,
+    broadcast: Broadcast,
+    store: str = "",
+    console: str = "",
+    metrics: str = "",
 ) -> web.Application:
-    """All routes; every one is a GET, but for the console's. console: the judge's socket, or empty."""
+    """All routes; every one is a GET, but for the console's. console, metrics: the judge's socket, or empty."""
     app = web.Application(middlewares=[timed_request])
     app.on_response_prepare.append(_add_headers)
     app.router.add_get("/", partial(_file, "index.html"))
@@ -143,7 +148,9 @@ def build_app(
     app.router.add_get(EVENTS_PATH, partial(stream_events, broadcast), allow_head=False)
     app.router.add_static("/static/", STATIC)
     if console:
-        Console(console, STATIC / "console.html", board.signals.health).add_routes(app)
+        Console(console, STATIC / "console.html", board.signals).add_routes(app)
+    if metrics:
+        app.router.add_get("/metrics", Metrics(metrics, board).show)
     return app
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bci_stream.errors import WireError
+from bci_stream.leaderboard.web.signal_detail import SignalBuffer, SignalChoice, describe_signal
 from bci_stream.packet import FloatArray
 from bci_stream.stream_health import StreamHealth
 from bci_stream.wire import names
@@ -90,6 +91,9 @@ class LiveSignals:
         self._now = now
         self._monitors: dict[str, SignalMonitor] = {}
         self._health: dict[str, StreamHealth] = {}
+        self._buffers: dict[str, SignalBuffer] = {}
+        self.keeps_detail = False
+        """Whether all leads are kept at full rate, for `detail`."""
 
     def use_clock(self, now: Callable[[], float]) -> None:
         self._now = now
@@ -101,6 +105,20 @@ class LiveSignals:
             if monitor is None or not monitor.fits(rate, leads):
                 monitor = self._monitors[track] = SignalMonitor(rate, leads)
             monitor.add(samples)
+            if self.keeps_detail:
+                buffer = self._buffers.get(track)
+                if buffer is None or (buffer.rate, buffer.leads) != (rate, leads):
+                    buffer = self._buffers[track] = SignalBuffer(rate, leads)
+                buffer.add(samples)
+
+    def detail(self, track: str, choice: SignalChoice) -> dict[str, Any] | None:
+        """Chosen leads with their spectra, and the quality of all; None if the track has no signal."""
+        with self._lock:
+            buffer = self._buffers.get(track)
+            samples = None if buffer is None else buffer.samples()
+        if buffer is None or samples is None or not len(samples):
+            return None
+        return describe_signal(samples, buffer.rate, buffer.leads, choice)
 
     def take_new(self) -> dict[str, Any]:
         """The new columns of each track that has some."""

@@ -1,5 +1,6 @@
 // The operator's console: logs in, shows who is here and how the streams arrive, and sends actions to the judge.
 
+import { offerTracks } from "./console_signal.js";
 import { h, put } from "./dom.js";
 import { labelPage, switchLanguage, t } from "./i18n.js";
 import { reason } from "./words.js";
@@ -121,6 +122,7 @@ function drawHealth() {
 function draw() {
   node("contest").textContent = `${state.contest} · ${t("console")}`;
   drawHealth();
+  offerTracks(Object.keys(state.signals ?? {}));
   // Buttons are drawn again only when something changed: otherwise each poll would take the keyboard focus.
   const now = JSON.stringify([state.teams, state.replays.map(({ health, problems, ...rest }) => rest), document.documentElement.lang]);
   if (now === drawn) return;
