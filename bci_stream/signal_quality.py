@@ -18,7 +18,7 @@ FLAT_UV: Final = 0.1
 
 SATURATED_SHARE: Final = 0.02
 LEAST_SATURATED: Final = 5
-"""A lead is saturated if so many of its samples, and at least so many in a row, stand at one extreme value."""
+"""A lead is saturated if so many of its samples, at least so many in a row, stand at one extreme value."""
 
 LINE_SHARE: Final = 0.5
 LINE_WIDTH_HZ: Final = 1.0

@@ -29,6 +29,7 @@ from bci_stream.leaderboard.web.process import WebBoard
 
 READ_S = 60
 TOKEN = "the organiser's"
+EMPTY = {"contest": "cup", "replays": [], "teams": [], "dropped": {}}
 
 
 class FakeJudge:
@@ -50,7 +51,7 @@ class FakeJudge:
         if isinstance(request.do, LogIn):
             return OperatorAnswer(request.do.token == TOKEN, "login")
         if isinstance(request.do, ReadState):
-            return OperatorAnswer(True, state={"contest": "cup", "replays": [], "teams": []})
+            return OperatorAnswer(True, state=dict(EMPTY))
         return OperatorAnswer(request.do.words() == "go", request.do.words())
 
     def close(self) -> None:

@@ -70,7 +70,7 @@ def render_metrics(
     signals: Mapping[str, Mapping[str, Any]],
     state: Mapping[str, Any] | None,
 ) -> bytes:
-    """The text of `/metrics`. rows: what everyone may see. state: of the judge; None if it does not answer."""
+    """The text of `/metrics`. rows: what everyone may see. state: the judge's; None if it does not answer."""
     from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
     registry = CollectorRegistry()

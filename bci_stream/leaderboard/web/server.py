@@ -134,7 +134,7 @@ def build_app(
     console: str = "",
     metrics: str = "",
 ) -> web.Application:
-    """All routes; every one is a GET, but for the console's. console, metrics: the judge's socket, or empty."""
+    """All routes; all but the console's are GETs. console, metrics: the judge's socket, or empty."""
     app = web.Application(middlewares=[timed_request])
     app.on_response_prepare.append(_add_headers)
     app.router.add_get("/", partial(_file, "index.html"))

@@ -1,4 +1,4 @@
-"""The live signal for the organiser: chosen leads, filtered and thinned here, with spectra and quality per lead.
+"""The live signal for the organiser: chosen leads, filtered and thinned, with spectra and quality per lead.
 
 The public page shows few leads, averaged; this is what the console asks for.
 """
@@ -78,8 +78,8 @@ def describe_signal(
 ) -> dict[str, Any]:
     """Traces, spectra and quality; samples: (n, leads).
 
-    traces: for each chosen lead its columns, least and largest value of each. spectra: in dB (uV^2/Hz). quality: of
-    every lead, from the unfiltered signal.
+    traces: for each chosen lead its columns, least and largest value of each. spectra: in dB (uV^2/Hz).
+    quality: of every lead, from the unfiltered signal.
     """
     chosen = [leads.index(name) for name in choice.leads if name in leads] or list(
         range(min(8, len(leads)))
