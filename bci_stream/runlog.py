@@ -158,6 +158,13 @@ class RunLog:
         self.head = head
         self.lines += 1
 
+    def fileno(self) -> int:
+        return self._file.fileno()
+
+    def reread_end(self) -> None:
+        """Continue behind what another process has written meanwhile."""
+        self.head, self.lines = _end_of_chain(self.path)
+
     def sync(self) -> None:
         try:
             os.fsync(self._file.fileno())

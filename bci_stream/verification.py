@@ -58,6 +58,7 @@ class LogCheck:
 
     lines: number of lines, without the seal. head: `h` of the last of these. held: the checks that were made
     and hold. unchecked: those that could not be made, and why. receipts: files that are of this run.
+    amendments: the organiser's decisions that were added after the run.
     """
 
     log: str
@@ -70,6 +71,7 @@ class LogCheck:
     held: list[str] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
     receipts: list[str] = field(default_factory=list)
+    amendments: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def holds(self) -> bool:
@@ -189,23 +191,57 @@ def _check_frame(lines: list[LogLine], check: LogCheck) -> None:
     for line in lines[1:]:
         if line.kind == "run":
             check.wrong(line.number, "a second run line: a log holds one run")
-    for line in lines[:-1]:
-        if line.kind == "seal":
-            check.wrong(line.number + 1, "stands behind the seal, which ends a log")
-        elif line.kind == "end" and line.number < len(lines) - 1:
+    for part in _parts(lines)[1:]:
+        for line in part:
+            is_amending = line.kind == "void" or (
+                line.kind == "end" and line.event.get("reason") == "disqualified"
+            )
+            if line.kind != "seal" and not is_amending:
+                check.wrong(
+                    line.number,
+                    "stands behind the seal, where only an operator's decisions may (`void`, or an `end` "
+                    "line that disqualifies)",
+                )
+    first = _parts(lines)[0]
+    for line in first[:-2]:
+        if line.kind == "end":
             check.wrong(line.number + 1, "stands behind the end line; only the seal may")
+
+
+def _parts(lines: list[LogLine]) -> list[list[LogLine]]:
+    """The lines up to and with the first seal, and then those of each amendment, each with its seal."""
+    parts: list[list[LogLine]] = [[]]
+    for line in lines:
+        if parts[-1] and parts[-1][-1].kind == "seal":
+            parts.append([])
+        parts[-1].append(line)
+    return parts
 
 
 # --- seal and receipt -------------------------------------------------------------------------
 
 
 def _check_seal(lines: list[LogLine], check: LogCheck, key: PublicKey | None) -> None:
-    """The last line must hold the number and the hash of the end line, signed."""
-    *before, seal = lines
+    """Each part must end with a seal that holds the number and the hash of the line before it, signed."""
+    parts = _parts(lines)
+    for number, part in enumerate(parts):
+        _check_part(part, check, key, is_amendment=number > 0)
+    check.amendments = [line.event for part in parts[1:] for line in part if line.kind != "seal"]
+    if check.amendments and not check.problems:
+        count = len(check.amendments)
+        check.held.append(
+            f"{count} decision{'s' if count > 1 else ''} of the organiser, added after the run and sealed"
+        )
+
+
+def _check_part(
+    part: list[LogLine], check: LogCheck, key: PublicKey | None, *, is_amendment: bool
+) -> None:
+    *before, seal = part
     if seal.kind != "seal" or not before:
-        check.lines, check.head = len(lines), seal.digest
-        ended = seal.kind == "end"
-        check.wrong(0, f"no seal behind line {len(lines)}: " + (
+        check.lines, check.head = seal.number, seal.digest
+        ended = seal.kind == "end" or is_amendment
+        check.wrong(0, f"no seal behind line {seal.number}: " + (
             "the judge that wrote it had no key, or the seal was removed"
             if ended
             else "the run has not ended, or lines at the end of the log are missing"
@@ -214,7 +250,7 @@ def _check_seal(lines: list[LogLine], check: LogCheck, key: PublicKey | None) ->
     last = before[-1]
     check.lines, check.head = last.number, last.digest
     check.contest, check.run = (str(seal.event.get(name, "")) for name in ("contest", "run"))
-    if last.kind != "end":
+    if last.kind != "end" and not is_amendment:
         check.wrong(seal.number, "a seal without an end line before it")
     if (seal.event.get("lines"), seal.event.get("head")) != (last.number, last.digest):
         check.wrong(seal.number, f"the seal is not that of the {last.number} lines before it")
@@ -224,7 +260,7 @@ def _check_seal(lines: list[LogLine], check: LogCheck, key: PublicKey | None) ->
         check.unchecked.append(f"the signature of the seal ({NO_PUBLIC_KEY})")
     elif key.verified(seal.unhashed.decode("utf-8", "replace"), "log") is None:
         check.wrong(seal.number, f"the seal was not signed with the contest's key {short(key)}")
-    else:
+    elif not is_amendment:
         check.held.append(f"seal, signed with the contest's key {short(key)}")
 
 
@@ -274,16 +310,25 @@ def _check_receipt(
         check.wrong(0, f"{about} was not signed with the contest's key {short(key)}")
     if receipt.contest != (check.contest or receipt.contest):
         check.wrong(0, f"{about} is of contest {receipt.contest!r:.60}")
-    elif (receipt.lines, receipt.head) != (check.lines, check.head):
+    elif (receipt.lines, receipt.head) not in _sealed_heads(lines):
         check.wrong(
             0,
             f"{about} is of a log of {receipt.lines} lines with head {receipt.head:.16}...; this one has "
             f"{check.lines} lines and head {check.head:.16}...",
         )
-    elif lines[check.lines - 1].event.get("reason") != receipt.reason:
+    elif lines[receipt.lines - 1].event.get("reason") != receipt.reason:
         check.wrong(0, f"{about} has another reason for the end: {receipt.reason!r:.60}")
     if len(check.problems) == found:
         check.held.append(about)
+
+
+def _sealed_heads(lines: list[LogLine]) -> set[tuple[int, str]]:
+    """Number and hash of each line that ended the log at some time: a receipt is of the first."""
+    ends = [
+        part[-2] if part[-1].kind == "seal" and len(part) > 1 else part[-1]
+        for part in _parts(lines)
+    ]
+    return {(line.number, line.digest) for line in ends}
 
 
 # --- reports ----------------------------------------------------------------------------------

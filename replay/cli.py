@@ -152,10 +152,22 @@ def _serve(
 @click.argument("name", required=False)
 @click.option("--all", "old_too", is_flag=True, help="Also those that ended more than a day ago.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
-def status(name: str | None, old_too: bool, as_json: bool) -> None:
-    """Show the replays: where each stands, how fast, who listens, how late."""
-    from replay.daemon import all_states, is_recent, render_states
+@click.option("--watch", is_flag=True, help="Show it again every second, until Ctrl-C.")
+def status(name: str | None, old_too: bool, as_json: bool, watch: bool) -> None:
+    """Show the replays: where each stands, how fast, who listens, how late, and a device's state."""
+    from replay.daemon import all_states, is_recent, render_states, watch_states
 
+    if watch:
+        watch_states(
+            lambda: [
+                state
+                for state in all_states()
+                if name in (None, state.name) and (old_too or name or is_recent(state))
+            ],
+            stop_on_signals(),
+            as_json,
+        )
+        return
     known = [state for state in all_states() if name in (None, state.name)]
     if name is not None and not known:
         raise click.ClickException(f"there is no replay {name!r}")

@@ -6,7 +6,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -204,7 +206,17 @@ def _last_line(path: Path) -> str:
     return lines[-1].removeprefix("Error: ") if lines else "its log is empty"
 
 
-TITLES = ("replay", "state", "track", "pace", "played", "consumers", "late (worst)", "source")
+TITLES = (
+    "replay",
+    "state",
+    "track",
+    "pace",
+    "played",
+    "consumers",
+    "late (worst)",
+    "jitter",
+    "source",
+)
 
 
 def render_states(states: list[DaemonState], *, as_json: bool) -> str:
@@ -249,6 +261,7 @@ def _row(state: DaemonState) -> tuple[str, ...]:
         _played(state.progress, state.rate),
         ", ".join(at.get("teams", ())) or ("others" if at.get("heard") else "-"),
         f"{_ms(at.get('late_s', 0.0))} ({_ms(at.get('worst_late_s', 0.0))}) ms",
+        f"{_ms(at.get('jitter_s', 0.0))} ms",
         " ".join(state.sources),
     )
 
@@ -271,3 +284,30 @@ def _minutes(seconds: float) -> str:
 
 def _ms(seconds: float) -> str:
     return f"{max(seconds, 0.0) * 1000:.1f}"
+
+
+WATCH_EVERY_S = 1.0
+
+
+def watch_states(
+    choose: Callable[[], list[DaemonState]], stop: threading.Event, as_json: bool
+) -> None:
+    """Show the replays again every WATCH_EVERY_S until `stop` is set.
+
+    On a terminal one table is redrawn; in a pipe each is printed, and with as_json each is one line.
+    """
+    if as_json or not sys.stdout.isatty():
+        while not stop.is_set():
+            states = choose()
+            line = json.dumps([asdict(state) for state in states])
+            click.echo(line if as_json else render_states(states, as_json=False))
+            stop.wait(WATCH_EVERY_S)
+        return
+    from rich.live import Live
+    from rich.text import Text
+
+    with Live(console=Console(), auto_refresh=False, screen=True) as live:
+        while not stop.is_set():
+            table = render_states(choose(), as_json=False)
+            live.update(Text(f"{table}\n\nCtrl-C ends this; the replays go on."), refresh=True)
+            stop.wait(WATCH_EVERY_S)

@@ -166,13 +166,18 @@ def play(
     expected: int | None = None,
     around: Callable[[Player, threading.Event], None] = lambda player, stop: None,
     tokens: Callable[[str], bytes] | None = None,
+    prepare: Callable[[Judge, Quiet], None] = lambda judge, sink: None,
 ) -> Played:
-    """Run it to the end. In lockstep there is one team; in real time any number."""
+    """Run it to the end. In lockstep there is one team; in real time any number.
+
+    prepare: called with the judge before anything starts.
+    """
     stop = threading.Event()
     sink = Quiet()
     errors: dict[str, BaseException] = {}
     wanted = len(teams) if expected is None else expected
     judge = Judge(transport, contest, sink, stop=stop, may_start=lambda t: len(t) >= wanted)
+    prepare(judge, sink)
     player = Player(
         transport,
         clock or RealClock(transport.now),

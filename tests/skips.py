@@ -21,7 +21,7 @@ REMEDIES = {
     r"IPv6|multicast": "a network interface that has it",
     r"Linux|/proc|/dev/full|this system has no": "run the tests on Linux",
     r"small disk|network namespaces|descriptors": "run the tests as root, on Linux",
-    r"joblib": DEV,
+    r"joblib|prometheus": DEV,
     r"package registry": "run the tests where packages can be downloaded",
     r"MNE": "mne.datasets.testing.data_path(), where the network allows it",
     r"Python \S+ is not installed": "install that Python, with pyenv for example",

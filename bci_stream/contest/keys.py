@@ -17,6 +17,9 @@ from bci_stream.wire.crypto import PublicKey, SigningKey, derived_key
 
 KEY_BYTES = 32
 
+CONSOLE_TOKEN = "console.key"
+"""Not `.token`, which is the suffix of a team's."""
+
 Results = Literal["sealed", "signed"]
 """How results travel: encrypted (contests with keys), or readable with a MAC (open contests)."""
 
@@ -88,6 +91,14 @@ class Keys:
         Without the contest's key the recordings can't be made again, and their labels not be known.
         """
         return int.from_bytes(derived_key(self.contest_key(), f"synthetic {seed}")[:4], "big")
+
+    def console_token(self) -> str:
+        """The organiser's token for the operator's console, in hexadecimal; made on first use."""
+        path = self._folder / CONSOLE_TOKEN
+        if not path.exists():
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            _write_key(path, secrets.token_bytes(KEY_BYTES))
+        return read_key(path).hex()
 
     # --- teams --------------------------------------------------------------------------------
 

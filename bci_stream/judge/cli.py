@@ -14,6 +14,7 @@ from bci_stream.cli import (
     wait_option,
     wire_options,
 )
+from bci_stream.judge.operator.commands import OPERATOR_COMMANDS
 from tracks.registry import DEFAULT
 
 contest_option = click.option(
@@ -86,6 +87,12 @@ def init(folder: Path, name: str | None, track: str, teams: tuple[str, ...]) -> 
 )
 @click.option("--no-web", is_flag=True, help="No web page.")
 @click.option("--stay", is_flag=True, help="Stay after the last run, for the next one.")
+@click.option(
+    "--console",
+    is_flag=True,
+    help="An operator's console on the page, at /console, for whoever has the organiser's token.",
+)
+@click.option("--metrics", is_flag=True, help="/metrics on the page, for Prometheus.")
 @wire_options
 def live(**options: Any) -> None:
     """Judge what is on the wire, with a live leaderboard here and on a web page."""
@@ -100,6 +107,8 @@ def live(**options: Any) -> None:
         options.pop("page_per_address"),
         options.pop("scope"),
         options.pop("lsl_session"),
+        options.pop("console"),
+        options.pop("metrics"),
     )
     transport = open_wire(page.scope, page.lsl_session)
     no_web = options.pop("no_web")
@@ -300,3 +309,7 @@ def revoke(name: str, contest_path: Path) -> None:
     from bci_stream.contest.teams import revoke_token
 
     click.echo(revoke_token(open_contest(contest_path, ""), name))
+
+
+for operator_command in OPERATOR_COMMANDS:
+    main.add_command(operator_command)

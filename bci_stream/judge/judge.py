@@ -21,6 +21,7 @@ from bci_stream.judge.arrivals import (
     ArrivalReader,
     JudgeStall,
 )
+from bci_stream.judge.operator.presence import PresenceTable
 from bci_stream.judge.replay_session import ReplaySession, Sink
 from bci_stream.judge.team_run import TeamRun
 from bci_stream.wire import names
@@ -47,7 +48,8 @@ was started again is seen twice for a moment."""
 class Judge:
     """Judges any number of replays and teams of one contest.
 
-    may_start: whether a run may begin with these teams.
+    may_start: whether a run may begin with these teams. operator: called at each poll, on the judge's thread,
+    to do what the operator has asked for.
     """
 
     def __init__(
@@ -58,7 +60,9 @@ class Judge:
         *,
         stop: threading.Event,
         may_start: Callable[[list[str]], bool],
+        operator: Callable[[], None] | None = None,
     ) -> None:
+        self.operator = operator
         self._transport = transport
         self._contest = contest
         self._sink = sink
@@ -75,6 +79,18 @@ class Judge:
             contest.name, self._by_run.keys(), contest.token, sealed=contest.sealed
         )
         self.sessions: list[ReplaySession] = []
+        self.kept_out: dict[tuple[str, str], Reason] = {}
+        """By track and team: teams whose runs must not begin, and why; the operator decides."""
+        self.presence = PresenceTable(
+            contest, transport.now, lambda: list(self._arrivals.results.owners)
+        )
+
+    @property
+    def contest(self) -> Contest:
+        return self._contest
+
+    def now(self) -> float:
+        return self._transport.now()
 
     @property
     def dropped(self) -> Counter[str]:
@@ -124,6 +140,8 @@ class Judge:
 
     def poll(self) -> None:
         """Handle all that has arrived."""
+        if self.operator is not None:
+            self.operator()
         if self._reads_inline:
             self._arrivals.read()
         self._arrivals.take(self._handle)
@@ -190,6 +208,7 @@ class Judge:
                 self._sink,
                 send=self._send,
                 may_start=self._may_begin,
+                kept_out=self.kept_out,
             )
             self._by_uid[arrived.uid] = self._by_run[run] = session
             self.sessions.append(session)
@@ -204,6 +223,17 @@ class Judge:
             teams = sorted({*teams, *others})
         return self._may_start(teams)
 
+    def give_go(self, track: str | None) -> list[ReplaySession]:
+        """Begin with the teams that are ready; None: on all tracks. Returns the replays that may begin."""
+        waiting = [
+            session
+            for session in self.sessions
+            if not (session.has_started or session.is_over) and track in (None, session.track)
+        ]
+        for session in waiting:
+            session.go_given = True
+        return waiting
+
     def _handle_results(self, arrived: Arrival) -> None:
         """Verify a team's message and hand it to the session of its run."""
         claimed = self._verifier.read(arrived.text)
@@ -212,12 +242,17 @@ class Judge:
             return
         if claimed is None:
             self._arrivals.results.reject(arrived.uid)
+            self.presence.refused(arrived.owner, readable=False)
             return
+        unsigned = self.dropped["unsigned"]
         message = self._verifier.authenticate(claimed, arrived.uid, arrived.owner)
         if message is None:
             self._arrivals.results.reject(arrived.uid)
+            if self.dropped["unsigned"] > unsigned:
+                self.presence.refused(arrived.owner, readable=True)
             return
         self._arrivals.results.accept(arrived.uid)
+        self.presence.verified(message)
         if session is None:
             self._count_unknown(claimed, message)
         elif session.takes(message) and self._verifier.admits(message):

@@ -5,15 +5,21 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
 
 from filelock import FileLock, Timeout
 from rich.console import Console
 
 from bci_stream.contest.contest import Contest
-from bci_stream.errors import ContestError
+from bci_stream.contest.control_socket import ControlSocket, socket_path
+from bci_stream.contest.keys import CONSOLE_TOKEN
+from bci_stream.errors import ContestError, PageError
 from bci_stream.judge.judge import Judge
+from bci_stream.judge.operator.desk import OperatorDesk
+from bci_stream.judge.operator.journal import OperatorJournal, journal_path
 from bci_stream.leaderboard.board import Leaderboard
 from bci_stream.leaderboard.fold import fold_log
 from bci_stream.leaderboard.ranking import Qualifying
@@ -48,6 +54,10 @@ def only_judge(contest: Contest) -> Iterator[None]:
 STORE = "contest.sqlite"
 
 
+def control_path(contest: Contest) -> Path:
+    return socket_path(contest.folder, contest.name)
+
+
 @dataclass(frozen=True)
 class PageOptions:
     """Where the page is served, its bounds on connections, and the settings of LSL for its signal."""
@@ -58,6 +68,8 @@ class PageOptions:
     per_address: int
     scope: str
     lsl_session: str
+    console: bool = False
+    metrics: bool = False
 
 
 def judge_live(
@@ -77,11 +89,18 @@ def judge_live(
             Qualifying(contest.qualify.top, contest.qualify.least_score),
             contest.teams,
         )
+        sockets = shown.enter_context(closing(ControlSocket(control_path(contest))))
+        journal = shown.enter_context(
+            closing(OperatorJournal(journal_path(contest.folder, contest.name)))
+        )
         if page is not None:
             shown.callback(_start_page(page, contest, board).stop)
         store = open_store(str(contest.folder / STORE))
         shown.callback(store.close)
         judge = _judge(transport, contest, board, team_count, stop)
+        token = contest.keys.console_token() if page is not None and page.console else ""
+        desk = OperatorDesk(judge, board, journal, announce=board.announce, token=token)
+        judge.operator = lambda: sockets.take(desk.handle)
         awaited = _awaited(contest, team_count)
         logger.info("waiting for replays of contest %r, and %s", contest.name, awaited)
         if sys.stdout.isatty():
@@ -102,9 +121,25 @@ def _start_page(page: PageOptions, contest: Contest, board: Leaderboard) -> WebB
         store=str(contest.folder / STORE),
         limits=PageLimits(page.connections, page.per_address),
         signal=SignalSource(contest.name, page.scope, page.lsl_session),
+        console=str(control_path(contest)) if page.console else "",
+        metrics=str(control_path(contest)) if page.metrics else "",
     )
+    if page.metrics and find_spec("prometheus_client") is None:
+        raise PageError(
+            "--metrics needs prometheus-client, which is not installed: pip install 'bci-stream[metrics]'"
+        )
     served.start()
     logger.info("leaderboard: %s", served.url)
+    if page.console:
+        contest.keys.console_token()
+        where = contest.folder / "keys" / CONSOLE_TOKEN
+        logger.info("operator's console: %sconsole; its token is in %s", served.url, where)
+        if page.host not in ("127.0.0.1", "localhost", "::1"):
+            logger.warning(
+                "the console is served on %s without encryption: use it through an SSH tunnel or a proxy "
+                "with TLS only",
+                page.host,
+            )
     return served
 
 

@@ -8,10 +8,12 @@ folded as it stands; in real time packets come from it and messages from the tea
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, Protocol
 
+from bci_stream.amendments import log_seal
 from bci_stream.contest.contest import Contest
 from bci_stream.judge.ordering import PacketReceived, RealtimeOrder, message_event
 from bci_stream.judge.outages import OutageTracker
@@ -19,10 +21,10 @@ from bci_stream.judge.team_run import (
     SessionPlan,
     TeamRun,
     add_truth,
-    log_seal,
     total_samples,
 )
 from bci_stream.runlog import RunLog, earlier_logs, make_runs_folder
+from bci_stream.stream_health import LinkHealth
 from bci_stream.wire.messages import (
     Behind,
     Closed,
@@ -92,8 +94,9 @@ class ReplaySession:
     """Follows a replay from its first sealed message to the end of its last team's run.
 
     run: the run's id. send: sends a message on the judge stream. may_start: whether the run may begin with
-    these teams, given whether it is in lockstep. problems: what could not be read or judged, and how often.
-    is_over: nothing more will happen.
+    these teams, given whether it is in lockstep. kept_out: by track and team, whose run must not begin.
+    go_given: the operator has started the run. is_paused: the operator holds the packets back. problems:
+    what could not be read or judged, and how often. is_over: nothing more will happen.
     """
 
     def __init__(
@@ -107,6 +110,7 @@ class ReplaySession:
         *,
         send: Callable[[FromJudge], None],
         may_start: Callable[[list[str], bool], bool],
+        kept_out: Mapping[tuple[str, str], Reason] = MappingProxyType({}),
     ) -> None:
         self._now = now
         self._contest = contest
@@ -114,6 +118,10 @@ class ReplaySession:
         self._sink = sink
         self._send = send
         self._may_start = may_start
+        self._kept_out = kept_out
+        self._ready_outside: set[str] = set()
+        self.go_given = self.is_paused = self._is_stopped = False
+        self.health = LinkHealth()
         self._clock_offset_s = 0.0
         self.name = name
         self.run = run
@@ -200,6 +208,10 @@ class ReplaySession:
             self._held_messages.append((message, text, at))
             return
         team = message.team
+        if self._is_kept_out(team):
+            if isinstance(message, Ready):
+                self._ready_outside.add(team)
+            return
         if isinstance(message, Ready) and team not in self.teams:
             if self.lockstep and team not in self._welcomed:
                 return  # a lockstep replay has one team
@@ -238,9 +250,11 @@ class ReplaySession:
             return
         if self._sealed_next is not None and sealed.seq > self._sealed_next and self._started:
             self._catching_up = True  # messages are missing: ask for all of them
+            self.health.missing += sealed.seq - self._sealed_next
         self._sealed_next = sealed.seq + 1
         self._last_message_at = at
-        self._clock_offset_s = offset_s
+        self._clock_offset_s = self.health.offset_s = offset_s
+        self.health.last_at = at
         self._handle(sealed.message, at)
 
     def _handle(self, message: TruthMessage, at: float) -> None:
@@ -343,6 +357,7 @@ class ReplaySession:
         self, event: PacketEvent, due: float, left: float, arrived: float | None
     ) -> None:
         self._first_left = min(self._first_left, left)
+        self.health.add_packet(due, left, arrived)
         if self._outages is not None:
             self._outages.add_packet(event.note.i, due, left, arrived)
         if event.note.finish:
@@ -374,6 +389,58 @@ class ReplaySession:
         for outage in self._outages.pending():
             team_run.add_outage(outage, now)
 
+    # --- the operator ---------------------------------------------------------------------------
+
+    @property
+    def track(self) -> str:
+        """Empty before the replay's offer is known."""
+        return "" if self.offer is None else self.offer.track
+
+    @property
+    def has_started(self) -> bool:
+        return self._started
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the replay plays a device, which can't be paused."""
+        return bool(self._plan) and total_samples(self._plan) is None
+
+    def _may_go(self) -> bool:
+        if self.is_paused or not self.present_teams:
+            return False
+        # No start waits for a team that forfeited before its run.
+        out = {team for track, team in self._kept_out if track == self.track}
+        return self.go_given or self._may_start(sorted({*self.present_teams, *out}), self.lockstep)
+
+    def set_paused(self, paused: bool) -> None:
+        """Hold the packets back, or let them go on; no team's time runs meanwhile."""
+        self.is_paused = paused
+        now = self._now()
+        for team_run in self.teams.values():
+            team_run.hold(now) if paused else team_run.release(now)
+        self._sent_at = 0.0  # the replay learns of it with the next poll
+
+    def stop_runs(self, why: Reason) -> None:
+        """End all runs, and the replay with them."""
+        self._is_stopped = True
+        self._stop_all(why)
+        self._sent_at = 0.0
+
+    def _is_kept_out(self, team: str) -> bool:
+        return (self.track, team) in self._kept_out and team not in self.teams
+
+    def keep_out(self, team: str) -> None:
+        """A team of which no run has begun is kept out."""
+        if team in self._waiting:
+            self._waiting.discard(team)
+            self._ready_outside.add(team)
+
+    def let_in(self, team: str) -> None:
+        """Take a team that was kept out, if it is ready."""
+        if team in self._ready_outside:
+            self._ready_outside.discard(team)
+            self._add_team(team)
+
     # --- the teams' runs ----------------------------------------------------------------------
 
     def _start(self) -> None:
@@ -381,6 +448,7 @@ class ReplaySession:
         if not self._started:
             self._started = True
             ready = self._welcomed if self._missed_start else set()
+            ready = {team for team in ready if not self._is_kept_out(team)}
             for team in sorted(self._waiting | ready):
                 self._open(team)
 
@@ -390,6 +458,8 @@ class ReplaySession:
             make_runs_folder(self._contest.runs)
             name = f"{self._track}-{team}-{when}-{self.run}.jsonl"
             self.teams[team] = self._team_run(team, RunLog(self._contest.runs / name), [])
+            if self.is_paused:
+                self.teams[team].hold(self._now())
             self._sink.team(team, self._track, "running")
         return self.teams[team]
 
@@ -507,12 +577,14 @@ class ReplaySession:
             self._send_ready()
             if self._history is None:
                 self._send(ReplayHistory(contest, run))
-        elif self._started or self._may_start(self.present_teams, self.lockstep):
-            self._send(Go(contest, run))  # repeated: it shows that the judge is still there
+        elif self._started or self._may_go():
+            # Repeated: it shows that the judge is still there.
+            stopped = self._is_stopped
+            self._send(Go(contest, run, now=self.go_given, paused=self.is_paused, stopped=stopped))
         else:
             self._send_ready()
             # A team whose run has begun already does not send `ready` unless it is asked.
-            for team in self._welcomed - self._waiting:
+            for team in self._welcomed - self._waiting - self._ready_outside:
                 self._send(ResendResults(contest, run, team=team, n=0))
         if self._started and self._all_closed(now):
             # In real time others may join until the last packet; a lockstep replay has one team.

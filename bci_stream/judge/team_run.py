@@ -9,14 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
+from bci_stream.amendments import Seal, amend_log, void_line
 from bci_stream.contest.contest import Limits
 from bci_stream.judge.ordering import PacketReceived, RealtimeOrder, ReportReceived, RunEvent
 from bci_stream.judge.outages import PacketOutage, PacketPlaces
 from bci_stream.judge.quota import MessageQuota
 from bci_stream.runlog import LOG_VERSION, RunLog
-from bci_stream.wire.crypto import SigningKey
 from bci_stream.wire.messages import PacketNote, Status, TruthNote
 from tracks.common.reasons import Reason
 from tracks.common.verdicts import Verdict
@@ -81,20 +79,8 @@ Publish = Callable[[dict[str, Any], list[Verdict], Run], None]
 LAST_NOTES_S = 2.0
 """A team may be done before the replay's last notes have reached the judge; how long those may take."""
 
-Seal = Callable[[str, int], str]
-"""Makes the seal line of a log from the head of its chain and its number of lines: signed JSON."""
-
-
-def log_seal(key: SigningKey, contest: str, run: str, team: str) -> Seal:
-    """Seals the log of this run of this team; contest: its name on the wire, with the room."""
-    about = {"kind": "seal", "contest": contest, "run": run, "team": team}
-
-    def seal(head: str, lines: int) -> str:
-        text = msgspec.json.encode({**about, "head": head, "lines": lines}).decode()
-        return key.sign(text, "log")
-
-    return seal
-
+FORFEIT, READMIT = "forfeit", "readmit"
+"""States of `status` lines: whether the team's reports count."""
 
 END_REASONS = ("finished", "timeout", "crashed", "disqualified", "stopped")
 
@@ -106,6 +92,7 @@ class TeamRun:
     in_log: lockstep: how many of the replay's packets and reports are in the log already.
     head, lines: of a run that has ended: `h` of the log's `end` line, and its number. Empty and 0 before
     that; `head` is also empty in a log of version 1, which an earlier version of the judge began.
+    forfeited: why the team's reports do not count at present; None if they do. is_held: no packet leaves.
     """
 
     def __init__(
@@ -158,6 +145,9 @@ class TeamRun:
         self._turn_began: float | None = None
         self._resumed_at: float | None = None
         self._leaving: tuple[str, str | Reason, float] | None = None
+        self.is_held = False
+        self.forfeited: str | None = None
+        self.reports_ignored = 0
         if past:
             self._resume(past, begun)
         else:
@@ -181,13 +171,16 @@ class TeamRun:
             if event["kind"] == "packet":
                 self._places.add(self._session, event.get("i"))
             self._finish_seen = self._finish_seen or bool(event.get("finish"))
+            if event["kind"] == "status" and event.get("state") in (FORFEIT, READMIT):
+                detail = str(event.get("detail", ""))
+                self.forfeited = detail if event["state"] == FORFEIT else None
         # The next event may have come before this judge was started: `t` goes on where the log ends.
         self._t = max(float(event.get("t", 0.0)) for event in past)
         self._zero = None
         self.ended = self.run.end_reason
         self._publish()
         if self.ended is not None:
-            self._close_log(past[-1])
+            self._close_log(past)
 
     @property
     def path(self) -> Path:
@@ -202,6 +195,8 @@ class TeamRun:
         if isinstance(event, PacketReceived):
             self._end_turn(event.at)
             self._receive(event.note, event.at)
+        elif isinstance(event, ReportReceived) and self.forfeited is not None:
+            self.reports_ignored += 1
         elif isinstance(event, ReportReceived):
             self._report(event)
         else:
@@ -281,6 +276,8 @@ class TeamRun:
             self.fold(event)
         self._write_outages(at, ending=True)
         reason = reason if reason in END_REASONS else "crashed"
+        if self.forfeited is not None and reason not in ("disqualified", "timeout"):
+            reason, detail = "stopped", Reason("forfeited", reason=self.forfeited)
         if reason == "finished" and not self._finish_seen:
             reason, detail = "stopped", detail or Reason("left_early")
         for session in sorted(self._plan):
@@ -290,20 +287,85 @@ class TeamRun:
         self.ended = reason
         self.why = detail if isinstance(detail, Reason) else None
         self.detail = describe(detail)
-        end: dict[str, Any] = {"kind": "end", "reason": reason}
+        self._write({**self._end_line(), "compute_s": round(self.compute_s, 3)}, at)
+        self._publish()
+        self._close_log(())
+
+    def _end_line(self) -> dict[str, Any]:
+        end: dict[str, Any] = {"kind": "end", "reason": self.ended}
         if self.detail:
             end["detail"] = self.detail
         if self.why is not None:
             end["why"] = self.why.to_json()
-        self._write({**end, "compute_s": round(self.compute_s, 3)}, at)
+        return end
+
+    # --- the operator's decisions ---------------------------------------------------------------
+
+    def forfeit(self, reason: str, at: float) -> None:
+        """Ignore the team's reports from now on; in lockstep, where its packets wait for it, end the run."""
+        self.forfeited = reason
+        if self.ended is None:
+            self._note_decision(FORFEIT, reason, at)
+            if self.order is None:
+                self.end("stopped", "", at)
+
+    def readmit(self, at: float) -> None:
+        """Take the team's reports again."""
+        self.forfeited = None
+        self._note_decision(READMIT, "", at)
+
+    def disqualify(self, why: Reason, at: float) -> None:
+        """End the run as disqualified, also one that is over."""
+        if self.ended is None:
+            self.end("disqualified", why, at)
+            return
+        self.ended, self.why, self.detail = "disqualified", why, describe(why)
+        self._amend(self._end_line())
+
+    def void_line(self, session: int, block: int, trial: int | None, reason: str) -> dict[str, Any]:
+        """The line that `void` writes; raises ContestError if there is no such block or trial."""
+        return void_line(self.run, session, block, trial, reason)
+
+    def note(self, state: str, detail: str, at: float) -> None:
+        """Log what the operator did to all runs; no rule reads it."""
+        if self.ended is None:
+            self._note_decision(state, detail, at)
+
+    def void(self, session: int, block: int, trial: int | None, reason: str, at: float) -> None:
+        """Void a trial or a block, counted from 1; raises ContestError if there is none such."""
+        line = self.void_line(session, block, trial, reason)
+        if self.ended is not None:
+            self._amend(line)
+            return
+        self._write(line, at)
         self._publish()
-        self._close_log(end)
+
+    def hold(self, at: float) -> None:
+        """The operator has paused the run: the time from now on is not the team's."""
+        self._end_turn(at)
+        self.is_held, self._turn_began = True, None
+
+    def release(self, at: float) -> None:
+        """The run goes on; the packet that the team has asked for meanwhile costs it no compute time."""
+        self.is_held = False
+        if self.order is None:
+            self._resumed_at = at
+
+    def _note_decision(self, state: str, detail: str, at: float) -> None:
+        self._write({"kind": "status", "state": state, "detail": detail}, at)
+        self._publish()
+
+    def _amend(self, line: dict[str, Any]) -> None:
+        """Add a line to the log of a run that is over, with a new seal; `head` stays the receipt's."""
+        line["t"] = self._t
+        amend_log(self.path, [line], self._seal)
+        self._publish_event(line, self.run.feed(line), self.run)
 
     # --- limits; compute time is measured by the judge only -------------------------------------
 
     def _end_turn(self, at: float) -> None:
         """Lockstep: the decoder is at work from one packet to its request for the next."""
-        if self.order is not None:
+        if self.order is not None or self.is_held:
             return
         if self._turn_began is not None:
             self.compute_s += at - self._turn_began
@@ -317,6 +379,8 @@ class TeamRun:
         return self._limits.compute_factor * data_s + self._limits.compute_extra_s
 
     def _is_over_limit(self, now: float) -> bool:
+        if self.is_held:
+            return False
         if self._turn_began is None and self._resumed_at is None:
             return False  # real time, or before the first packet
         if self._turn_s(now) > self._limits.silence_s:
@@ -426,15 +490,16 @@ class TeamRun:
             self._publish_event(event, verdicts, self.run)
         self._unpublished.clear()
 
-    def _close_log(self, last: dict[str, Any]) -> None:
-        """Seal and close the log of a run that has ended; last: its last line, which may be a seal."""
-        if last["kind"] == "seal":
-            self.head, self.lines = str(last["head"]), int(last["lines"])
-        else:
-            self.head, self.lines = self._log.head, self._log.lines
-            if self._seal is not None and self.head:
-                self._log.write_object(self._seal(self.head, self.lines).encode())
+    def _close_log(self, past: Sequence[dict[str, Any]]) -> None:
+        """Seal and close the log of a run that has ended; past: its lines, if an earlier judge ended it."""
+        self.head, self.lines = self._log.head, self._log.lines
+        is_sealed = bool(past) and past[-1]["kind"] == "seal"
+        if self._seal is not None and self.head and not is_sealed:
+            self._log.write_object(self._seal(self.head, self.lines).encode())
         self._log.close()
+        seal = next((event for event in past if event["kind"] == "seal"), None)
+        if seal is not None:  # amendments stand behind the first seal, which is the receipt's
+            self.head, self.lines = str(seal["head"]), int(seal["lines"])
 
 
 def _compute_s(past: Sequence[dict[str, Any]]) -> float:

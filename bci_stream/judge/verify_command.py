@@ -79,6 +79,19 @@ def _words(check: LogCheck) -> Iterator[str]:
     yield from (f"  wrong: {problem}" for problem in check.problems)
     yield from (f"  holds: {what}" for what in check.held)
     yield from (f"  not checked: {what}" for what in check.unchecked)
+    yield from (f"  decided after the run: {_decision(line)}" for line in check.amendments)
+
+
+def _decision(line: dict[str, Any]) -> str:
+    """A line that was added to the log of a run that was over; sessions, blocks and trials from 1."""
+    if line.get("kind") != "void":
+        return f"disqualified ({line.get('detail', '')})"
+    where = ", ".join(
+        f"{name} {line[name] + 1}"
+        for name in ("session", "block", "trial")
+        if isinstance(line.get(name), int)
+    )
+    return f"{where} void ({line.get('reason', '')})"
 
 
 def _in_part(check: LogCheck) -> str:

@@ -39,6 +39,7 @@ TIMELINES_SHOWN: Final = 12
 """Time lines of the best running teams of each track; a page has no room for more."""
 ALARMS_KEPT: Final = 12
 ALARMS_LOGGED: Final = 200
+LONGEST_ANNOUNCEMENT: Final = 200
 
 HELD_BACK: Final = Reason("trials_held_back")
 
@@ -81,6 +82,7 @@ class Leaderboard:
         self._new_points: dict[str, list[tuple[float, float]]] = {}
         self._new_verdicts: dict[str, VerdictRows] = {}
         self._alarms_changed = False
+        self._announcement = self._sent_announcement = ""
         self._restarted: list[str] = []
 
     # --- called by the judge ------------------------------------------------------------------
@@ -132,6 +134,16 @@ class Leaderboard:
             self._alarms_logged += is_logged
         if is_logged:
             logger.warning("%s", text)
+
+    def announce(self, text: str) -> None:
+        """Show the organiser's line of text; empty removes it."""
+        with self._lock:
+            self._announcement = short_text(text, LONGEST_ANNOUNCEMENT)
+
+    @property
+    def announcement(self) -> str:
+        with self._lock:
+            return self._announcement
 
     def close(self) -> None:
         """The contest has ended: nothing is held back any more, also for teams that never began."""
@@ -249,6 +261,7 @@ class Leaderboard:
             "lanes": {f"{t}/{n}": drawn for (t, n), drawn in self._timelines.items()},
             "verdicts": _all_tracks(self._verdicts),
             "alarms": list(self._alarms.values()),
+            "announcement": self._announcement,
         }
 
     def _changes(self) -> dict[str, Any]:
@@ -269,7 +282,10 @@ class Leaderboard:
             "verdicts": verdicts,
             "alarms": list(self._alarms.values()) if alarms_changed else None,
         }
-        return {name: part for name, part in parts.items() if part}
+        changed: dict[str, Any] = {name: part for name, part in parts.items() if part}
+        if self._announcement != self._sent_announcement:  # an empty one is sent, too
+            self._sent_announcement = changed["announcement"] = self._announcement
+        return changed
 
     def _track_facts(self) -> dict[str, Any]:
         played = {track for track, _ in self._views}

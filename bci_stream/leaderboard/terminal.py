@@ -51,7 +51,11 @@ def live_tables(board: Leaderboard, console: Console | None = None) -> Live:
         data = board.snapshot().data
         verdicts = [_verdict_line(item) for item in data["verdicts"][-VERDICTS_SHOWN:]]
         alarms = [_alarm_line(alarm) for alarm in data["alarms"][-ALARMS_SHOWN:]]
-        return Group(*alarms, render_leaderboard(board.rows(), data["history"]), *verdicts)
+        line = data["announcement"]
+        announced = [Text(f" {line}", style="bold reverse")] if line else []
+        return Group(
+            *announced, *alarms, render_leaderboard(board.rows(), data["history"]), *verdicts
+        )
 
     return Live(
         console=console,

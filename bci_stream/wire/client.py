@@ -29,6 +29,7 @@ from bci_stream.wire.messages import (
     Stopped,
     UnannouncedPackets,
     read_judge,
+    software,
 )
 from bci_stream.wire.results import ResultsPublisher
 from bci_stream.wire.transport import Transport
@@ -217,7 +218,7 @@ class TeamClient:
                 yield message, stamp
                 continue
             if not started and now - sent_at > REPEAT_S:
-                self._publisher.send(Ready)
+                self._publisher.send(Ready, software=software())
                 sent_at = now
             self._receive(REPEAT_S)
 
@@ -340,7 +341,9 @@ class TeamClient:
             return
         if isinstance(message, ResendResults):
             self._publisher.resend(message.n)
-            self._publisher.send(Ready)  # shows that there is nothing more to come
+            self._publisher.send(
+                Ready, software=software()
+            )  # shows that there is nothing more to come
         else:
             self._closed = True
             self.receipt = without_mac(text)

@@ -4,6 +4,8 @@ By sender: the replay (control stream, signed; truth stream, sealed for the judg
 signed under its token or sealed), the judge (judge stream, signed). See docs/protocol.md.
 """
 
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
@@ -21,6 +23,18 @@ MAX_SEALED_TEXT = 1 << 26
 
 NUMBERS_A_WORKER = 1 << 32
 """Each worker of a team numbers its messages from a multiple of this on, so that none repeats a number."""
+
+
+SOFTWARE = "bci-stream"
+
+
+@cache
+def software() -> str:
+    """Name and version of this software, such as `bci-stream 0.1.0`."""
+    try:
+        return f"{SOFTWARE} {version(SOFTWARE)}"
+    except PackageNotFoundError:
+        return SOFTWARE  # used from its sources
 
 
 class Message(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fields=False):
@@ -190,7 +204,12 @@ class Join(TeamMessage, frozen=True, tag="join"):
 
 
 class Ready(TeamMessage, frozen=True, tag="ready"):
-    """The team has received a probe on each of its streams: no sample will be lost."""
+    """The team has received a probe on each of its streams: no sample will be lost.
+
+    software: name and version of the team's client, which the organiser sees; may be empty.
+    """
+
+    software: str = ""
 
 
 class PacketRequest(TeamMessage, frozen=True, tag="next"):
@@ -242,8 +261,16 @@ class JudgeReady(FromJudge, frozen=True, tag="seated", kw_only=True):
     ready: bool = False
 
 
-class Go(FromJudge, frozen=True, tag="go"):
-    """The run may begin."""
+class Go(FromJudge, frozen=True, tag="go", kw_only=True):
+    """The run may begin, and goes on: repeated, with the state that the operator wants.
+
+    now: begin without waiting for teams that have joined and are not ready. paused: hold the packets back.
+    stopped: end the run.
+    """
+
+    now: bool = False
+    paused: bool = False
+    stopped: bool = False
 
 
 class Closed(FromJudge, frozen=True, tag="closed", kw_only=True):

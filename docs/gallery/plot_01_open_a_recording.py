@@ -12,7 +12,7 @@ import numpy as np
 import bci_stream as bci
 
 recording = bci.open("synthetic:mi?subjects=1&blocks=1&trials=3", track="mi")
-recording
+print(recording)
 
 # %%
 # The labelled triggers of the recording, and those that a decoder receives.

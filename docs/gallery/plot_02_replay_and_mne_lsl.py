@@ -3,7 +3,7 @@ Replay a file and read it with MNE-LSL
 ======================================
 
 `bci_stream.replay` plays a recording on LSL in a process of its own. Any LSL client can read it; here it is
-MNE-LSL's ``StreamLSL``, which finds names, types, units and positions of the channels in the stream's description.
+MNE-LSL's ``StreamLSL``, which finds names, types, units and positions in the stream's description.
 """
 
 import time

@@ -2,8 +2,8 @@
 A decoder in 30 lines
 =====================
 
-Motor imagery lowers the power of the area that moves. This decoder compares each trial with those before it, needs
-no training, and is better than chance at all three reports.
+Motor imagery lowers the power of the area that moves. This decoder compares each trial with those
+before it, needs no training, and is better than chance at all three reports.
 """
 
 import matplotlib.pyplot as plt

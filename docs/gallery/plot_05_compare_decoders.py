@@ -2,8 +2,8 @@
 Compare decoders with intervals
 ===============================
 
-Two spellers on the same recording. Their trials are paired, so the interval of the difference is that of a bootstrap
-over trials; one is ahead where the interval excludes 0.
+Two spellers on the same recording. Their trials are paired, so the interval of the difference is that of a
+bootstrap over trials; one is ahead where the interval excludes 0.
 """
 
 import matplotlib.pyplot as plt

@@ -2,9 +2,9 @@
 What lockstep and real time charge
 ==================================
 
-In lockstep a report is charged with the packets that were released before it, however long the decoder computed. In real
-time it is charged with what had left when it arrived, less a grace of one packet. The same verdict rules fold both logs;
-here the same report is placed between packets as each clock would.
+In lockstep a report is charged with the packets that were released before it, however long the decoder
+computed. In real time it is charged with what had left when it arrived, less a grace of one packet. The same
+rules judge both logs; here the same report is placed between packets as each clock would.
 """
 
 import matplotlib.pyplot as plt

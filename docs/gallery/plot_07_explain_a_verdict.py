@@ -2,8 +2,8 @@
 Judge a log again and explain a verdict
 =======================================
 
-The score is a pure function of the run log. A decoder whose second report comes one packet too late is run offline, its
-log is saved and scored again, and each report is shown with the reason if it did not count.
+The score is a pure function of the run log. A decoder whose second report comes one packet too late is run
+offline, its log is saved and scored again, and each report is shown with the reason if it did not count.
 """
 
 import tempfile

@@ -2,8 +2,8 @@
 An amplifier with faults
 ========================
 
-An emulated Neuracle amplifier leaves out half a second of samples, and later breaks its connection for a second.
-``bci-replay`` reconnects and goes on. Lead 1 counts its samples, so the gaps can be seen.
+An emulated Neuracle amplifier leaves out half a second of samples, and later refuses connections for a
+second. ``bci-replay`` reconnects and goes on. Lead 1 counts its samples, so the gaps can be seen.
 """
 
 import time

@@ -32,6 +32,8 @@ from replay.player.teams import TeamRegistry
 StartOn = Literal["judge", "team", "consumer", "now"]
 """What the first packet waits for: a judge's go, a team, any consumer of the signal, or nothing."""
 
+STOPPED_BY_OPERATOR = "the operator has ended the run"
+
 POLL_S = 0.005
 NETWORK_POLL_S = 0.02
 """How often messages are received before the start, and while packets are played in real time."""
@@ -65,6 +67,7 @@ class HandshakeServer:
         self._status: Status | None = None
         self._begun = False
         self._go = False
+        self._last_go: Go | None = None
         self._judge_gone_at = 0.0
         self._closed: set[str] = set()
         self._requested: int | None = None  # lockstep: the packet of the last request in a text
@@ -98,6 +101,11 @@ class HandshakeServer:
         for event in self.inlets.receive(timeout_s):
             self._handle(event)
         self.handle_posted()
+
+    def poll_judge(self) -> None:
+        """Receive and handle the judge's messages alone; looks for no new streams."""
+        for event in self.inlets.receive_judge():
+            self._handle(event)
 
     def post(self, event: ReplayEvent) -> None:
         """Leave an event for the playing thread; any thread may call this."""
@@ -219,6 +227,7 @@ class HandshakeServer:
                 self.outlets.probe_truth()
         elif isinstance(message, Go):
             self._go, self._judge_gone_at = True, 0.0
+            self._last_go = message
         elif isinstance(message, ReplayHistory):
             self.journal.resend(self._judge_gone_at or self.now())
         elif isinstance(message, Closed):
@@ -231,9 +240,19 @@ class HandshakeServer:
         """Whether the judge that started the run is gone. Until one sends go, nothing would be judged."""
         return self._begun and self._judge_gone_at > 0 and not self._go
 
+    @property
+    def is_held(self) -> bool:
+        """Whether no packet may leave: the judge is away, or its operator has paused the run."""
+        return self.judge_is_away or (self._last_go is not None and self._last_go.paused)
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the judge's operator has ended the run."""
+        return self._last_go is not None and self._last_go.stopped
+
     def check_judge_timeout(self, wait_s: float) -> None:
         """Raise NotFoundError where the judge has been away for longer than wait_s."""
-        if self.now() - self._judge_gone_at > wait_s:
+        if self.judge_is_away and self.now() - self._judge_gone_at > wait_s:
             raise NotFoundError(
                 f"the judge went away and none came back for {wait_s:g} s; start `bci-judge live` "
                 "again while the replay waits, and it goes on where it was"
@@ -263,7 +282,9 @@ class HandshakeServer:
             return True
         if start_on == "consumer":
             return self.outlets.has_consumers()
-        ready = self.teams.all_ready() and self._requests_are_open()
+        begins_now = self._go and self._last_go is not None and self._last_go.now
+        ready = self.teams.all_ready() or (begins_now and self.teams.any_ready())
+        ready = ready and self._requests_are_open()
         return ready and (start_on == "team" or self._go)
 
     def _requests_are_open(self) -> bool:

@@ -110,7 +110,7 @@ class ReplayInlets:
             self._judge.look()
             if self._requests is not None:
                 self._requests.search()
-        return [*self._receive_judge(), *self.receive_results(timeout_s)]
+        return [*self.receive_judge(), *self.receive_results(timeout_s)]
 
     def receive_results(self, timeout_s: float) -> list[FromTeam]:
         """Verified messages of the teams; waits up to timeout_s where there is one stream."""
@@ -131,7 +131,8 @@ class ReplayInlets:
         """(packet, n) of the team's requests; None where it has no stream for them."""
         return None if self._requests is None else self._requests.pull(timeout_s)
 
-    def _receive_judge(self) -> list[ReplayEvent]:
+    def receive_judge(self) -> list[ReplayEvent]:
+        """Verified messages of the judges whose streams are open, and whether the last one is lost."""
         events: list[ReplayEvent] = []
         for uid, _, text, _ in self._judge.pull():
             message = self._judge_verifier.verify(text, uid)

@@ -26,6 +26,7 @@ class PlaybackProgress:
 
     heard: whether anybody has opened the signal stream; LSL does not say who, or how many.
     round: how often everything was played before; `played` counts the samples within this round.
+    jitter_s: how much a packet's lateness differs from that of the packet before, smoothed as in RFC 3550.
     """
 
     state: str = "waiting"
@@ -34,6 +35,7 @@ class PlaybackProgress:
     packets: int = 0
     late_s: float = 0.0
     worst_late_s: float = 0.0
+    jitter_s: float = 0.0
     teams: tuple[str, ...] = ()
     heard: bool = False
     subject: str = ""

@@ -16,7 +16,7 @@ from bci_stream.clock import Clock, StallWatch
 from bci_stream.errors import BciError
 from bci_stream.packet import column_triggers
 from bci_stream.wire.messages import Stopped, UnannouncedPackets
-from replay.player.handshake import HandshakeServer
+from replay.player.handshake import STOPPED_BY_OPERATOR, HandshakeServer
 from replay.player.journal import RunJournal
 from replay.player.outlets import ReplayOutlets
 from replay.player.plan import PlaybackPlan
@@ -26,7 +26,8 @@ MAX_ANNOUNCED = 100
 """Packets announced at once: the bounds of the next four seconds, and nothing of their signal."""
 
 EVENTS_S, REQUEST_S, POLL_S = 0.05, 0.25, 0.2
-"""How long events may wait for the judge; how long to wait for a request; how often to check who is there."""
+"""How long events may wait for the judge; how long to wait for a request; how often to check who is there,
+and, while packets leave, whether the judge has paused the run."""
 
 
 @dataclass
@@ -51,6 +52,7 @@ class Lockstep:
         self._announced = 0
         self._by_request = False
         self._events_sent_at = 0.0
+        self._judge_polled_at = 0.0
         self._stalls = StallWatch(self.clock.now, self.outage_s)
 
     def play(self) -> None:
@@ -64,6 +66,8 @@ class Lockstep:
         self.journal.send_events()
         if self.stop.is_set():
             self.outlets.send(Stopped("the replay was stopped"))
+        elif self.handshake.is_stopped:
+            self.outlets.send(Stopped(STOPPED_BY_OPERATOR))
 
     def _play_packets(self) -> None:
         stamp = self.clock.now()
@@ -119,7 +123,10 @@ class Lockstep:
         """Wait until the team requests the next packet; False where it has left, or after a stop."""
         polled = self.clock.now()
         requested = False
-        while not self.stop.is_set():
+        if polled - self._judge_polled_at > POLL_S:
+            self._judge_polled_at = polled
+            self.handshake.poll_judge()
+        while not (self.stop.is_set() or self.handshake.is_stopped):
             if self.handshake.take_return():  # the new worker knows of no announcement
                 self._announced, self._by_request, requested = 0, False, False
             if not requested:
@@ -127,7 +134,7 @@ class Lockstep:
                 requested = self.handshake.requested(
                     self.journal.next_packet, wait_s, by_request=self._by_request
                 )
-            if requested and not self.handshake.judge_is_away:
+            if requested and not self.handshake.is_held:
                 return True
             now = self.clock.now()
             if self.journal.unsent_events:

@@ -13,7 +13,7 @@ from functools import partial
 
 from bci_stream.clock import Clock
 from bci_stream.wire.messages import Status, Stopped
-from replay.player.handshake import HandshakeServer
+from replay.player.handshake import STOPPED_BY_OPERATOR, HandshakeServer
 from replay.player.journal import RunJournal
 from replay.player.outlets import ReplayOutlets, Wait, no_wait
 from replay.player.plan import PlaybackPlan
@@ -34,6 +34,9 @@ CONSUMERS_EVERY_S = 1.0
 """Longest wait for a deadline without handling messages, and how often consumers are counted."""
 
 PAUSE_POLL_S = 0.02
+
+JITTER_PACKETS = 16
+"""Over about so many packets the jitter is smoothed."""
 
 FIRST_LEAD_S, MAX_LEAD_S = 0.00001, 0.0001
 LEAD_STEP_S = 0.0000002
@@ -97,6 +100,8 @@ class Realtime:
         self.handshake.handle_posted()
         if self.stop.is_set():
             self.outlets.send(Stopped("the replay was stopped"))
+        elif self.handshake.is_stopped:
+            self.outlets.send(Stopped(STOPPED_BY_OPERATOR))
 
     def _play_packets(self, packets: Prefetch[MaskedPacket]) -> None:
         origin: float | None = None
@@ -108,6 +113,8 @@ class Realtime:
                 origin = self.clock.now() + self._lead_in_s()
             self._idle()
             origin += self._hold()
+            if self.handshake.is_stopped:
+                break
             self.journal.begin_session(packet.session, packet.round)
             sent += packet.n
             self.journal.send_truth(packet)
@@ -126,7 +133,7 @@ class Realtime:
                     origin += late_s
             lead_s = adjusted_lead(lead_s, late_s)
             self._record_lateness(late_s)
-            if self.stop.is_set():
+            if self.stop.is_set() or self.handshake.is_stopped:
                 break
 
     def _lead_in_s(self) -> float:
@@ -152,23 +159,23 @@ class Realtime:
 
     def _hold(self) -> float:
         """Wait while the replay is paused or the judge is away; returns for how long, in seconds."""
-        if not (self.paused.is_set() or self.handshake.judge_is_away):
+        if not (self.paused.is_set() or self.handshake.is_held):
             return 0.0
         begun = self.clock.now()
         self.journal.progress.state = "paused"
         self.outlets.send(Status("paused"))
-        while self.paused.is_set() or self.handshake.judge_is_away:
-            if self.stop.wait(PAUSE_POLL_S):
+        while self.paused.is_set() or self.handshake.is_held:
+            if self.stop.wait(PAUSE_POLL_S) or self.handshake.is_stopped:
                 break
             self._idle()
-            if self.handshake.judge_is_away:
-                self.handshake.check_judge_timeout(self.wait_s)
+            self.handshake.check_judge_timeout(self.wait_s)
         self.journal.progress.state = "playing"
         self.outlets.send(Status("resumed"))
         return self.clock.now() - begun
 
     def _record_lateness(self, late_s: float) -> None:
         progress = self.journal.progress
+        progress.jitter_s += (abs(late_s - progress.late_s) - progress.jitter_s) / JITTER_PACKETS
         progress.late_s = late_s
         progress.worst_late_s = max(progress.worst_late_s, late_s)
         if not self.plan.live and self._stalls.is_due(late_s):

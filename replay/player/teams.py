@@ -92,6 +92,9 @@ class TeamRegistry:
     def all_ready(self) -> bool:
         return bool(self.joined) and all(team.ready for team in self.joined.values())
 
+    def any_ready(self) -> bool:
+        return any(team.ready for team in self.joined.values())
+
     def token(self, team: str) -> bytes:
         return self.tokens(team) or b""
 

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from bci_stream.amendments import log_seal
 from bci_stream.contest.contest import Limits
 from bci_stream.judge.ordering import PacketReceived, RealtimeOrder, ReportReceived, TeamDone
-from bci_stream.judge.team_run import SessionPlan, TeamRun, add_truth, log_seal
+from bci_stream.judge.team_run import SessionPlan, TeamRun, add_truth
 from bci_stream.runlog import RunLog, read_log, score_run
 from bci_stream.wire.crypto import SigningKey
 from bci_stream.wire.messages import Done, PacketNote, ReportMessage, TruthNote

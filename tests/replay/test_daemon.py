@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from replay.daemon import (
     render_states,
     start_time,
     state_path,
+    watch_states,
     write_state,
 )
 from replay.devices.status import DeviceStatus
@@ -53,6 +55,28 @@ def test_status_shows_teams_or_other_consumers():
     assert "alice, bob" in shown(teams=("alice", "bob"), heard=True)
     assert "others" in shown(teams=(), heard=True)
     assert "others" not in shown(teams=(), heard=False)
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_watching_shows_the_present_state_each_time_until_it_is_stopped(capsys, as_json):
+    stop, states = threading.Event(), iter(["playing", "paused"])
+
+    def choose() -> list[DaemonState]:
+        state = playing(os.getpid(), progress={"jitter_s": 0.0042})
+        state.state = next(states)
+        if state.state == "paused":
+            stop.set()
+        return [state]
+
+    watch_states(choose, stop, as_json)
+    shown = capsys.readouterr().out
+    assert shown.index("playing") < shown.index("paused")
+    assert ("4.2 ms" in shown) is not as_json
+    if as_json:
+        assert [json.loads(line)[0]["state"] for line in shown.splitlines()] == [
+            "playing",
+            "paused",
+        ]
 
 
 def test_a_live_device_has_no_end_and_a_starting_one_no_progress():

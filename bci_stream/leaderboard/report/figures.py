@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from bci_stream.leaderboard.report.recording import Floats, LeadQuality
+from bci_stream.leaderboard.report.recording import Floats, RecordedLeadQuality
 from bci_stream.leaderboard.report.statistics import AccuracyPoint
 
 COLOURS: Final = (
@@ -177,7 +177,7 @@ def draw_topographies(title: str, info: Any, values: dict[str, Floats]) -> str:
         return to_svg(figure)
 
 
-def draw_quality(leads: list[LeadQuality]) -> str:
+def draw_quality(leads: list[RecordedLeadQuality]) -> str:
     """A bar per lead: its spread, in the colour of its quality."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(max(5.0, 0.16 * len(leads) + 1), 2.2))

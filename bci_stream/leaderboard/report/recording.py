@@ -32,7 +32,7 @@ Moment = tuple[int, str]
 
 
 @dataclass(frozen=True, slots=True)
-class LeadQuality:
+class RecordedLeadQuality:
     """Quality of a lead: standard deviation, share of mains power, share of large samples."""
 
     name: str
@@ -49,7 +49,7 @@ class LeadQuality:
         return "hum" if self.mains_share > 0.5 else "good"
 
 
-def lead_quality(raw: Any) -> list[LeadQuality]:
+def lead_quality(raw: Any) -> list[RecordedLeadQuality]:
     """One entry for each EEG or ECoG lead."""
     picks = mne.pick_types(raw.info, eeg=True, ecog=True, exclude=())
     data_uv = 1e6 * raw.get_data(picks=picks)
@@ -58,7 +58,7 @@ def lead_quality(raw: Any) -> list[LeadQuality]:
     return [_quality(name, lead, rate) for name, lead in zip(names, data_uv, strict=True)]
 
 
-def _quality(name: str, lead_uv: Floats, rate: float) -> LeadQuality:
+def _quality(name: str, lead_uv: Floats, rate: float) -> RecordedLeadQuality:
     centred = lead_uv - np.median(lead_uv)
     power, frequencies = mne.time_frequency.psd_array_welch(
         centred,
@@ -70,7 +70,7 @@ def _quality(name: str, lead_uv: Floats, rate: float) -> LeadQuality:
     )
     mains = power[np.abs(frequencies - MAINS_HZ) <= 1.0].sum()
     share = float(mains / power.sum()) if power.sum() > 0 else 0.0
-    return LeadQuality(
+    return RecordedLeadQuality(
         name, float(centred.std()), share, float(np.mean(np.abs(centred) > LARGE_UV))
     )
 

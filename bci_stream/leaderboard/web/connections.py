@@ -253,14 +253,15 @@ EVENTS_PATH: Final = "/api/v1/events"
 
 @web.middleware
 async def timed_request(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Tell the connection when an answer begins and ends; refuse a request with a body."""
+    """Tell the connection when an answer begins and ends; only the console's requests have a body."""
     transport = request.transport
     connection = transport.get_protocol() if transport is not None else None
     if not isinstance(connection, TimedConnection):
         raise ConnectionResetError("the client has left")
     connection.begin_answer(events=request.path == EVENTS_PATH)
     try:
-        if request.can_read_body:
+        takes_body = request.method == "POST" and request.match_info.http_exception is None
+        if request.can_read_body and not takes_body:
             refusal = web.Response(status=413, text="This page takes no request bodies.\n")
             refusal.force_close()
             return refusal

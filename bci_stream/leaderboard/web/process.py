@@ -148,6 +148,7 @@ class WebBoard:
     """Serves `board` on host:port (0: any free port) from a process of its own.
 
     store: of past runs; empty for none. signal: where the page finds the live signal; None for none.
+    console, metrics: the judge's local socket, for the operator's console and for `/metrics`; empty for none.
     """
 
     def __init__(
@@ -160,12 +161,16 @@ class WebBoard:
         period_s: float = PERIOD_S,
         limits: PageLimits | None = None,
         signal: SignalSource | None = None,
+        console: str = "",
+        metrics: str = "",
     ) -> None:
         self.board = board
         self.host = host
         self.port = port
         level = logging.getLogger("bci_stream").getEffectiveLevel()
-        self._settings = PageSettings(period_s, store, limits or PageLimits(), signal, level)
+        self._settings = PageSettings(
+            period_s, store, limits or PageLimits(), signal, level, console, metrics
+        )
         self._listening: socket.socket | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="page-feed", daemon=True)

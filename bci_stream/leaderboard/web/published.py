@@ -48,13 +48,18 @@ class SignalSource(msgspec.Struct, frozen=True):
 
 
 class PageSettings(msgspec.Struct, frozen=True, tag=True):
-    """The first message. period_s: between updates. store: of past runs; empty for none."""
+    """The first message. period_s: between updates. store: of past runs; empty for none.
+
+    console, metrics: the judge's local socket, for the operator's console and for `/metrics`; empty for none.
+    """
 
     period_s: float
     store: str
     limits: PageLimits
     signal: SignalSource | None
     log_level: int
+    console: str = ""
+    metrics: str = ""
 
 
 class PublishedSnapshot(msgspec.Struct, frozen=True, tag=True):
@@ -117,6 +122,7 @@ class PublishedState:
         self._timelines: dict[str, Any] = dict(data["lanes"])
         self._verdicts: dict[str, VerdictRows] = {}
         self._alarms: list[dict[str, Any]] = data["alarms"]
+        self._announcement: str = data.get("announcement", "")
         self._take_rows(data["rows"])
         self._take_verdicts(data["verdicts"])
 
@@ -136,6 +142,7 @@ class PublishedState:
                 self._timelines[key] = timeline
         self._take_verdicts(update.get("verdicts", ()))
         self._alarms = update.get("alarms", self._alarms)
+        self._announcement = update.get("announcement", self._announcement)
 
     def everything(self) -> dict[str, Any]:
         return {
@@ -146,6 +153,7 @@ class PublishedState:
             "lanes": self._timelines,
             "verdicts": [row for rows in self._verdicts.values() for row in rows.values()],
             "alarms": self._alarms,
+            "announcement": self._announcement,
         }
 
     def _take_rows(self, rows: Any) -> None:
@@ -215,7 +223,7 @@ class PublishedBoard:
 
     def contest(self) -> dict[str, Any]:
         everything = self._state.everything()
-        return {name: everything[name] for name in ("contest", "tracks", "alarms")}
+        return {name: everything[name] for name in ("contest", "tracks", "alarms", "announcement")}
 
     def rows(self, track: str | None = None) -> list[LeaderboardRow]:
         """The ranked rows of one track or of all."""
@@ -243,6 +251,7 @@ NOTHING: Final[dict[str, Any]] = {
     "lanes": {},
     "verdicts": [],
     "alarms": [],
+    "announcement": "",
 }
 NO_DETAIL: Final[dict[str, Any]] = {
     "trials": [],

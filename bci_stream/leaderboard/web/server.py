@@ -16,6 +16,8 @@ from bci_stream.errors import PageError, RuleError, StoreError
 from bci_stream.leaderboard.ranking import to_csv, to_records
 from bci_stream.leaderboard.store import open_store
 from bci_stream.leaderboard.web.connections import EVENTS_PATH, Acceptor, timed_request
+from bci_stream.leaderboard.web.console import Console
+from bci_stream.leaderboard.web.metrics import Metrics
 from bci_stream.leaderboard.web.published import (
     LENGTH,
     MOST_FEED_BYTES,
@@ -51,7 +53,7 @@ async def serve(
     limits = settings.limits
     broadcast, arrived = Broadcast(board), asyncio.Event()
     runner = web.AppRunner(
-        build_app(board, broadcast, settings.store),
+        build_app(board, broadcast, settings.store, settings.console, settings.metrics),
         access_log=None,
         shutdown_timeout=1,
         handler_cancellation=True,  # a handler learns in this way that its page was closed
@@ -125,8 +127,14 @@ async def _next_period(
     arrived.clear()
 
 
-def build_app(board: PublishedBoard, broadcast: Broadcast, store: str = "") -> web.Application:
-    """All routes; every one is a GET."""
+def build_app(
+    board: PublishedBoard,
+    broadcast: Broadcast,
+    store: str = "",
+    console: str = "",
+    metrics: str = "",
+) -> web.Application:
+    """All routes; all but the console's are GETs. console, metrics: the judge's socket, or empty."""
     app = web.Application(middlewares=[timed_request])
     app.on_response_prepare.append(_add_headers)
     app.router.add_get("/", partial(_file, "index.html"))
@@ -139,6 +147,10 @@ def build_app(board: PublishedBoard, broadcast: Broadcast, store: str = "") -> w
     app.router.add_get("/api/v1/runs", partial(_runs, store))
     app.router.add_get(EVENTS_PATH, partial(stream_events, broadcast), allow_head=False)
     app.router.add_static("/static/", STATIC)
+    if console:
+        Console(console, STATIC / "console.html", board.signals).add_routes(app)
+    if metrics:
+        app.router.add_get("/metrics", Metrics(metrics, board).show)
     return app
 
 

@@ -6,6 +6,7 @@ the page by nothing, and the next stream by OPEN_S; it is tried again after a pa
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
@@ -14,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bci_stream.errors import WireError
+from bci_stream.leaderboard.web.signal_detail import SignalBuffer, SignalChoice, describe_signal
 from bci_stream.packet import FloatArray
+from bci_stream.stream_health import StreamHealth
 from bci_stream.wire import names
 from bci_stream.wire.transport import FoundStream, SampleInlet, Transport
 
@@ -24,6 +27,7 @@ DISCOVER_EVERY_S: Final = 0.5
 PULL_EVERY_S: Final = 0.05
 OPEN_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 60.0
+OFFSET_EVERY_S: Final = 5.0
 
 MOST_RATE: Final = 50_000.0
 MOST_LEADS: Final = 1024
@@ -81,9 +85,18 @@ class SignalMonitor:
 class LiveSignals:
     """The signal monitor of each track. The methods may be called from any thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        """now: the clock of time stamps."""
         self._lock = threading.Lock()
+        self._now = now
         self._monitors: dict[str, SignalMonitor] = {}
+        self._health: dict[str, StreamHealth] = {}
+        self._buffers: dict[str, SignalBuffer] = {}
+        self.keeps_detail = False
+        """Whether all leads are kept at full rate, for `detail`."""
+
+    def use_clock(self, now: Callable[[], float]) -> None:
+        self._now = now
 
     def add(self, track: str, samples: FloatArray, rate: float, leads: tuple[str, ...]) -> None:
         """Add samples (n, leads) in uV."""
@@ -92,12 +105,42 @@ class LiveSignals:
             if monitor is None or not monitor.fits(rate, leads):
                 monitor = self._monitors[track] = SignalMonitor(rate, leads)
             monitor.add(samples)
+            if self.keeps_detail:
+                buffer = self._buffers.get(track)
+                if buffer is None or (buffer.rate, buffer.leads) != (rate, leads):
+                    buffer = self._buffers[track] = SignalBuffer(rate, leads)
+                buffer.add(samples)
+
+    def detail(self, track: str, choice: SignalChoice) -> dict[str, Any] | None:
+        """Chosen leads with their spectra, and the quality of all; None if the track has no signal."""
+        with self._lock:
+            buffer = self._buffers.get(track)
+            samples = None if buffer is None else buffer.samples()
+        if buffer is None or samples is None or not len(samples):
+            return None
+        return describe_signal(samples, buffer.rate, buffer.leads, choice)
 
     def take_new(self) -> dict[str, Any]:
         """The new columns of each track that has some."""
         with self._lock:
             new = {track: monitor.take_new() for track, monitor in self._monitors.items()}
         return {track: piece for track, piece in new.items() if piece is not None}
+
+    def add_stamps(
+        self, track: str, stamps: NDArray[np.float64], rate: float, now: float, offset_s: float
+    ) -> None:
+        """Add the time stamps of samples, pulled at `now`; offset_s: added to a stamp it gives our clock."""
+        with self._lock:
+            health = self._health.get(track)
+            if health is None or health.rate != rate:
+                health = self._health[track] = StreamHealth(rate)
+            health.add(stamps, now, offset_s)
+
+    def health(self) -> dict[str, Any]:
+        """How well the signal of each track arrives here."""
+        now = self._now()
+        with self._lock:
+            return {track: health.summary(now) for track, health in self._health.items()}
 
     def view(self) -> dict[str, Any]:
         with self._lock:
@@ -121,6 +164,10 @@ class SignalView:
         self._tracks: dict[str, str] = {}  # by the stream's uid; "" if it is not shown
         self._inlets: dict[str, SampleInlet] = {}  # by the stream's uid
         self._retry_at: dict[str, tuple[float, float]] = {}  # by uid: when, and the pause after it
+        self._offsets: dict[
+            str, tuple[float, float]
+        ] = {}  # by uid: when it was read, and its value
+        signals.use_clock(transport.now)
         self._stop = threading.Event()
         self._threads = [
             threading.Thread(target=self._repeat, args=work, name="signal-view", daemon=True)
@@ -191,10 +238,23 @@ class SignalView:
             spec = inlet.spec
             most = max(1, min(int(spec.rate), MOST_AT_ONCE // len(spec.leads)))
             try:
-                samples, _ = inlet.pull(most, 0.0)
+                samples, stamps = inlet.pull(most, 0.0)
             except WireError:
                 self._inlets.pop(uid).close()
                 continue
             if len(samples):
                 leads = tuple(lead.name for lead in spec.leads[:-1])
-                self._signals.add(self._tracks[uid], samples[:, :-1], spec.rate, leads)
+                track = self._tracks[uid]
+                self._signals.add(track, samples[:, :-1], spec.rate, leads)
+                offset_s = self._offset_s(uid, inlet)
+                self._signals.add_stamps(track, stamps, spec.rate, self._transport.now(), offset_s)
+
+    def _offset_s(self, uid: str, inlet: SampleInlet) -> float:
+        """The clock offset of a stream, read again every OFFSET_EVERY_S."""
+        now = self._transport.now()
+        read_at, offset_s = self._offsets.get(uid, (-OFFSET_EVERY_S, 0.0))
+        if now - read_at >= OFFSET_EVERY_S:
+            offset_s = inlet.clock_offset_s()
+            self._offsets = {uid: at for uid, at in self._offsets.items() if uid in self._inlets}
+            self._offsets[uid] = now, offset_s
+        return offset_s

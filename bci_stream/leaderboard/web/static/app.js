@@ -90,6 +90,12 @@ function drawAlarms() {
     h("li", {}, `⚠ ${reason(alarm)}${alarm.count > 1 ? ` (×${alarm.count})` : ""}`)));
 }
 
+function drawAnnouncement() {
+  const line = document.getElementById("announcement");
+  line.hidden = state.announcement === "";
+  line.textContent = state.announcement;
+}
+
 function drawTabs(current) {
   const names = Object.keys(state.tracks);
   put(document.getElementById("tracks"), names.map((name) => h("a",
@@ -120,6 +126,7 @@ function draw(changed = () => true) {
   }
   if (changed("tracks")) drawShell(track);
   if (changed("alarms")) drawAlarms();
+  if (changed("announcement")) drawAnnouncement();
   if (team) drawTeamSoon(track, team, changed("tracks"));
   else drawTrack(track, changed);
 }

@@ -6,7 +6,7 @@ import { addNames } from "./names.js";
 
 const VERDICTS_KEPT = 400;
 
-export const state = { contest: null, tracks: {}, rows: new Map(), history: {}, timelines: {}, verdicts: [], alarms: [] };
+export const state = { contest: null, tracks: {}, rows: new Map(), history: {}, timelines: {}, verdicts: [], alarms: [], announcement: "" };
 
 // A verdict on a trial that is listed already replaces the earlier one.
 function withVerdicts(listed, added) {
@@ -28,6 +28,7 @@ export function takeSnapshot(snapshot) {
   state.timelines = snapshot.lanes;
   state.verdicts = snapshot.verdicts;
   state.alarms = snapshot.alarms;
+  state.announcement = snapshot.announcement ?? "";
   clearSignals();
   addSignals(snapshot.signal);
 }
@@ -46,6 +47,7 @@ export function takeUpdate(update) {
   }
   if (update.verdicts) state.verdicts = withVerdicts(state.verdicts, update.verdicts);
   state.alarms = update.alarms ?? state.alarms;
+  state.announcement = update.announcement ?? state.announcement;
   addSignals(update.signal);
 }
 
