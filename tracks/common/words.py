@@ -102,6 +102,17 @@ ENGLISH = {
     "advise_packet_late": "late by 1 packet: all data received after the trigger's packet counts",
     "advise_packets_late": "late by {packets} packets: "
     "all data received after the trigger's packet counts",
+    # Seasons: why an upload is refused, and what became of a submission
+    "no_phase_open": "no phase of track {track} is open now",
+    "phase_not_begun": "phase {phase} opens at {opens}",
+    "phase_over": "phase {phase} closed at {closes}",
+    "phase_track": "phase {phase} has no track {track}",
+    "phase_unknown": "there is no phase {phase}; there are {known}",
+    "phases_open": "several phases are open: name one of {known}",
+    "not_gone_on": "only teams that went on from phase {after} may submit in phase {phase}",
+    "quota_a_day": "the {quota} submissions a day of phase {phase} are used up; "
+    "the next day begins at {next_day}",
+    "quota_in_all": "the {quota} submissions of phase {phase} are used up",
     # Alarms
     "page_ended": "the page's process ended (exit code {exit_code}) and was started again",
 }
@@ -188,6 +199,15 @@ CHINESE = {
     "advise_rows": "请报告若干行，每行 8 个有限的角度",
     "advise_packet_late": "晚了 1 个数据包：触发所在数据包之后收到的所有数据都计入",
     "advise_packets_late": "晚了 {packets} 个数据包：触发所在数据包之后收到的所有数据都计入",
+    "no_phase_open": "赛道 {track} 目前没有开放的阶段",
+    "phase_not_begun": "阶段 {phase} 将于 {opens} 开放",
+    "phase_over": "阶段 {phase} 已于 {closes} 结束",
+    "phase_track": "阶段 {phase} 没有赛道 {track}",
+    "phase_unknown": "没有阶段 {phase}；现有：{known}",
+    "phases_open": "有多个阶段开放：请指定其一：{known}",
+    "not_gone_on": "只有从阶段 {after} 晋级的队伍可以在阶段 {phase} 提交",
+    "quota_a_day": "阶段 {phase} 每天 {quota} 次提交已用完；下一天从 {next_day} 开始",
+    "quota_in_all": "阶段 {phase} 的 {quota} 次提交已用完",
     "page_ended": "网页进程已结束（退出码 {exit_code}），并已重新启动",
 }
 
