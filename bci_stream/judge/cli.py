@@ -257,6 +257,45 @@ def reveal(contest_path: Path, out: Path, force: bool) -> None:
     )
 
 
+@main.command()
+@contest_option
+@click.option("--host", default="127.0.0.1", show_default=True)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8080,
+    show_default=True,
+    help="Of page and API; 0: any free one.",
+)
+@click.option(
+    "--engine",
+    default="local:1",
+    show_default=True,
+    help="Where submissions run: local:N, N at a time on this machine.",
+)
+@click.option(
+    "--store",
+    default="",
+    help="postgresql://... or a SQLite file (default: season.sqlite in the contest's folder).",
+)
+@click.option("--upload-mb", type=click.IntRange(min=1), default=256, show_default=True)
+@click.option(
+    "--units-a-team",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="How many submissions of one team run at the same time.",
+)
+@click.option("--tls-cert", type=click.Path(path_type=Path), help="A certificate (PEM), for HTTPS.")
+@click.option("--tls-key", type=click.Path(path_type=Path), help="Its key, unless it holds it.")
+def serve(contest_path: Path, **options: Any) -> None:
+    """Run a season: teams upload submissions, which are checked, run and ranked in phases."""
+    from bci_stream.season.serve_command import serve_season
+
+    stop = stop_on_signals()
+    serve_season(open_contest(contest_path, ""), stop=stop, **options)
+
+
 @main.group()
 def team() -> None:
     """Teams' files and tokens; the judge and the replay take changes while they run."""
