@@ -46,7 +46,7 @@ def _stage(view: dict[str, Any]) -> Reason:
             return Reason("stage_checking")
         case "queued":
             return Reason("stage_queued")
-        case "running" if view.get("total"):
+        case "running" if view.get("total") and view["subject"]:
             percent = 100 * view["done"] // view["total"]
             return Reason("stage_running", subject=view["subject"], percent=percent)
         case "running":

@@ -51,7 +51,7 @@ def serve_season(
         scheme = "http" if tls is None else "https"
         address = f"{scheme}://{host}:{listening.getsockname()[1]}/"
         logger.info(
-            "season of contest %s: %s (%d units at a time)", contest.name, address, chosen.slots
+            "season of contest %s: %s (units at a time: %d)", contest.name, address, chosen.slots
         )
         season = Season(
             contest,

@@ -43,6 +43,8 @@ HEADERS: Final = {
     "Content-Security-Policy": SECURITY["Content-Security-Policy"].replace(
         "form-action 'none'", "form-action 'self'"
     ),
+    # With "no-referrer" a browser sends "Origin: null" with the pages' own forms.
+    "Referrer-Policy": "same-origin",
 }
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -214,7 +216,7 @@ class SeasonServer:
         _check_origin(request)
         fields = await _fields(request)
         cookie = self._sessions.log_in(fields.get("team_file", "").encode())
-        answer = web.HTTPSeeOther("/team")
+        answer = _see_other("/team")
         answer.set_cookie(
             COOKIE,
             cookie,
@@ -228,7 +230,7 @@ class SeasonServer:
 
     async def _logout(self, request: web.Request) -> web.StreamResponse:
         self._check_form_key(request, (await _fields(request)).get("form_key", ""))
-        answer = web.HTTPSeeOther("/")
+        answer = _see_other("/")
         answer.del_cookie(COOKIE, path="/")
         return answer
 
@@ -240,7 +242,7 @@ class SeasonServer:
             "Submissions",
             made=await self._ask(self._service.list_views, team),
             phases=await self._ask(self._service.phase_views, team, time.time()),
-            limit_mb=self._uploads.limits.bytes // MEGABYTE,
+            limit_mb=f"{self._uploads.limits.bytes / MEGABYTE:g}",
         )
 
     async def _submission_page(self, request: web.Request) -> web.StreamResponse:
@@ -256,7 +258,7 @@ class SeasonServer:
         team, number = self._own_session(request), int(request.match_info["id"])
         self._check_form_key(request, (await _fields(request)).get("form_key", ""))
         await self._choose_for(team, number)
-        return web.HTTPSeeOther(f"/submissions/{number}")
+        return _see_other(f"/submissions/{number}")
 
     async def _submit_form(self, request: web.Request) -> web.StreamResponse:
         """The fields before the file say where it goes: nothing is read that is not wanted."""
@@ -271,7 +273,7 @@ class SeasonServer:
             await self._ask(self._service.may_submit, team, track, phase, time.time())
             received = await self._uploads.receive(team, _pieces(part), request.content_length)
             made = await self._take(team, track, phase, part.filename or "", received)
-            return web.HTTPSeeOther(f"/submissions/{made}")
+            return _see_other(f"/submissions/{made}")
         raise UploadRefused(400, Reason("upload_no_package"))
 
     # --- API ----------------------------------------------------------------------------------
@@ -376,6 +378,10 @@ async def _add_headers(_: web.Request, response: web.StreamResponse) -> None:
 def _json(value: object, status: int = 200) -> web.Response:
     body = msgspec.json.encode(value)
     return web.Response(body=body, status=status, content_type="application/json")
+
+
+def _see_other(path: str) -> web.Response:
+    return web.Response(status=303, headers={hdrs.LOCATION: path})
 
 
 def _language(request: web.Request) -> str:

@@ -107,7 +107,8 @@ def _output(folder: Path) -> str:
     for log in sorted((folder / "home" / "submissions").glob("*.log")):
         with suppress(OSError):
             printed += log.read_text(errors="replace")
-    return printed.strip()[-OUTPUT_CHARACTERS:]
+    shown = printed.strip()[-OUTPUT_CHARACTERS:]
+    return f"the end of what it printed in the run:\n{shown}" if shown else ""
 
 
 class ProgressSink:
