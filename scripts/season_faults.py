@@ -152,7 +152,7 @@ def _contest(folder: Path, quota: int) -> Contest:
 
 
 def _submit_all(contest: Contest, url: Callable[[], str], count: int) -> threading.Thread:
-    """Upload while the server is killed; an upload whose answer was lost is sent again if it did not arrive."""
+    """Upload while the server is killed; what did not arrive is sent again."""
 
     def submit_all() -> None:
         made = dict.fromkeys(TEAMS, 0)
