@@ -1,13 +1,16 @@
-"""What the server makes of a worker's outcome: it verifies the run log, scores it again and keeps it."""
+"""What the server makes of run logs: it verifies, scores and keeps a worker's log, and compares two."""
 
 import logging
+from collections.abc import Iterator
 from dataclasses import asdict
+from itertools import zip_longest
 from pathlib import Path
+from typing import Any, Final
 
 from bci_stream.contest.contest import Contest
 from bci_stream.errors import LogError, RuleError
 from bci_stream.leaderboard.fold import fold_log
-from bci_stream.runlog import make_runs_folder
+from bci_stream.runlog import encode, make_runs_folder, read_log
 from bci_stream.season.jobs import UnitJob, UnitOutcome, log_of
 from bci_stream.season.store import UnitResult
 from bci_stream.verification import VerificationKeys, verify_log
@@ -64,3 +67,36 @@ def _verify(contest: Contest, log: Path, job: UnitJob) -> None:
         raise LogError(f"the run log {log.name} does not verify: {check.problems[0]}")
     if check.team != job.team:
         raise LogError(f"the run log {log.name} is of team {check.team!r:.70}, not {job.team!r}")
+
+
+# --- comparison -------------------------------------------------------------------------------
+
+MEASURED: Final = frozenset({"t", "elapsed_s", "compute_s"})
+OF_ONE_RUN: Final = frozenset({"h", "message", "contest", "run"})
+"""The hash covers measured times; the team's message names the run."""
+PASSED_OVER: Final = frozenset({"seal", "status"})
+
+
+def comparable_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """(line number, the line without what may differ between two runs of one decoder)."""
+    for number, event in read_log(path):
+        if event.get("kind") not in PASSED_OVER:
+            yield number, encode(_comparable(event))
+
+
+def _comparable(event: dict[str, Any]) -> dict[str, Any]:
+    return {
+        key: value for key, value in event.items() if key not in MEASURED and key not in OF_ONE_RUN
+    }
+
+
+def first_difference(one: Path, other: Path) -> str | None:
+    """Where two logs differ first, with both lines; None if they agree. Raises LogError."""
+    pairs = zip_longest(
+        comparable_lines(one), comparable_lines(other), fillvalue=(0, b"(no line)\n")
+    )
+    for (number, line), (other_number, other_line) in pairs:
+        if line != other_line:
+            shown = [text.decode(errors="replace").strip()[:200] for text in (line, other_line)]
+            return f"line {number or other_number}: {shown[0]} against {shown[1]}"
+    return None

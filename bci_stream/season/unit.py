@@ -46,23 +46,23 @@ def run_unit(folder: Path, stop: threading.Event) -> None:
 
 def _check(folder: Path, job: UnitJob, stop: threading.Event) -> UnitOutcome:
     package = ["--track", job.track, "--submission", str(folder / "package")]
-    code, said = _child(folder, "prepare", package, PREPARE_S, stop)
+    code, printed = _child(folder, "prepare", package, PREPARE_S, stop)
     if code == 0:
         arguments = [*package, "--contest", str(folder)]
-        code, said = _child(folder, "check", arguments, CHECK_S, stop)
-    said = said.replace(f"{folder}/", "")
+        code, printed = _child(folder, "check", arguments, CHECK_S, stop)
+    printed = printed.replace(f"{folder}/", "")
     match code:
         case 0:
-            return UnitOutcome("passed", report=said)
+            return UnitOutcome("passed", report=printed)
         case 1:
-            return UnitOutcome("rejected", describe(Reason("check_failed")), said)
+            return UnitOutcome("rejected", describe(Reason("check_failed")), printed)
         case None if not stop.is_set():
             return UnitOutcome(
-                "rejected", describe(Reason("check_too_long", limit_s=CHECK_S)), said
+                "rejected", describe(Reason("check_too_long", limit_s=CHECK_S)), printed
             )
         case None:
             return UnitOutcome("stopped", describe(Reason("contest_stopped")))
-    detail = said.splitlines()[-1] if code == HOST_FAILED and said else f"exit code {code}"
+    detail = printed.splitlines()[-1] if code == HOST_FAILED and printed else f"exit code {code}"
     return UnitOutcome("stopped", describe(Reason("unit_failed", detail=detail)))
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bci_stream.season.access import (
+from bci_stream.season.web.access import (
     CLOCK_S,
     EMPTY,
     SESSION_S,

@@ -9,7 +9,7 @@ from leaderboard.page.tab import Tab
 from season.serving import Served, make_contest, serving
 from season.test_serve import ask
 
-from bci_stream.season.server import COOKIE
+from bci_stream.season.web.server import COOKIE
 from scripts.season_rig import package
 
 

@@ -4,7 +4,7 @@ import asyncio
 import hmac
 import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from socket import socket
@@ -16,19 +16,19 @@ from aiohttp import BodyPartReader, hdrs, web
 
 from bci_stream.errors import StoreError
 from bci_stream.leaderboard.ranking import to_csv, to_records
-from bci_stream.leaderboard.web.connections import Acceptor, TimedConnection
+from bci_stream.leaderboard.web.connections import Acceptor, Handler, TimedConnection
 from bci_stream.leaderboard.web.published import PageLimits
 from bci_stream.leaderboard.web.server import SECURITY
-from bci_stream.season.access import (
+from bci_stream.season.service import SeasonService
+from bci_stream.season.uploads import MEGABYTE, ReceivedFile, UploadRefused, Uploads
+from bci_stream.season.web.access import (
     EMPTY,
     SESSION_S,
     AccessError,
     RequestVerifier,
     Sessions,
 )
-from bci_stream.season.pages import STATIC, render, stage_reasons
-from bci_stream.season.service import SeasonService
-from bci_stream.season.uploads import MEGABYTE, ReceivedFile, UploadRefused, Uploads
+from bci_stream.season.web.pages import STATIC, render, stage_reasons
 from tracks.common.reasons import Reason
 from tracks.common.words import describe
 
@@ -47,7 +47,6 @@ HEADERS: Final = {
     "Referrer-Policy": "same-origin",
 }
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Answer = TypeVar("Answer")
 
 

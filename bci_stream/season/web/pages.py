@@ -9,7 +9,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from tracks.common.reasons import Reason
 
-FOLDER: Final = Path(str(files("bci_stream.season")))
+FOLDER: Final = Path(str(files("bci_stream.season.web")))
 STATIC: Final = FOLDER / "static"
 
 
