@@ -36,8 +36,8 @@ ROOT = Path(__file__).resolve().parents[1]
 TEAMS = ("alice", "bob", "carol", "dave")
 START_S = 120.0
 END_S = 3600.0
-QUIET_S = (0.3, 3.0)
-"""Between two kills, at random."""
+QUIET_S = (0.0, 1.5)
+"""Before a kill, at random."""
 ACCEPTED = ("passed", "rejected", "finished", "crashed", "timeout", "disqualified")
 
 
@@ -113,18 +113,17 @@ def run_faults(
     server = KilledServer(contest.folder, store, slots)
     url = server.start()
     sent = _submit_all(contest, lambda: url, submissions)
-    while report.server_kills + report.worker_kills < kills or sent.is_alive():
-        sent.join(chance.uniform(*QUIET_S))
-        if report.server_kills + report.worker_kills >= kills:
-            continue
+    step = max(1, 2 * submissions // max(1, kills))
+    while report.server_kills + report.worker_kills < kills and not _is_done(store, submissions):
+        _wait_for_units(store, _units_done(store) + chance.randint(0, 2 * step), submissions)
+        time.sleep(chance.uniform(*QUIET_S))
         if chance.random() < 0.5:
             server.kill()
             report.server_kills += 1
             url = server.start()
         else:
             report.worker_kills += server.kill_a_worker(chance)
-        if _is_done(store, submissions):
-            break
+    sent.join()
     deadline = time.monotonic() + END_S
     while not _is_done(store, submissions):
         if time.monotonic() > deadline:
@@ -174,6 +173,20 @@ def _submit_all(contest: Contest, url: Callable[[], str], count: int) -> threadi
     thread = threading.Thread(target=submit_all, name="submit")
     thread.start()
     return thread
+
+
+def _units_done(store: str) -> int:
+    with closing(open_season_store(store)) as opened:
+        return sum(unit.state == "done" for unit in opened.units())
+
+
+def _wait_for_units(store: str, wanted: int, submissions: int) -> None:
+    """Let some units be done before the next kill, so that kills are spread over all of them."""
+    deadline = time.monotonic() + START_S
+    while _units_done(store) < wanted and not _is_done(store, submissions):
+        if time.monotonic() > deadline:
+            return
+        time.sleep(0.05)
 
 
 def _is_done(store: str, count: int) -> bool:
