@@ -375,11 +375,10 @@ def check(
     factory = _pipeline_factory(track, decoder, submission, model, pipeline, online, trust)
     if submission is not None:
         from decoders.host.check import check_submission
-        from decoders.host.submission import open_submission
 
         granted = open_contest(contest_path, "").limits
         stop = stop_on_signals()
-        opened = open_submission(submission, track, granted=granted, stop=stop, **how)
+        opened = _open_submission(submission, track, granted=granted, stop=stop, **how)
         report = check_submission(opened, track)
         click.echo(report.text)
         if not report.ok:
@@ -419,3 +418,59 @@ def cache(prune: bool, days: float) -> None:
         used = "incomplete" if made.unused_s is None else f"used {made.unused_s / 86400:.0f} d ago"
         shown = f"{made.folder.name:<20} {made.size_bytes >> 20:>6} MiB  {used:<15} {made.title}"
         click.echo(("removed  " if removed else "") + shown)
+
+
+def _season_options(command: F) -> F:
+    """--server and --team-file of the commands that talk to a season's server."""
+    options = [
+        click.option("--server", required=True, envvar="BCI_SERVER", metavar="URL",
+                     help="The season's address, such as https://cup.example.org."),
+        click.option("--team-file", required=True, type=click.Path(path_type=Path),
+                     help="Your team's file, from the organiser."),
+    ]  # fmt: skip
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@main.command()
+@click.argument("package", type=click.Path(path_type=Path))
+@track_option
+@_season_options
+@click.option("--phase", default="", help="Which phase, where several are open.")
+@click.option("--no-wait", is_flag=True, help="Do not wait for the score.")
+def submit(
+    package: Path, track: str | None, server: str, team_file: Path, phase: str, no_wait: bool
+) -> None:
+    """Upload PACKAGE (.zip or .tar.gz) to a season's server, and wait for its score."""
+    from bci_stream.contest.keys import read_team_file
+    from bci_stream.season.client import SeasonClient, submit_and_follow
+
+    if track is None:
+        raise _missing_track()
+    client = SeasonClient(server, read_team_file(team_file))
+    stop = stop_on_signals()
+    wait, echo = not no_wait, click.echo
+    if not submit_and_follow(client, package, track, phase, wait=wait, echo=echo, stop=stop):
+        raise SystemExit(1)
+
+
+@main.command()
+@click.argument("number", type=int, required=False)
+@_season_options
+@click.option("--choose", is_flag=True, help="Let submission NUMBER count, where teams choose.")
+def submissions(number: int | None, server: str, team_file: Path, choose: bool) -> None:
+    """List your team's submissions, or show submission NUMBER."""
+    from bci_stream.contest.keys import read_team_file
+    from bci_stream.season.client import SeasonClient, describe_submission, list_lines
+
+    client = SeasonClient(server, read_team_file(team_file))
+    if number is None:
+        if choose:
+            raise click.UsageError("--choose needs the number of a submission")
+        lines = list_lines(client.submissions())
+    else:
+        shown = client.choose(number) if choose else client.submission(number)
+        lines = describe_submission(shown)
+    for line in lines:
+        click.echo(line)

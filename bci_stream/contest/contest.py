@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from bci_stream.contest.keys import Keys, Results
+from bci_stream.contest.phases import Phase, check_phases
 from bci_stream.errors import ContestError, RuleError
 from bci_stream.files import state_dir
 from bci_stream.wire.names import checked_name
@@ -82,6 +83,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     results: Results = "sealed"
     limits: Limits = Limits()
     qualify: Qualify = Qualify()
+    phases: list[Phase] = []
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,7 @@ class Contest:
     limits: Limits = field(default_factory=Limits)
     qualify: Qualify = field(default_factory=Qualify)
     results: Results = "signed"
+    phases: tuple[Phase, ...] = ()
 
     @property
     def sealed(self) -> bool:
@@ -148,6 +151,11 @@ def _contest(file: _File, path: Path) -> Contest:
         )
     for track, plan in plans.items():
         _check_plan(track, plan, path)
+    check_phases(file.phases, list(plans), f"contest file {path}")
+    for phase in file.phases:
+        for track, changed in phase.tracks.items():
+            rules = plans[track].rules | changed.rules
+            _check_plan(track, TrackPlan(changed.recordings, rules), path)
     for team in file.teams:
         checked_name(team, "team")
     return Contest(
@@ -159,6 +167,7 @@ def _contest(file: _File, path: Path) -> Contest:
         file.limits,
         file.qualify,
         file.results,
+        tuple(file.phases),
     )
 
 

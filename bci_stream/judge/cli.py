@@ -26,6 +26,13 @@ contest_option = click.option(
 )
 
 
+store_option = click.option(
+    "--store",
+    default="",
+    help="postgresql://... or a SQLite file (default: season.sqlite in the contest's folder).",
+)
+
+
 @click.group(cls=Commands)
 def main() -> None:
     """Judge a BCI contest: live, in lockstep, or again from its run logs."""
@@ -264,6 +271,122 @@ def reveal(contest_path: Path, out: Path, force: bool) -> None:
     click.echo(
         "the tokens are public once you publish it: delete the contest's keys folder before another contest"
     )
+
+
+@main.command()
+@contest_option
+@click.option("--host", default="127.0.0.1", show_default=True)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8080,
+    show_default=True,
+    help="Of page and API; 0: any free one.",
+)
+@click.option(
+    "--engine",
+    default="local:1",
+    show_default=True,
+    help="Where submissions run: local:N, N at a time on this machine.",
+)
+@store_option
+@click.option("--upload-mb", type=click.IntRange(min=1), default=256, show_default=True)
+@click.option(
+    "--units-a-team",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="How many submissions of one team run at the same time.",
+)
+@click.option("--tls-cert", type=click.Path(path_type=Path), help="A certificate (PEM), for HTTPS.")
+@click.option("--tls-key", type=click.Path(path_type=Path), help="Its key, unless it holds it.")
+def serve(contest_path: Path, **options: Any) -> None:
+    """Run a season: teams upload submissions, which are checked, run and ranked in phases."""
+    from bci_stream.season.serve_command import serve_season
+
+    stop = stop_on_signals()
+    serve_season(open_contest(contest_path, ""), stop=stop, **options)
+
+
+@main.command()
+@contest_option
+@store_option
+@click.option("--track", type=TrackName(), required=True)
+@click.option("--phase", default="", help="Which phase (default: the first).")
+@click.option("--top", type=click.IntRange(min=1), default=3, show_default=True)
+def rerun(contest_path: Path, **options: Any) -> None:
+    """Run the best submissions of a season again, and compare their logs line by line."""
+    from bci_stream.season.organiser import print_rerun
+    from bci_stream.season.workers import LocalEngine
+
+    stop = stop_on_signals()
+    contest = open_contest(contest_path, "")
+    if not print_rerun(contest, engine=LocalEngine(1), stop=stop, **options):
+        click.get_current_context().exit(1)
+
+
+@main.group()
+def season() -> None:
+    """The organiser's view of a season; works beside a running server."""
+
+
+@season.command("status")
+@contest_option
+@store_option
+def season_status(contest_path: Path, store: str) -> None:
+    """What waits, what runs, what failed, and what the organiser did."""
+    import time
+    from contextlib import closing
+
+    from bci_stream.season.organiser import open_organiser_store, status_lines
+
+    with closing(open_organiser_store(open_contest(contest_path, ""), store)) as opened:
+        for line in status_lines(opened, time.time()):
+            click.echo(line)
+
+
+@season.command("retry")
+@click.argument("number", type=int)
+@contest_option
+@store_option
+def season_retry(number: int, contest_path: Path, store: str) -> None:
+    """Do submission NUMBER again now, which failed through the organiser's side."""
+    from contextlib import closing
+
+    from bci_stream.season.organiser import change, open_organiser_store
+
+    with closing(open_organiser_store(open_contest(contest_path, ""), store)) as opened:
+        click.echo(change(opened, number, "retry"))
+
+
+@season.command("disqualify")
+@click.argument("number", type=int)
+@click.option("--reason", required=True, help="Shown to the team.")
+@contest_option
+@store_option
+def season_disqualify(number: int, reason: str, contest_path: Path, store: str) -> None:
+    """Let submission NUMBER count for nothing."""
+    from contextlib import closing
+
+    from bci_stream.season.organiser import change, open_organiser_store
+
+    with closing(open_organiser_store(open_contest(contest_path, ""), store)) as opened:
+        click.echo(change(opened, number, "disqualify", reason))
+
+
+@season.command("export")
+@click.option("--form", type=click.Choice(["json", "csv"]), default="json", show_default=True)
+@contest_option
+@store_option
+def season_export(form: str, contest_path: Path, store: str) -> None:
+    """Print all submissions and leaderboards, whatever the phases show."""
+    from contextlib import closing
+
+    from bci_stream.season.organiser import export_text, open_organiser_store
+
+    contest = open_contest(contest_path, "")
+    with closing(open_organiser_store(contest, store)) as opened:
+        click.echo(export_text(contest, opened, form), nl=False)
 
 
 @main.group()

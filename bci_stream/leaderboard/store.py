@@ -49,15 +49,16 @@ def open_store(where: str) -> "Store":
     """A postgresql:// URL opens PostgreSQL; anything else is the path of a SQLite file."""
     if where.startswith(POSTGRES):
         return Store(PostgresDatabase(where))
-    return Store(SqliteDatabase(_path(where)))
+    return Store(SqliteDatabase(store_path(where)))
 
 
 def store_exists(where: str) -> bool:
     """Whether the file exists; always True for PostgreSQL, which answers when it is opened."""
-    return where.startswith(POSTGRES) or _path(where).exists()
+    return where.startswith(POSTGRES) or store_path(where).exists()
 
 
-def _path(where: str) -> Path:
+def store_path(where: str) -> Path:
+    """The path of a SQLite store, with or without sqlite:/// in front."""
     return Path(where.removeprefix("sqlite:///"))
 
 
@@ -171,9 +172,14 @@ class Database(Protocol):
 
 
 class SqliteDatabase:
-    """A SQLite file in WAL mode: readers do not wait while the judge writes."""
+    """A SQLite file in WAL mode: readers do not wait while the judge writes.
 
-    def __init__(self, path: Path, lock_timeout_s: float = LOCK_TIMEOUT_S) -> None:
+    durable: a transaction is on disk when it is over, also if the machine loses its power.
+    """
+
+    def __init__(
+        self, path: Path, lock_timeout_s: float = LOCK_TIMEOUT_S, *, durable: bool = False
+    ) -> None:
         self.name = str(path)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -183,7 +189,7 @@ class SqliteDatabase:
             raise StoreError(f"the store {path} can't be opened: {error}") from error
         try:
             self._connection.execute("PRAGMA journal_mode = WAL")
-            self._connection.execute("PRAGMA synchronous = NORMAL")
+            self._connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
         except sqlite3.Error as error:
             self._connection.close()
             raise StoreError(_describe(self.name, error)) from error

@@ -7,6 +7,7 @@ import asyncio
 import errno
 import resource
 import socket
+import ssl
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -147,7 +148,7 @@ class TimedConnection(asyncio.Protocol):
 class Acceptor:
     """Accepts connections on a listening socket within the limits.
 
-    make_handler: makes aiohttp's side of a connection.
+    make_handler: makes aiohttp's side of a connection. tls: for HTTPS.
     """
 
     def __init__(
@@ -155,7 +156,9 @@ class Acceptor:
         listening: socket.socket,
         make_handler: Callable[[], asyncio.Protocol],
         limits: PageLimits,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
+        self._tls = tls
         self._listening = listening
         self._make_handler = make_handler
         self._limits = limits
@@ -210,7 +213,9 @@ class Acceptor:
         )
         self._of_client[made] = client
         self._clients[client] += 1
-        task = self._loop.create_task(self._loop.connect_accepted_socket(lambda: made, accepted))
+        task = self._loop.create_task(
+            self._loop.connect_accepted_socket(lambda: made, accepted, ssl=self._tls)
+        )
         self._opening.add(task)
         task.add_done_callback(self._opening.discard)
 

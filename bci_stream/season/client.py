@@ -1,0 +1,229 @@
+"""A team's side of a season: `bci-decode submit` and `bci-decode submissions`."""
+
+import http.client
+import json
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import SplitResult, urlencode, urlsplit
+
+from bci_stream.contest.keys import TeamFile
+from bci_stream.errors import BciError
+from bci_stream.season.jobs import file_sha256
+from bci_stream.season.queue import PENDING
+from bci_stream.season.web.access import EMPTY, sign_request
+
+TIMEOUT_S: Final = 60.0
+POLL_S: Final = 1.0
+AWAY_S: Final = 120.0
+"""How long a server may be away while a submission is followed."""
+PIECE: Final = 1 << 16
+
+
+class SeasonError(BciError):
+    """A server that can't be reached, or that refused a request."""
+
+
+class ServerAway(SeasonError):
+    """A server that can't be reached, or is busy: a request may be made again."""
+
+
+class SeasonClient:
+    """Signed requests to a season's server. url: http:// or https://, with the server's path."""
+
+    def __init__(self, url: str, team_file: TeamFile) -> None:
+        self._url: SplitResult = urlsplit(url)
+        if self._url.scheme not in ("http", "https") or not self._url.hostname:
+            raise SeasonError(f"--server {url!r}: give an address such as https://cup.example.org")
+        self._file = team_file
+
+    def submit(
+        self, package: Path, track: str, phase: str, sent: Callable[[int, int], None]
+    ) -> dict[str, Any]:
+        """Upload a package; returns the submission. sent: called with the bytes sent and in all."""
+        if not package.is_file():
+            raise SeasonError(
+                f"{package} is not a file: pack the folder that holds Algorithm/ as .zip or .tar.gz"
+            )
+        asked = {"track": track, "phase": phase}
+        limit = self._request("GET", "/api/v1/may-submit", asked)["limit_bytes"]
+        size = package.stat().st_size
+        if size > limit:
+            raise SeasonError(
+                f"{package} has {size} bytes; the server takes {limit}: leave out what is not needed"
+            )
+        query = {**asked, "name": package.name}
+        return self._request(
+            "POST",
+            "/api/v1/submissions",
+            query,
+            (size, _pieces(package, size, sent)),
+            file_sha256(package),
+        )
+
+    def submissions(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self._request("GET", "/api/v1/submissions")["submissions"]
+        return found
+
+    def submission(self, number: int) -> dict[str, Any]:
+        return self._request("GET", f"/api/v1/submissions/{number}")
+
+    def choose(self, number: int) -> dict[str, Any]:
+        return self._request("POST", f"/api/v1/submissions/{number}/choose")
+
+    def follow(
+        self, number: int, changed: Callable[[dict[str, Any]], None], stop: threading.Event
+    ) -> dict[str, Any]:
+        """Wait until a submission is judged or has failed; changed: called when its words change.
+
+        A server that is away for less than AWAY_S is waited for. Returns early if `stop` is set.
+        """
+        words, seen = "", time.monotonic()
+        while True:
+            try:
+                view = self.submission(number)
+                seen = time.monotonic()
+                if view["words"] != words:
+                    words = view["words"]
+                    changed(view)
+                if view["stage"] not in PENDING:
+                    return view
+            except ServerAway:
+                if time.monotonic() - seen > AWAY_S:
+                    raise
+                view = {"stage": "received"}
+            if stop.wait(POLL_S):
+                return view
+
+    def _request(
+        self,
+        method: str,
+        path: str,
+        query: dict[str, str] | None = None,
+        body: tuple[int, Iterator[bytes]] | None = None,
+        body_sha256: str = EMPTY,
+    ) -> dict[str, Any]:
+        path = self._url.path.rstrip("/") + path + (f"?{urlencode(query)}" if query else "")
+        token = self._file.token_bytes
+        headers = {"Authorization": sign_request(self._file.team, token, method, path, body_sha256)}
+        if body is not None:
+            headers |= {"X-Content-SHA256": body_sha256, "Content-Length": str(body[0])}
+        connection = self._connect()
+        try:
+            # A server that refuses in the middle may have sent its answer already.
+            with suppress(BrokenPipeError, ConnectionResetError):
+                connection.request(method, path, body[1] if body else None, headers)
+            answer = connection.getresponse()
+            content = answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            where = f"{self._url.scheme}://{self._url.netloc}"
+            raise ServerAway(
+                f"the server {where} can't be reached: {error or type(error).__name__}"
+            ) from error
+        finally:
+            connection.close()
+        return _read(answer.status, content)
+
+    def _connect(self) -> http.client.HTTPConnection:
+        host, port = self._url.hostname or "", self._url.port
+        if self._url.scheme == "https":
+            context = ssl.create_default_context()
+            return http.client.HTTPSConnection(host, port, timeout=TIMEOUT_S, context=context)
+        return http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
+
+
+def _read(status: int, content: bytes) -> dict[str, Any]:
+    """Raises SeasonError with the server's words if it refused."""
+    try:
+        answer = json.loads(content)
+    except ValueError:
+        answer = None
+    if not isinstance(answer, dict):
+        kind = ServerAway if status >= 500 else SeasonError
+        raise kind(
+            f"the server answered {status}: is this the address of a season (bci-judge serve)?"
+        )
+    if status >= 400:
+        kind = ServerAway if status == 503 else SeasonError
+        raise kind(f"the server refused: {answer.get('error', status)}")
+    return answer
+
+
+def _pieces(path: Path, size: int, sent: Callable[[int, int], None]) -> Iterator[bytes]:
+    done = 0
+    with path.open("rb") as file:
+        while piece := file.read(PIECE):
+            yield piece
+            done += len(piece)
+            sent(done, size)
+
+
+# --- commands ---------------------------------------------------------------------------------
+
+
+def submit_and_follow(
+    client: SeasonClient,
+    package: Path,
+    track: str,
+    phase: str,
+    *,
+    wait: bool,
+    echo: Callable[[str], None],
+    stop: threading.Event,
+) -> bool:
+    """Upload, follow and describe a submission; False if it was not judged."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
+
+    columns = (TextColumn("uploading"), BarColumn(), DownloadColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        bar = progress.add_task("upload", total=None)
+        made = client.submit(
+            package,
+            track,
+            phase,
+            lambda done, size: progress.update(bar, completed=done, total=size),
+        )
+    echo(f"submission {made['id']} (phase {made['phase']}, track {made['track']}): received")
+    if not wait:
+        return True
+    last = client.follow(made["id"], lambda view: echo(f"{view['stage']}: {view['words']}"), stop)
+    if last["stage"] in PENDING:
+        echo(f"it goes on at the server: bci-decode submissions {made['id']} shows it")
+        return True
+    for line in describe_submission(last):
+        echo(line)
+    return bool(last["stage"] == "judged")
+
+
+def describe_submission(view: dict[str, Any]) -> Iterator[str]:
+    """All that the team may see of a submission, in lines."""
+    yield f"submission {view['id']}: {view['name']}, phase {view['phase']}, track {view['track']}"
+    yield f"{view['stage']}: {view['words']}"
+    if view["reason"]:
+        yield f"reason: {view['reason']}"
+    if view["score"] is not None:
+        yield f"score: {view['score']:.4g} {view['unit']}".rstrip()
+    for subject in view["subjects"]:
+        shown = "void" if subject["score"] is None else f"{subject['score']:.4g}"
+        yield f"  subject {subject['subject']}: {shown}"
+    if view["log"]:
+        yield f"run log: {view['log']} on the server, SHA-256 {view['log_sha256']}"
+    if view["report"]:
+        yield "report:"
+        yield from (f"  {line}" for line in view["report"].splitlines())
+
+
+def list_lines(made: list[dict[str, Any]]) -> Iterator[str]:
+    """A line for each submission."""
+    if not made:
+        yield "no submission yet"
+    for view in made:
+        score = "" if view["score"] is None else f"{view['score']:.2f} {view['unit']}".rstrip()
+        place = f"{view['phase']}, {view['track']}"
+        mark = "*" if view["chosen"] else " "
+        yield f"{mark}{view['id']:>5}  {place:<24} {view['stage']:<13} {score:<16} {view['name']}"

@@ -1,0 +1,190 @@
+"""The organiser's commands for a season: what waits and what failed, retry, disqualify, export, rerun.
+
+They work on the store beside a running server; each change is recorded with its time and who made it.
+"""
+
+import csv
+import getpass
+import io
+import json
+import shutil
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from bci_stream.contest.contest import Contest
+from bci_stream.contest.phases import Phase
+from bci_stream.errors import ContestError
+from bci_stream.leaderboard.ranking import FORMULA_STARTS, to_records
+from bci_stream.season.jobs import UnitJob, log_of, read_outcome, write_job
+from bci_stream.season.queue import PENDING
+from bci_stream.season.results import first_difference
+from bci_stream.season.standing import counted, phases_of, plan_of, standings
+from bci_stream.season.store import RUN, SeasonStore, Submission, open_season_store
+from bci_stream.season.workers import Engine, recording_place
+
+STORE: Final = "season.sqlite"
+RERUN: Final = "season-rerun"
+COLUMNS: Final = (
+    "id", "team", "track", "phase", "name", "received", "ended", "stage", "fault", "reason",
+    "score", "chosen", "sha256",
+)  # fmt: skip
+
+
+def open_organiser_store(contest: Contest, where: str) -> SeasonStore:
+    """The season's store; raises ContestError if the contest has none yet."""
+    place = where or str(contest.folder / STORE)
+    if "://" not in place and not Path(place).exists():
+        raise ContestError(f"there is no season's store {place}: `bci-judge serve` makes it")
+    return open_season_store(place)
+
+
+def status_lines(store: SeasonStore, now: float) -> Iterator[str]:
+    """How many submissions are at each stage, what runs, and what failed through the organiser's side."""
+    made = store.submissions()
+    stages = Counter(submission.stage for submission in made)
+    yield (
+        ", ".join(f"{count} {stage}" for stage, count in sorted(stages.items()))
+        or "no submission yet"
+    )
+    for unit in store.units():
+        if unit.state == "leased":
+            what = "run" if unit.number == RUN else "check"
+            yield f"{what} of submission {unit.submission}: attempt {unit.attempt} on {unit.worker}"
+    for each in made:
+        if each.fault == "organiser":
+            yield f"submission {each.id} of {each.team}: {each.stage}; {each.reason}"
+    for at, who, action, about in store.actions()[:10]:
+        yield f"{(now - at) / 3600:.1f} h ago, {who}: {action} {about}"
+
+
+def change(store: SeasonStore, number: int, action: str, reason: str = "") -> str:
+    """`retry` or `disqualify` a submission; returns a line that says so."""
+    if store.submission(number) is None:
+        raise ContestError(f"there is no submission {number}; `bci-judge season export` lists all")
+    who, now = getpass.getuser(), time.time()
+    if action == "retry":
+        store.retry(number, who, now)
+        return f"submission {number} is done again"
+    store.disqualify(number, who, reason, now)
+    return f"submission {number} counts for nothing from now on"
+
+
+def export_text(contest: Contest, store: SeasonStore, form: str) -> str:
+    """All submissions, and as "json" all leaderboards too; form: "csv" or "json"."""
+    made = store.submissions()
+    rows = [{name: getattr(each, name) for name in COLUMNS} for each in made]
+    if form == "csv":
+        text = io.StringIO()
+        writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
+        return text.getvalue()
+    boards = [
+        {"phase": phase.name, "track": track, "rows": to_records(standings(phase, track, made))}
+        for phase in phases_of(contest)
+        for track in contest.tracks
+        if phase.has_track(track)
+    ]
+    content = {"contest": contest.name, "submissions": rows, "standings": boards}
+    return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
+
+
+def _cell(value: Any) -> Any:
+    """Spreadsheets run text that looks like a formula."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA_STARTS) else value
+
+
+# --- rerun ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Rerun:
+    """A submission that was run again; difference: None if the logs agree."""
+
+    submission: Submission
+    difference: str | None
+
+
+def best_submissions(
+    contest: Contest, store: SeasonStore, phase: str, track: str, top: int
+) -> tuple[Phase, list[Submission]]:
+    """The submissions that count for the first `top` ranks of a phase on a track."""
+    found = next((each for each in phases_of(contest) if each.name == phase or not phase), None)
+    if found is None or track not in contest.tracks:
+        known = ", ".join(each.name for each in phases_of(contest))
+        raise ContestError(f"no phase {phase!r} with track {track!r}; there are phases {known}")
+    made = store.submissions(phase=found.name, track=track)
+    if waiting := [each.id for each in made if each.stage in PENDING]:
+        raise ContestError(f"{len(waiting)} submissions of phase {found.name} are not judged yet")
+    counting = counted(found, track, made)
+    rows = standings(found, track, made)
+    ranked = [counting[row.team] for row in rows if row.rank is not None and row.rank <= top]
+    if not ranked:
+        raise ContestError(f"phase {found.name} has no judged submission on track {track}")
+    return found, ranked
+
+
+def rerun(
+    contest: Contest,
+    store: SeasonStore,
+    phase: Phase,
+    submissions: Sequence[Submission],
+    engine: Engine,
+    stop: threading.Event,
+) -> Iterator[Rerun]:
+    """Run submissions again, one after another, and compare the logs. Nothing of the season changes."""
+    for submission in submissions:
+        plan = plan_of(contest, phase, submission.track)
+        played = [recording_place(contest, text) for text in plan.recordings]
+        played = played or [f"synthetic:{submission.track}?set=test"]
+        job = UnitJob(submission.id, RUN, 0, submission.team, submission.track, played)
+        folder = contest.folder / RERUN / job.name
+        write_job(folder, contest, plan, job, contest.folder / "uploads" / str(submission.id))
+        try:
+            running = engine.start(folder)
+            try:
+                while running.exit_code() is None and not stop.wait(0.2):
+                    pass
+            finally:
+                running.end()
+            if stop.is_set():
+                return
+            outcome = read_outcome(folder)
+            if outcome is None or not outcome.log:
+                detail = outcome.detail if outcome is not None else "its process ended early"
+                yield Rerun(submission, f"it could not be run again: {detail}")
+                continue
+            first = contest.folder / store.units(submission.id)[-1].log
+            yield Rerun(submission, first_difference(first, log_of(folder, outcome)))
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def print_rerun(
+    contest: Contest,
+    *,
+    store: str,
+    phase: str,
+    track: str,
+    top: int,
+    engine: Engine,
+    stop: threading.Event,
+) -> bool:
+    """Print a line for each submission that is run again; whether all logs agree."""
+    agree = True
+    with closing(open_organiser_store(contest, store)) as opened:
+        found, best = best_submissions(contest, opened, phase, track, top)
+        for each in rerun(contest, opened, found, best, engine, stop):
+            about = f"submission {each.submission.id} of {each.submission.team}"
+            if each.difference is None:
+                print(f"{about}: the same log, score {each.submission.score:g}")
+            else:
+                agree = False
+                print(f"{about}: not the same; first difference at {each.difference}")
+    return agree

@@ -1,0 +1,151 @@
+"""`bci-judge serve`: a season's page, API, queue and workers on this machine, from the contest file."""
+
+import asyncio
+import logging
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from filelock import FileLock, Timeout
+
+from bci_stream.contest.contest import Contest
+from bci_stream.errors import ContestError
+from bci_stream.leaderboard.web.process import listen
+from bci_stream.season.service import SeasonService
+from bci_stream.season.standing import phases_of
+from bci_stream.season.store import open_season_store
+from bci_stream.season.uploads import MEGABYTE, UploadLimits, Uploads
+from bci_stream.season.web.server import SeasonServer
+from bci_stream.season.workers import Engine, Workers, parse_engine
+
+logger = logging.getLogger(__name__)
+
+STORE: Final = "season.sqlite"
+UPLOADS: Final = "uploads"
+WORK: Final = "season-work"
+
+
+def serve_season(
+    contest: Contest,
+    *,
+    host: str,
+    port: int,
+    engine: str,
+    store: str,
+    upload_mb: int,
+    units_a_team: int,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    stop: threading.Event,
+) -> None:
+    """Serve until `stop` is set. Raises ContestError, StoreError or PageError."""
+    if not contest.tracks:
+        raise ContestError("the contest file has no track: add [tracks.NAME] with its recordings")
+    tls, chosen = _tls(tls_cert, tls_key), parse_engine(engine)
+    with only_server(contest), closing(listen(host, port)) as listening:
+        scheme = "http" if tls is None else "https"
+        address = f"{scheme}://{host}:{listening.getsockname()[1]}/"
+        logger.info(
+            "season of contest %s: %s (units at a time: %d)", contest.name, address, chosen.slots
+        )
+        season = Season(
+            contest,
+            engine=chosen,
+            store=store or str(contest.folder / STORE),
+            limits=UploadLimits(bytes=upload_mb * MEGABYTE),
+            units_a_team=units_a_team,
+            secure=tls is not None,
+        )
+        season.run(listening, tls, stop)
+
+
+class Season:
+    """The parts of a season's server, and how they start and end."""
+
+    def __init__(
+        self,
+        contest: Contest,
+        *,
+        engine: Engine,
+        store: str,
+        limits: UploadLimits,
+        units_a_team: int = 1,
+        secure: bool = False,
+    ) -> None:
+        self._open = partial(open_season_store, store)
+        self.uploads = Uploads(contest.folder / UPLOADS, limits)
+        work = contest.folder / WORK
+        self.workers = Workers(
+            contest,
+            phases_of(contest),
+            engine,
+            self._open,
+            packages=self.uploads.path,
+            work=work,
+            most_a_team=units_a_team,
+        )
+        self._server = SeasonServer(
+            lambda: SeasonService(contest, self._open(), self.uploads, work),
+            self.uploads,
+            self.workers.wake,
+            secure=secure,
+        )
+
+    def run(
+        self, listening: socket.socket, tls: ssl.SSLContext | None, stop: threading.Event
+    ) -> None:
+        """Remove what a killed server left, then serve until `stop` is set."""
+        try:
+            store = self._open()
+            self.uploads.clean(store.uploads())
+            store.close()
+            self.workers.start()
+            asyncio.run(self._serve(listening, tls, stop))
+        finally:
+            self.workers.stop()
+            self._server.close()
+
+    async def _serve(
+        self, listening: socket.socket, tls: ssl.SSLContext | None, stop: threading.Event
+    ) -> None:
+        stopped, loop = asyncio.Event(), asyncio.get_running_loop()
+
+        def wait() -> None:
+            stop.wait()
+            loop.call_soon_threadsafe(stopped.set)
+
+        waiting = threading.Thread(target=wait, name="stop", daemon=True)
+        waiting.start()
+        await self._server.serve(listening, tls, stopped)
+
+
+@contextmanager
+def only_server(contest: Contest) -> Iterator[None]:
+    """Lock the season; raises ContestError if another server has it."""
+    contest.folder.mkdir(parents=True, exist_ok=True)
+    try:
+        lock = FileLock(contest.folder / "season.lock").acquire(timeout=0)
+    except Timeout as error:
+        raise ContestError(
+            f"contest {contest.name!r} has a server already: stop that one first"
+        ) from error
+    with lock:
+        yield
+
+
+def _tls(cert: Path | None, key: Path | None) -> ssl.SSLContext | None:
+    if cert is None:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        context.load_cert_chain(cert, key)
+    except (OSError, ssl.SSLError) as error:
+        raise ContestError(
+            f"--tls-cert {cert}: not a certificate with its key ({error})"
+        ) from error
+    return context

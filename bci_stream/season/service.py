@@ -1,0 +1,220 @@
+"""What teams may do and see in a season; the owner of the server's connection to the store.
+
+All methods are called by one thread. `now` is in seconds since 1970.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from bci_stream.contest.contest import Contest
+from bci_stream.contest.phases import Phase
+from bci_stream.leaderboard.ranking import LeaderboardRow
+from bci_stream.season.jobs import UnitJob, read_progress
+from bci_stream.season.queue import PENDING, TeamQueue, units_ahead
+from bci_stream.season.standing import (
+    at_time,
+    choose_phase,
+    entry_refusal,
+    phases_of,
+    quota_left,
+    quota_refusal,
+    shown_result,
+    shown_standings,
+)
+from bci_stream.season.store import RUN, SeasonStore, Submission, UnitState
+from bci_stream.season.uploads import HOUR_S, ReceivedFile, UploadRefused, Uploads
+from tracks.common.reasons import Reason
+
+NAME_CHARACTERS: Final = 120
+STANDINGS_S: Final = 2.0
+"""How long a leaderboard is shown before it is made again."""
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseView:
+    """A phase for a page: times in its own zone; left: quota of today and in all, if there is one."""
+
+    name: str
+    track: str
+    opens: str
+    closes: str
+    is_open: bool
+    shows: str
+    counts: str
+    left: tuple[int | None, int | None]
+
+
+class SeasonService:
+    """Takes uploads, and answers what may be seen of the submissions. work: folder of units in progress."""
+
+    def __init__(self, contest: Contest, store: SeasonStore, uploads: Uploads, work: Path) -> None:
+        self.contest = contest
+        self.phases = phases_of(contest)
+        self._store = store
+        self._uploads = uploads
+        self._work = work
+        self._standings: dict[tuple[str, str], tuple[float, list[LeaderboardRow] | None]] = {}
+        self._queues: tuple[float, list[TeamQueue]] = (0.0, [])
+
+    def close(self) -> None:
+        self._store.close()
+
+    @property
+    def tracks(self) -> Sequence[str]:
+        return list(self.contest.tracks)
+
+    # --- uploads ------------------------------------------------------------------------------
+
+    def may_submit(self, team: str, track: str, phase: str, now: float) -> Phase:
+        """The phase that an upload goes to. Raises UploadRefused."""
+        if track not in self.contest.tracks:
+            known = ", ".join(self.tracks)
+            raise UploadRefused(400, Reason("upload_track", track=track[:40], known=known))
+        found, why = choose_phase(self.phases, track, phase, at_time(now))
+        if found is None:
+            assert why is not None
+            raise UploadRefused(409, why)
+        if found.after:
+            everyone = self._store.submissions(phase=found.after, track=track)
+            if why := entry_refusal(self.phases, found, track, team, everyone):
+                raise UploadRefused(403, why)
+        self._admit(found, track, self._store.submissions(team=team), now)
+        return found
+
+    def _admit(self, phase: Phase, track: str, of_team: Sequence[Submission], now: float) -> None:
+        limit = self._uploads.limits.an_hour
+        if sum(submission.received > now - HOUR_S for submission in of_team) >= limit:
+            raise UploadRefused(429, Reason("upload_rate", limit=limit))
+        if why := quota_refusal(phase, track, of_team, at_time(now)):
+            raise UploadRefused(409, why)
+
+    def submit(
+        self, team: str, track: str, phase: str, name: str, received: ReceivedFile, now: float
+    ) -> Submission:
+        """Add a submission whose file has arrived. Raises UploadRefused, and removes the file then."""
+        try:
+            chosen = self.may_submit(team, track, phase, now)
+
+            def make(number: int) -> Submission:
+                self._uploads.keep(received, number)
+                size, digest = received.bytes, received.sha256
+                return Submission(
+                    number, team, track, chosen.name, shown_name(name), size, digest, now
+                )
+
+            return self._store.add(make, lambda made: self._admit(chosen, track, made, now), team)
+        finally:
+            self._uploads.discard(received)
+
+    def choose(self, team: str, number: int) -> bool:
+        """Let a submission count, where the phase lets teams choose; False if it is not the team's."""
+        found = self._store.submission(number)
+        if found is None or found.team != team:
+            return False
+        self._store.choose(number)
+        return True
+
+    # --- views --------------------------------------------------------------------------------
+
+    def phase_views(self, team: str | None, now: float) -> list[PhaseView]:
+        """Each phase on each of its tracks, with what is left of the team's quota."""
+        of_team = self._store.submissions(team=team) if team is not None else []
+        at = at_time(now)
+        return [
+            PhaseView(
+                phase.name,
+                track,
+                phase.shown_time(phase.opens),
+                phase.shown_time(phase.closes),
+                phase.is_open(at),
+                phase.shows,
+                phase.counts,
+                quota_left(phase, track, of_team, at),
+            )
+            for phase in self.phases
+            for track in self.tracks
+            if phase.has_track(track)
+        ]
+
+    def standings(self, phase: str, track: str) -> list[LeaderboardRow] | None:
+        """What everyone may see; None if the phase shows nothing, or there is no such phase or track."""
+        made_at, rows = self._standings.get((phase, track), (0.0, None))
+        if time.monotonic() - made_at > STANDINGS_S:
+            found = next((each for each in self.phases if each.name == phase), None)
+            if found is None or track not in self.tracks:
+                return None
+            rows = shown_standings(found, track, self._store.submissions(phase=phase, track=track))
+            self._standings[phase, track] = (time.monotonic(), rows)
+        return rows
+
+    def list_views(self, team: str) -> list[dict[str, Any]]:
+        """A team's submissions, the latest first, without their reports."""
+        made = reversed(self._store.submissions(team=team))
+        return [self._view(submission, with_report=False) for submission in made]
+
+    def view(self, team: str, number: int) -> dict[str, Any] | None:
+        """A submission of the team; None if there is none of this number that is the team's own."""
+        found = self._store.submission(number)
+        if found is None or found.team != team:
+            return None
+        return self._view(found, with_report=True)
+
+    def _view(self, submission: Submission, *, with_report: bool) -> dict[str, Any]:
+        phase = next((p for p in self.phases if p.name == submission.phase), None)
+        view: dict[str, Any] = {
+            "id": submission.id,
+            "team": submission.team,
+            "track": submission.track,
+            "phase": submission.phase,
+            "name": submission.name,
+            "bytes": submission.bytes,
+            "sha256": submission.sha256,
+            "received": submission.received,
+            "ended": submission.ended,
+            "stage": submission.stage,
+            "fault": submission.fault,
+            "reason": submission.reason,
+            "chosen": submission.chosen,
+            "may_choose": phase is not None and phase.counts == "chosen",
+            **(shown_result(phase, submission) if phase else {"score": None, "subjects": []}),
+            "unit": submission.row.get("unit", ""),
+        }
+        if with_report:
+            units = self._store.units(submission.id)
+            view |= {"report": submission.report, "log": "", "log_sha256": "", "attempts": 0}
+            view |= {"ahead": None, "done": 0, "total": 0, "subject": 0}
+            if submission.stage in PENDING:
+                view |= self._progress(submission, units[-1])
+            elif units[-1].number == RUN:
+                log = Path(units[-1].log).name
+                view |= {"log": log, "log_sha256": units[-1].log_sha256}
+            view["attempts"] = units[-1].attempt
+        return view
+
+    def _progress(self, submission: Submission, unit: UnitState) -> dict[str, Any]:
+        """How far it is: units ahead of it in the queue, or samples of its run."""
+        if unit.state == "waiting":
+            return {"ahead": self._ahead(submission)}
+        job = UnitJob(submission.id, unit.number, unit.attempt, "", "", [])
+        progress = read_progress(self._work / job.name)
+        return {"done": progress.done, "total": progress.total, "subject": progress.subject}
+
+    def _ahead(self, submission: Submission) -> int | None:
+        made_at, queues = self._queues
+        if time.monotonic() - made_at > STANDINGS_S:
+            queues = self._store.queues()
+            self._queues = (time.monotonic(), queues)
+        if not any(queue.team == submission.team for queue in queues):
+            return None
+        own = self._store.submissions(team=submission.team)
+        earlier = [s for s in own if s.stage in ("received", "queued") and s.id < submission.id]
+        return units_ahead(queues, submission.team, len(earlier))
+
+
+def shown_name(name: str) -> str:
+    """A file's name as it is shown: its last part, printable, bounded; never used as a path."""
+    last = name.replace("\\", "/").rpartition("/")[2]
+    return "".join(c if c.isprintable() else "?" for c in last)[:NAME_CHARACTERS] or "unnamed"

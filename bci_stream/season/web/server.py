@@ -1,0 +1,430 @@
+"""The season's server: pages, the HTTP API and uploads, on one port."""
+
+import asyncio
+import hmac
+import ssl
+import time
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from socket import socket
+from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+from aiohttp import BodyPartReader, hdrs, web
+
+from bci_stream.errors import StoreError
+from bci_stream.leaderboard.ranking import to_csv, to_records
+from bci_stream.leaderboard.web.connections import Acceptor, Handler, TimedConnection
+from bci_stream.leaderboard.web.published import PageLimits
+from bci_stream.leaderboard.web.server import SECURITY
+from bci_stream.season.service import SeasonService
+from bci_stream.season.uploads import MEGABYTE, ReceivedFile, UploadRefused, Uploads
+from bci_stream.season.web.access import (
+    EMPTY,
+    SESSION_S,
+    AccessError,
+    RequestVerifier,
+    Sessions,
+)
+from bci_stream.season.web.pages import STATIC, render, stage_reasons
+from tracks.common.reasons import Reason
+from tracks.common.words import describe
+
+COOKIE: Final = "bci_season"
+FIELD_BYTES: Final = 16_384
+"""Of a form's field, and of a team file."""
+MOST_FIELDS: Final = 8
+PIECE_BYTES: Final = 1 << 16
+
+HEADERS: Final = {
+    **SECURITY,
+    "Content-Security-Policy": SECURITY["Content-Security-Policy"].replace(
+        "form-action 'none'", "form-action 'self'"
+    ),
+    # With "no-referrer" a browser sends "Origin: null" with the pages' own forms.
+    "Referrer-Policy": "same-origin",
+}
+
+Answer = TypeVar("Answer")
+
+
+class SeasonServer:
+    """Answers requests. wake: called after each new submission. secure: cookies are for HTTPS only."""
+
+    def __init__(
+        self,
+        service: Callable[[], SeasonService],
+        uploads: Uploads,
+        wake: Callable[[], None],
+        *,
+        secure: bool,
+    ) -> None:
+        self._owner = ThreadPoolExecutor(1, thread_name_prefix="season-store")
+        self._service = self._owner.submit(service).result()
+        self._uploads = uploads
+        self._wake = wake
+        self._secure = secure
+        token_of = self._service.contest.token
+        self._verifier = RequestVerifier(token_of)
+        self._sessions = Sessions(token_of)
+
+    async def serve(
+        self, listening: socket, tls: ssl.SSLContext | None, stopped: asyncio.Event
+    ) -> None:
+        """Serve until `stopped` is set."""
+        limits = self._uploads.limits
+        runner = web.AppRunner(
+            self.app(),
+            access_log=None,  # the operator's proxy has one
+            shutdown_timeout=1,
+            handler_cancellation=True,
+            keepalive_timeout=20,
+        )
+        await runner.setup()
+        assert runner.server is not None, "it was set up just now"
+        bounds = PageLimits(answer_s=limits.seconds + 60, request_bytes=limits.bytes + 2 * MEGABYTE)
+        acceptor = Acceptor(listening, runner.server, bounds, tls)
+        acceptor.start()
+        try:
+            await stopped.wait()
+        finally:
+            acceptor.close()
+            await runner.cleanup()
+
+    def close(self) -> None:
+        self._owner.submit(self._service.close).result()
+        self._owner.shutdown()
+
+    def app(self) -> web.Application:
+        """All routes."""
+        app = web.Application(middlewares=[_timed, self._errors])
+        app.on_response_prepare.append(_add_headers)
+        get, post = app.router.add_get, app.router.add_post
+        get("/", self._home)
+        get("/login", self._login_page)
+        post("/login", self._login)
+        post("/logout", self._logout)
+        get("/team", self._team_page)
+        post("/submit", self._submit_form)
+        get("/submissions/{id:\\d+}", self._submission_page)
+        post("/submissions/{id:\\d+}/choose", self._choose_form)
+        get("/api/v1/season", self._season)
+        get("/api/v1/standings", self._standings)
+        get("/api/v1/standings.csv", self._standings_csv)
+        get("/api/v1/may-submit", self._may_submit)
+        get("/api/v1/submissions", self._list)
+        post("/api/v1/submissions", self._submit)
+        get("/api/v1/submissions/{id:\\d+}", self._one)
+        post("/api/v1/submissions/{id:\\d+}/choose", self._choose)
+        app.router.add_static("/static/", STATIC)
+        return app
+
+    async def _ask(self, method: Callable[..., Answer], *values: Any) -> Answer:
+        """Call a method of the service on the thread that owns it."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._owner, partial(method, *values))
+
+    # --- errors -------------------------------------------------------------------------------
+
+    @property
+    def _errors(self) -> Any:
+        @web.middleware
+        async def answer_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+            is_api = request.path.startswith("/api/")
+            try:
+                return await handler(request)
+            except UploadRefused as error:
+                words = describe(error.reason, _language(request))
+                status, reason = error.status, error.reason.to_json()
+            except AccessError as error:
+                words, status, reason = str(error), 401, None
+            except StoreError as error:
+                words, status, reason = f"the season's store is away: {error}", 503, None
+            if is_api:
+                refusal: web.StreamResponse = _json({"error": words, "reason": reason}, status)
+            elif status == 401:
+                return web.Response(
+                    text=render("login", **self._frame(request, "Log in", words)),
+                    content_type="text/html",
+                    status=status,
+                )
+            else:
+                text = render("home", **self._frame(request, "Refused", words), boards=[])
+                refusal = web.Response(text=text, content_type="text/html", status=status)
+            if request.can_read_body:
+                refusal.force_close()
+            return refusal
+
+        return answer_errors
+
+    # --- who asks -----------------------------------------------------------------------------
+
+    def _session(self, request: web.Request) -> str | None:
+        cookie = request.cookies.get(COOKIE, "")
+        return self._sessions.team_of(cookie) if cookie else None
+
+    def _team(self, request: web.Request, body_sha256: str = EMPTY) -> str:
+        """The team that signed the request, or whose session reads. Raises AccessError."""
+        header = request.headers.get(hdrs.AUTHORIZATION, "")
+        if not header and request.method in ("GET", "HEAD"):
+            team = self._session(request)
+            if team is not None:
+                return team
+        return self._verifier.team_of(header, request.method, request.path_qs, body_sha256)
+
+    def _own_session(self, request: web.Request) -> str:
+        team = self._session(request)
+        if team is None:
+            raise AccessError("log in first: the session is over, or there was none")
+        return team
+
+    def _check_form_key(self, request: web.Request, given: str) -> None:
+        """Raise AccessError unless the form is from a page of ours."""
+        expected = self._sessions.form_key(request.cookies.get(COOKIE, ""))
+        if not expected or not hmac.compare_digest(expected.encode(), given.encode()):
+            raise AccessError("this form is not from a page of your session: load the page again")
+
+    # --- pages --------------------------------------------------------------------------------
+
+    def _frame(self, request: web.Request, title: str, message: str = "") -> dict[str, Any]:
+        team = self._session(request)
+        cookie = request.cookies.get(COOKIE, "")
+        return {
+            "title": f"{title}: {self._service.contest.name}",
+            "contest": self._service.contest.name,
+            "team": team,
+            "form_key": self._sessions.form_key(cookie) if team else "",
+            "message": message,
+        }
+
+    def _page(self, request: web.Request, name: str, title: str, **content: Any) -> web.Response:
+        text = render(name, **self._frame(request, title), **content)
+        return web.Response(text=text, content_type="text/html")
+
+    async def _home(self, request: web.Request) -> web.StreamResponse:
+        views = await self._ask(self._service.phase_views, None, time.time())
+        boards = [(v, await self._ask(self._service.standings, v.name, v.track)) for v in views]
+        return self._page(request, "home", "Leaderboard", boards=boards)
+
+    async def _login_page(self, request: web.Request) -> web.StreamResponse:
+        return self._page(request, "login", "Log in")
+
+    async def _login(self, request: web.Request) -> web.StreamResponse:
+        _check_origin(request)
+        fields = await _fields(request)
+        cookie = self._sessions.log_in(fields.get("team_file", "").encode())
+        answer = _see_other("/team")
+        answer.set_cookie(
+            COOKIE,
+            cookie,
+            max_age=int(SESSION_S),
+            httponly=True,
+            secure=self._secure,
+            samesite="Strict",
+            path="/",
+        )
+        return answer
+
+    async def _logout(self, request: web.Request) -> web.StreamResponse:
+        self._check_form_key(request, (await _fields(request)).get("form_key", ""))
+        answer = _see_other("/")
+        answer.del_cookie(COOKIE, path="/")
+        return answer
+
+    async def _team_page(self, request: web.Request) -> web.StreamResponse:
+        team = self._own_session(request)
+        return self._page(
+            request,
+            "team",
+            "Submissions",
+            made=await self._ask(self._service.list_views, team),
+            phases=await self._ask(self._service.phase_views, team, time.time()),
+            limit_mb=f"{self._uploads.limits.bytes / MEGABYTE:g}",
+        )
+
+    async def _submission_page(self, request: web.Request) -> web.StreamResponse:
+        team, number = self._own_session(request), int(request.match_info["id"])
+        view = await self._ask(self._service.view, team, number)
+        if view is None:
+            raise UploadRefused(404, Reason("no_submission", number=number))
+        title = f"Submission {number}"
+        words = describe(stage_reasons(view), _language(request))
+        return self._page(request, "submission", title, one=view, words=words)
+
+    async def _choose_form(self, request: web.Request) -> web.StreamResponse:
+        team, number = self._own_session(request), int(request.match_info["id"])
+        self._check_form_key(request, (await _fields(request)).get("form_key", ""))
+        await self._choose_for(team, number)
+        return _see_other(f"/submissions/{number}")
+
+    async def _submit_form(self, request: web.Request) -> web.StreamResponse:
+        """The fields before the file say where it goes: nothing is read that is not wanted."""
+        team = self._own_session(request)
+        fields: dict[str, str] = {}
+        async for part in _parts(request):
+            if part.name != "package":
+                fields[str(part.name)] = await _field(part)
+                continue
+            self._check_form_key(request, fields.get("form_key", ""))
+            phase, _, track = fields.get("place", "").partition("/")
+            await self._ask(self._service.may_submit, team, track, phase, time.time())
+            received = await self._uploads.receive(team, _pieces(part), request.content_length)
+            made = await self._take(team, track, phase, part.filename or "", received)
+            return _see_other(f"/submissions/{made}")
+        raise UploadRefused(400, Reason("upload_no_package"))
+
+    # --- API ----------------------------------------------------------------------------------
+
+    async def _season(self, request: web.Request) -> web.StreamResponse:
+        views = await self._ask(self._service.phase_views, None, time.time())
+        phases = [{name: getattr(view, name) for name in view.__slots__} for view in views]
+        for phase in phases:
+            del phase["left"]
+        return _json({"contest": self._service.contest.name, "phases": phases})
+
+    async def _rows(self, request: web.Request) -> Any:
+        phase, track = request.query.get("phase", ""), request.query.get("track", "")
+        rows = await self._ask(self._service.standings, phase, track)
+        if rows is None:
+            raise UploadRefused(404, Reason("no_standings", phase=phase[:64], track=track[:64]))
+        return rows
+
+    async def _standings(self, request: web.Request) -> web.StreamResponse:
+        return _json({"rows": to_records(await self._rows(request))})
+
+    async def _standings_csv(self, request: web.Request) -> web.StreamResponse:
+        return web.Response(text=to_csv(await self._rows(request)), content_type="text/csv")
+
+    async def _may_submit(self, request: web.Request) -> web.StreamResponse:
+        team = self._team(request)
+        track, wanted = request.query.get("track", ""), request.query.get("phase", "")
+        phase = await self._ask(self._service.may_submit, team, track, wanted, time.time())
+        return _json({"phase": phase.name, "limit_bytes": self._uploads.limits.bytes})
+
+    async def _list(self, request: web.Request) -> web.StreamResponse:
+        team = self._team(request)
+        return _json({"submissions": await self._ask(self._service.list_views, team)})
+
+    async def _one(self, request: web.Request) -> web.StreamResponse:
+        return await self._shown(request, self._team(request), int(request.match_info["id"]))
+
+    async def _shown(
+        self, request: web.Request, team: str, number: int, status: int = 200
+    ) -> web.StreamResponse:
+        view = await self._ask(self._service.view, team, number)
+        if view is None:
+            raise UploadRefused(404, Reason("no_submission", number=number))
+        words = describe(stage_reasons(view), _language(request))
+        return _json({**view, "words": words}, status)
+
+    async def _submit(self, request: web.Request) -> web.StreamResponse:
+        digest = request.headers.get("X-Content-SHA256", "")
+        team = self._team(request, digest)
+        track, phase = request.query.get("track", ""), request.query.get("phase", "")
+        await self._ask(self._service.may_submit, team, track, phase, time.time())
+        pieces = request.content.iter_chunked(PIECE_BYTES)
+        received = await self._uploads.receive(team, aiter(pieces), request.content_length)
+        if received.sha256 != digest:
+            self._uploads.discard(received)
+            raise UploadRefused(400, Reason("upload_broken"))
+        made = await self._take(team, track, phase, request.query.get("name", ""), received)
+        return await self._shown(request, team, made, status=201)
+
+    async def _take(
+        self, team: str, track: str, phase: str, name: str, received: ReceivedFile
+    ) -> int:
+        made = await self._ask(
+            self._service.submit, team, track, phase, name, received, time.time()
+        )
+        self._wake()
+        return made.id
+
+    async def _choose(self, request: web.Request) -> web.StreamResponse:
+        team, number = self._team(request), int(request.match_info["id"])
+        await self._choose_for(team, number)
+        return await self._shown(request, team, number)
+
+    async def _choose_for(self, team: str, number: int) -> None:
+        if not await self._ask(self._service.choose, team, number):
+            raise UploadRefused(404, Reason("no_submission", number=number))
+
+
+# --- requests and answers ---------------------------------------------------------------------
+
+
+@web.middleware
+async def _timed(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Tell the connection when an answer begins and ends."""
+    transport = request.transport
+    connection = transport.get_protocol() if transport is not None else None
+    timed = connection if isinstance(connection, TimedConnection) else None
+    if timed is not None:
+        timed.begin_answer(events=False)
+    try:
+        return await handler(request)
+    finally:
+        if timed is not None:
+            timed.end_answer()
+
+
+async def _add_headers(_: web.Request, response: web.StreamResponse) -> None:
+    response.headers.update(HEADERS)
+    response.headers.setdefault("Cache-Control", "no-store")
+
+
+def _json(value: object, status: int = 200) -> web.Response:
+    body = msgspec.json.encode(value)
+    return web.Response(body=body, status=status, content_type="application/json")
+
+
+def _see_other(path: str) -> web.Response:
+    return web.Response(status=303, headers={hdrs.LOCATION: path})
+
+
+def _language(request: web.Request) -> str:
+    return "zh" if request.headers.get("Accept-Language", "").lower().startswith("zh") else "en"
+
+
+def _check_origin(request: web.Request) -> None:
+    """Refuse a form that a page of another site sends."""
+    origin = request.headers.get("Origin", "")
+    if origin and urlsplit(origin).netloc != request.host:
+        raise AccessError("this form is from a page of another site")
+
+
+async def _parts(request: web.Request) -> AsyncIterator[BodyPartReader]:
+    """The parts of a form, each with a name, at most MOST_FIELDS."""
+    if not request.content_type.startswith("multipart/"):
+        raise UploadRefused(400, Reason("upload_no_package"))
+    reader = await request.multipart()
+    for _ in range(MOST_FIELDS):
+        part = await reader.next()
+        if not isinstance(part, BodyPartReader):
+            return
+        yield part
+
+
+async def _field(part: BodyPartReader) -> str:
+    """The text of a form's field. Raises UploadRefused if it is too long."""
+    content = b""
+    async for piece in _pieces(part):
+        content += piece
+        if len(content) > FIELD_BYTES:
+            raise UploadRefused(413, Reason("upload_large", limit_mb=FIELD_BYTES / MEGABYTE))
+    return content.decode(errors="replace")
+
+
+async def _pieces(part: BodyPartReader) -> AsyncIterator[bytes]:
+    while piece := await part.read_chunk(PIECE_BYTES):
+        yield piece
+
+
+async def _fields(request: web.Request) -> dict[str, str]:
+    """All fields of a small form, of either encoding."""
+    if request.content_type.startswith("multipart/"):
+        return {str(part.name): await _field(part) async for part in _parts(request)}
+    if (request.content_length or FIELD_BYTES + 1) > FIELD_BYTES:
+        raise UploadRefused(413, Reason("upload_large", limit_mb=FIELD_BYTES / MEGABYTE))
+    return {name: str(value) for name, value in (await request.post()).items()}

@@ -1,0 +1,239 @@
+"""The workers of a season: threads that lease units, start them on an engine and take their results."""
+
+import logging
+import shutil
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, Protocol
+
+from bci_stream.child_process import ChildProcess
+from bci_stream.contest.contest import Contest
+from bci_stream.contest.phases import Phase
+from bci_stream.errors import BciError, ContestError, StoreError
+from bci_stream.season.jobs import UnitJob, read_outcome, write_job
+from bci_stream.season.results import result_of
+from bci_stream.season.standing import plan_of
+from bci_stream.season.store import SeasonStore, Submission, UnitLease, UnitResult
+from tracks.common.reasons import Reason
+from tracks.common.words import describe
+
+logger = logging.getLogger(__name__)
+
+LEASE_S: Final = 60.0
+RENEW_S: Final = 10.0
+IDLE_S: Final = 1.0
+"""How often an idle worker looks for units whose time has come."""
+POLL_S: Final = 0.2
+STORE_RETRY_S: Final = 5.0
+"""After the store could not be used."""
+
+
+class RunningUnit(Protocol):
+    """A unit that an engine has started."""
+
+    def exit_code(self) -> int | None:
+        """None while it runs."""
+
+    def end(self) -> None: ...
+
+
+class Engine(Protocol):
+    """Where units run. name: of its workers in the store. slots: units at the same time."""
+
+    name: str
+    slots: int
+
+    def start(self, folder: Path) -> RunningUnit:
+        """Start the unit of a folder. Raises OSError."""
+
+
+class LocalEngine:
+    """Processes on this machine; they end with this process, however it ends."""
+
+    def __init__(self, slots: int, module: str = "bci_stream.season") -> None:
+        self.name = "local"
+        self.slots = slots
+        self._module = module
+
+    def start(self, folder: Path) -> RunningUnit:
+        return ChildProcess(self._module, [str(folder)], folder / "unit.log")
+
+
+def parse_engine(text: str) -> LocalEngine:
+    """`local:N`. Raises ContestError."""
+    kind, _, count = text.partition(":")
+    if kind == "local" and count.isdecimal() and int(count) >= 1:
+        return LocalEngine(int(count))
+    raise ContestError(
+        f"no engine {text!r}: give local:N, N units at the same time on this machine"
+    )
+
+
+class Workers:
+    """As many threads as the engine has slots; each has its own connection to the store.
+
+    packages: the file of a submission's upload. work: the folder of units in progress.
+    """
+
+    def __init__(
+        self,
+        contest: Contest,
+        phases: Sequence[Phase],
+        engine: Engine,
+        open_store: Callable[[], SeasonStore],
+        *,
+        packages: Callable[[int], Path],
+        work: Path,
+        most_a_team: int,
+    ) -> None:
+        self._contest = contest
+        self._phases = {phase.name: phase for phase in phases}
+        self._engine = engine
+        self._open_store = open_store
+        self._packages = packages
+        self._work = work
+        self._most_a_team = most_a_team
+        self._stop = threading.Event()
+        self._wake = threading.Condition()
+        self._threads: list[threading.Thread] = []
+
+    def start(self) -> None:
+        """Take back what workers of a killed server held, and begin. Raises StoreError."""
+        shutil.rmtree(self._work, ignore_errors=True)
+        self._work.mkdir(parents=True, mode=0o700)
+        self._release()
+        for number in range(self._engine.slots):
+            thread = threading.Thread(target=self._run, name=f"unit-{number + 1}")
+            thread.start()
+            self._threads.append(thread)
+
+    def stop(self) -> None:
+        """End the units that run; they wait again, and count as if they had not begun."""
+        self._stop.set()
+        self.wake()
+        for thread in self._threads:
+            thread.join()
+        try:
+            self._release()
+        except StoreError as error:
+            logger.warning("the leases are released at the next start: %s", error)
+
+    def wake(self) -> None:
+        """There may be a new unit."""
+        with self._wake:
+            self._wake.notify_all()
+
+    def folder(self, job: UnitJob) -> Path:
+        return self._work / job.name
+
+    def _release(self) -> None:
+        store = self._open_store()
+        try:
+            store.release(self._engine.name, time.time())
+        finally:
+            store.close()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                store = self._open_store()
+                try:
+                    self._work_off(store)
+                finally:
+                    store.close()
+            except StoreError as error:
+                logger.error("%s; trying again in %g s", error, STORE_RETRY_S)
+                self._stop.wait(STORE_RETRY_S)
+
+    def _work_off(self, store: SeasonStore) -> None:
+        while not self._stop.is_set():
+            now = time.time()
+            store.expire(now)
+            found = store.lease(self._engine.name, now, LEASE_S, self._most_a_team)
+            if found is None:
+                with self._wake:
+                    self._wake.wait(IDLE_S)
+            else:
+                self._do(store, *found)
+
+    def _do(self, store: SeasonStore, lease: UnitLease, submission: Submission) -> None:
+        job, result = self._job(lease, submission), None
+        folder = self.folder(job)
+        try:
+            result = self._result(store, lease, submission, job, folder)
+        except (BciError, OSError) as error:
+            if isinstance(error, StoreError):
+                raise
+            result = Reason("unit_failed", detail=str(error))
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        if result is None:
+            return  # stopped, or the lease was lost
+        if isinstance(result, Reason):
+            logger.warning("submission %d: %s", submission.id, describe(result))
+            store.give_back(lease, describe(result), time.time())
+        elif not store.finish(lease, result, time.time()):
+            logger.warning("submission %d: a late result does not count", submission.id)
+        self.wake()
+
+    def _job(self, lease: UnitLease, submission: Submission) -> UnitJob:
+        phase = self._phases.get(submission.phase)
+        plan = plan_of(self._contest, phase, submission.track) if phase else None
+        played = plan.recordings if plan is not None else []
+        return UnitJob(
+            lease.submission,
+            lease.number,
+            lease.attempt,
+            submission.team,
+            submission.track,
+            [recording_place(self._contest, text) for text in played]
+            or [f"synthetic:{submission.track}?set=test"],
+        )
+
+    def _result(
+        self,
+        store: SeasonStore,
+        lease: UnitLease,
+        submission: Submission,
+        job: UnitJob,
+        folder: Path,
+    ) -> UnitResult | Reason | None:
+        """None if the unit was stopped, or its lease was lost."""
+        phase = self._phases.get(submission.phase)
+        if phase is None:
+            return Reason(
+                "unit_failed", detail=f"contest.toml has no phase {submission.phase!r} any more"
+            )
+        plan = plan_of(self._contest, phase, job.track)
+        write_job(folder, self._contest, plan, job, self._packages(submission.id))
+        running = self._engine.start(folder)
+        try:
+            if not self._wait(store, lease, running):
+                return None
+            code = running.exit_code()
+        finally:
+            running.end()
+        outcome = read_outcome(folder)
+        if outcome is None:
+            return Reason("unit_failed", detail=f"its process ended with exit code {code}")
+        return result_of(self._contest, phase.name, job, folder, outcome)
+
+    def _wait(self, store: SeasonStore, lease: UnitLease, running: RunningUnit) -> bool:
+        """Wait for the end of a unit, and renew its lease; False if it was stopped or lost."""
+        renewed = time.monotonic()
+        while running.exit_code() is None:
+            if self._stop.wait(POLL_S):
+                return False
+            if time.monotonic() - renewed > RENEW_S:
+                renewed = time.monotonic()
+                if not store.renew(lease, time.time() + LEASE_S):
+                    return False
+        return True
+
+
+def recording_place(contest: Contest, text: str) -> str:
+    """A recording of the contest file: a path in the contest's folder is made absolute."""
+    place = contest.folder / text
+    return str(place) if place.exists() else text
