@@ -161,7 +161,7 @@ def reveal_keys(contest_path: Path, out: Path, *, force: bool = False) -> list[s
     keys = _keys_of(contest)
     if not force:
         _check_no_judge(contest)
-    teams = sorted({*contest.teams, *_logged_teams(contest)})
+    teams = sorted({*contest.team_list(), *_logged_teams(contest)})
     tokens = {team: [token.hex() for token in keys.issued_tokens(team)] for team in teams}
     public_key, truth_key = keys.public_key().raw.hex(), keys.truth_key().hex()
     content = RevealFile(contest.name, public_key, truth_key, tokens)
