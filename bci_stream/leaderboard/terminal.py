@@ -1,11 +1,12 @@
 """The leaderboard in a terminal: a table per track, live during a contest or printed once."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
 from rich.table import Table
@@ -26,6 +27,7 @@ STYLES: Final = {
     "running": "cyan",
     "lagging": "yellow",
     "gone": "yellow",
+    "missing": "bold yellow",
     "finished": "green",
     "stopped": "yellow",
     "crashed": "red",
@@ -49,9 +51,11 @@ def live_tables(board: Leaderboard, console: Console | None = None) -> Live:
 
     def render() -> RenderableType:
         data = board.snapshot().data
-        verdicts = [_verdict_line(item) for item in data["verdicts"][-VERDICTS_SHOWN:]]
+        rows = board.rows()
+        titles = {row.team: row.title for row in rows}
+        verdicts = [_verdict_line(item, titles) for item in data["verdicts"][-VERDICTS_SHOWN:]]
         alarms = [_alarm_line(alarm) for alarm in data["alarms"][-ALARMS_SHOWN:]]
-        return Group(*alarms, render_leaderboard(board.rows(), data["history"]), *verdicts)
+        return Group(*alarms, render_leaderboard(rows, data["history"]), *verdicts)
 
     return Live(
         console=console,
@@ -92,7 +96,7 @@ def _table(
     title = Text(f"{TRACKS[track].title} · {TRACKS[track].unit}", style="bold")
     table = Table(title=title, title_justify="left", box=box.ROUNDED, header_style="bold")
     table.add_column("#", justify="right")
-    longest = max(len(short_text(row.team)) + 2 for row in rows)
+    longest = max(cell_len(short_text(row.title)) + 2 for row in rows)
     table.add_column("team", min_width=min(16, longest), max_width=28, overflow="fold")
     for name in columns:
         table.add_column(name, justify="right", no_wrap=True)
@@ -103,7 +107,7 @@ def _table(
     for row, following in zip(rows, [*rows[1:], None], strict=True):
         style = "bold" if row.rank == 1 else ""
         rank = Text("–" if row.rank is None else str(row.rank), style=style)
-        team = Text(short_text(row.team), style=style).append(
+        team = Text(short_text(row.title), style=style).append(
             " ✓" if row.qualifies else "", style="green"
         )
         cells = [rank, team, *(CELLS[name](row) for name in columns)]
@@ -165,12 +169,14 @@ def _alarm_line(alarm: dict[str, object]) -> Text:
     return Text(f" ⚠ {alarm['reason']}{times}", style="bold yellow")
 
 
-def _verdict_line(item: dict[str, object]) -> Text:
+def _verdict_line(item: dict[str, object], titles: Mapping[str, str]) -> Text:
     sign, style = MARKS[str(item["mark"])]
     where = (
         f"{item['subject']} block {int(str(item['block'])) + 1} trial {int(str(item['trial'])) + 1}"
     )
-    line = Text(f" {sign} ", style=style).append(short_text(item["team"]), style="bold")
+    line = Text(f" {sign} ", style=style).append(
+        short_text(titles.get(str(item["team"]), item["team"])), style="bold"
+    )
     return line.append(f"  {where}  {short_text(item['reported'])}  ").append(
         str(item["reason"]), style="dim"
     )

@@ -12,6 +12,7 @@ from contextlib import contextmanager, nullcontext
 from bci_stream.clock import Clock
 from bci_stream.contest.contest import Contest
 from bci_stream.contest.pace import Pace, parse_pace
+from bci_stream.contest.refusals import TokenRefusals
 from bci_stream.errors import BciError, SourceError, WireError
 from bci_stream.wire.messages import Offer, Status, Stopped
 from bci_stream.wire.transport import Transport
@@ -159,6 +160,7 @@ class Player:
             self._position,
             track.check_leads if track and choose else None,
             only=team,
+            takes=lambda name: contest.takes(name, plan.track_name),
         )
         self._handshake = HandshakeServer(
             offer,
@@ -168,6 +170,8 @@ class Player:
             self._journal,
             transport.now,
             contest.limits.return_s,
+            TokenRefusals(contest),
+            judge_decides=contest.start_policy(plan.track_name).kind != "ready",
         )
 
     @property
