@@ -184,6 +184,7 @@ def leaderboard(
         track=track,
         form=form,
         qualifying=Qualifying(contest.qualify.top, contest.qualify.least_score),
+        expected={name: contest.teams_of(name) for name in contest.tracks},
     )
 
 

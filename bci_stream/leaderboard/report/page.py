@@ -69,9 +69,16 @@ class RecordingPart:
 
 
 def render_page(
-    runs: Sequence[FoldedRun], recordings: Sequence[RecordingPart], title: str, made_at: str
+    runs: Sequence[FoldedRun],
+    recordings: Sequence[RecordingPart],
+    title: str,
+    made_at: str,
+    left_out: Sequence[tuple[str, str]] = (),
 ) -> str:
-    """The HTML text; names and results of teams are escaped."""
+    """The HTML text; names and results of teams are escaped.
+
+    left_out: logs that can't be scored, and why.
+    """
     by_track: dict[str, list[FoldedRun]] = {}
     for run in runs:
         by_track.setdefault(run.view.track, []).append(run)
@@ -84,11 +91,12 @@ def render_page(
         tie_rule=TIE_RULE,
         tracks=[track_part(track, by_track[track]) for track in TRACKS if track in by_track],
         recordings=recordings,
+        left_out=left_out,
     )
 
 
 def track_part(track: str, runs: Sequence[FoldedRun]) -> TrackPart:
-    names = distinct_names([run.view.team for run in runs])
+    names = distinct_names([_shown_name(run, runs) for run in runs])
     named = dict(zip(names, runs, strict=True))
     rows = rank([replace(run.view.row(), team=name) for name, run in named.items()])
     ordered = {row.team: named[row.team] for row in rows}
@@ -101,6 +109,15 @@ def track_part(track: str, runs: Sequence[FoldedRun]) -> TrackPart:
         comparisons=compare(scores),
         many_classes=len(TRACKS[track].classes) > TEXT_LIMIT,
     )
+
+
+def _shown_name(run: FoldedRun, runs: Sequence[FoldedRun]) -> str:
+    """The display name; with the id where two teams have the same one."""
+    view = run.view
+    if not view.name:
+        return view.team
+    same = {other.view.team for other in runs if other.view.name == view.name}
+    return view.name if len(same) == 1 else f"{view.name} ({view.team})"
 
 
 def distinct_names(names: Sequence[str]) -> list[str]:
