@@ -185,6 +185,7 @@ def leaderboard(
         form=form,
         qualifying=Qualifying(contest.qualify.top, contest.qualify.least_score),
         expected={name: contest.teams_of(name) for name in contest.tracks},
+        awards=contest.awards,
     )
 
 
@@ -210,6 +211,23 @@ def report(runs: tuple[Path, ...], out: Path, recordings: tuple[str, ...], title
 
     write_report(runs, out, recordings, title)
     click.echo(f"report: {out}")
+
+
+@main.command()
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@contest_option
+@click.option("--no-logs", is_flag=True, help="Without the run logs, which hold the labels.")
+@click.option("--force", is_flag=True, help="Also while a judge of the contest is at work.")
+def publish(folder: Path, contest_path: Path, no_logs: bool, force: bool) -> None:
+    """Write the results of a contest that is over into FOLDER, for any web server.
+
+    The page, the report, results as JSON and CSV, awards, the public key and the run logs; `bci-judge verify
+    FOLDER/logs --public-key FOLDER/public-key.txt` checks them without any secret.
+    """
+    from bci_stream.judge.results_commands import publish_results
+
+    for line in publish_results(contest_path, folder, with_logs=not no_logs, force=force):
+        click.echo(line)
 
 
 @main.command()

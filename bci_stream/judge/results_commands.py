@@ -3,15 +3,18 @@
 import json
 import logging
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from bci_stream.contest.contest import Award
 from bci_stream.errors import BciError, LogError, StoreError
 from bci_stream.files import atomic_write
 from bci_stream.leaderboard.fold import FoldedRun, find_logs, fold
 from bci_stream.leaderboard.ranking import LeaderboardRow, Qualifying, rank, to_csv, to_records
+from bci_stream.leaderboard.standing import GivenAward, give_awards, standing
 from bci_stream.leaderboard.store import Store, open_store, store_exists
 from tracks.common.reasons import Reason
 from tracks.common.words import describe
@@ -32,11 +35,12 @@ def print_leaderboard(
     form: str = "table",
     qualifying: Qualifying | None = None,
     expected: Mapping[str, Collection[str]] | None = None,
+    awards: Sequence[Award] = (),
 ) -> None:
     """Print the leaderboard of the store `where`; with `logs`, first rebuild it from that folder.
 
     form: "table", "json" or "csv". Logs that can't be read are left out with a warning. expected: the teams
-    of the contest's tracks; those without a run are shown as missing.
+    of the contest's tracks; those without a run are shown as missing. awards: those that the contest gives.
     """
     if logs is None and not store_exists(where):
         raise StoreError(f"there is no store {where}; make it from run logs: --logs FOLDER")
@@ -46,7 +50,8 @@ def print_leaderboard(
             _rebuild(store, logs, contest or logs.resolve().name)
         _check_contest(store, where, contest)
         rows = store.leaderboard(contest, track, qualifying)
-        PRINTERS[form](rank([*rows, *missing_rows(rows, expected or {}, track)], qualifying))
+        shown = rank([*rows, *missing_rows(rows, expected or {}, track)], qualifying)
+        PRINTERS[form](shown, give_awards(shown, awards))
     finally:
         store.close()
 
@@ -94,23 +99,29 @@ def _check_contest(store: Store, where: str, contest: str | None) -> None:
         )
 
 
-def _print_table(rows: Sequence[LeaderboardRow]) -> None:
+def _print_table(rows: Sequence[LeaderboardRow], awards: Sequence[GivenAward]) -> None:
     from rich.console import Console
 
-    from bci_stream.leaderboard.terminal import render_leaderboard
+    from bci_stream.leaderboard.terminal import render_leaderboard, render_results
 
-    Console(width=None if sys.stdout.isatty() else PIPED_WIDTH).print(render_leaderboard(rows))
-
-
-def _print_json(rows: Sequence[LeaderboardRow]) -> None:
-    print(json.dumps({"rows": to_records(rows)}, ensure_ascii=False))
+    console = Console(width=None if sys.stdout.isatty() else PIPED_WIDTH)
+    console.print(render_leaderboard(rows), *render_results(standing(rows), awards))
 
 
-def _print_csv(rows: Sequence[LeaderboardRow]) -> None:
+def _print_json(rows: Sequence[LeaderboardRow], awards: Sequence[GivenAward]) -> None:
+    found = {
+        "rows": to_records(rows),
+        "standing": [asdict(row) for row in standing(rows)],
+        "awards": [asdict(award) for award in awards],
+    }
+    print(json.dumps(found, ensure_ascii=False))
+
+
+def _print_csv(rows: Sequence[LeaderboardRow], _: Sequence[GivenAward]) -> None:
     print(to_csv(rows), end="")
 
 
-PRINTERS: Final[dict[str, Callable[[Sequence[LeaderboardRow]], None]]] = {
+PRINTERS: Final[dict[str, Callable[[Sequence[LeaderboardRow], Sequence[GivenAward]], None]]] = {
     "table": _print_table,
     "json": _print_json,
     "csv": _print_csv,
@@ -142,6 +153,7 @@ def write_report(
     out: Path,
     recordings: Sequence[str | Path] = (),
     title: str = "Contest report",
+    awards: Sequence[Award] = (),
 ) -> None:
     """Write `out` from the run logs (files, or folders of them) and, if given, labelled recordings.
 
@@ -157,8 +169,34 @@ def write_report(
     track = runs[0].view.track
     parts = [part for source in recordings for part in recording_parts(str(source), track)]
     made_at = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    text = render_page(runs, parts, title, made_at, left_out)
+    text = render_page(runs, parts, title, made_at, left_out, awards)
     try:
         atomic_write(out, lambda file: file.write(text.encode()))
     except OSError as error:
         raise BciError(f"the report {out} can't be written: {error.strerror}") from error
+
+
+def publish_results(
+    contest_path: Path, folder: Path, *, with_logs: bool, force: bool
+) -> Iterator[str]:
+    """Publish a contest that is over; yields a line on each thing that was written or left out.
+
+    force: also while a judge of the contest is at work; otherwise that raises ContestError.
+    """
+    from bci_stream.contest.contest import load_contest
+    from bci_stream.judge.verify_command import check_no_judge
+    from bci_stream.leaderboard.publish import KEY_FILE, publish
+
+    contest = load_contest(contest_path)
+    if not force:
+        check_no_judge(
+            contest, "its labels would be public; wait until it has ended, or give --force"
+        )
+    for problem in publish(contest, folder, with_logs=with_logs):
+        logger.warning("left out: %s", problem)
+    title = contest.title or contest.name
+    write_report([contest.runs], folder / "report.html", title=title, awards=contest.awards)
+    yield f"page: {folder / 'index.html'} (serve the folder, for example: python -m http.server -d {folder})"
+    yield f"report: {folder / 'report.html'}; results: {folder / 'results.json'}"
+    if with_logs:
+        yield f"run logs: bci-judge verify {folder / 'logs'} --public-key {folder / KEY_FILE}"

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from bci_stream.leaderboard.board import Leaderboard
 from bci_stream.leaderboard.ranking import TIE_RULE, LeaderboardRow
+from bci_stream.leaderboard.standing import STANDING_RULE, GivenAward, StandingRow
 from bci_stream.leaderboard.verdict_rows import LONGEST_REASON, short_text
 from tracks.registry import TRACKS
 
@@ -72,6 +73,28 @@ def render_leaderboard(
     if not rows:
         return Text("No team has joined yet.", style="dim")
     return _Tables(rows, history)
+
+
+def render_results(
+    standing: Sequence[StandingRow], awards: Sequence[GivenAward]
+) -> list[RenderableType]:
+    """The standing over all tracks, if there are several, and the awards."""
+    parts: list[RenderableType] = []
+    if standing and len(standing[0].places) > 1:
+        table = Table(*("#", "team", *standing[0].places, "sum"), title="All tracks",
+                      title_justify="left", box=box.ROUNDED)  # fmt: skip
+        for row in standing:
+            places = ("–" if place is None else str(place) for place in row.places.values())
+            table.add_row(str(row.rank), short_text(row.title), *places, str(row.total))
+        parts += [table, Text(STANDING_RULE, style="dim")]
+    if awards:
+        table = Table("award", "track", "team", "#", "score", "prize", title="Awards",
+                      title_justify="left", box=box.ROUNDED)  # fmt: skip
+        for given in awards:
+            who = (given.award, given.track, short_text(given.title))
+            table.add_row(*who, str(given.rank), f"{given.score:.2f}", given.prize)
+        parts.append(table)
+    return parts
 
 
 @dataclass(frozen=True)

@@ -131,6 +131,10 @@ class MessageVerifier:
             return None
         return message
 
+    def opens(self, claimed: TeamText) -> bool:
+        """Whether the present token of the team opens a message, also if it is a copy."""
+        return self._authenticated(claimed) is not None
+
     def admits(self, message: ResultsMessage) -> bool:
         """Whether a message is for this contest and a known run, with a number that was not used before.
 

@@ -59,7 +59,7 @@ class HandshakeServer:
     The playing thread receives messages itself (`poll`), except while it plays in real time: then
     `polling_thread` posts them, and the playing thread calls `handle_posted` between packets.
     return_s: how long a team whose stream has ended may take to return. refusals: why a team's token is
-    refused; None where teams are not told. judge_decides: the contest's start policy waits for the operator
+    refused; None where no answer is sent. judge_decides: the contest's start policy waits for the operator
     or for a time, so that the wait has no limit while a judge is here.
     """
 

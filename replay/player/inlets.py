@@ -128,7 +128,7 @@ class ReplayInlets:
             message = None if claimed is None else self.verifier.authenticate(claimed, uid, owner)
             if message is None:
                 self._results.reject(uid)
-                if claimed is not None:
+                if claimed is not None and not self.verifier.opens(claimed):
                     events.append(UnverifiedText(claimed, uid))
                 continue
             self._results.accept(uid)

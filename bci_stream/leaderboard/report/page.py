@@ -8,8 +8,9 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from bci_stream.contest.contest import Award
 from bci_stream.leaderboard.fold import FoldedRun
-from bci_stream.leaderboard.ranking import TIE_RULE, LeaderboardRow, rank
+from bci_stream.leaderboard.ranking import TIE_RULE, LeaderboardRow, best_runs, rank
 from bci_stream.leaderboard.report.figures import (
     TEXT_LIMIT,
     draw_accuracy,
@@ -32,6 +33,7 @@ from bci_stream.leaderboard.report.statistics import (
     compare,
     trial_scores,
 )
+from bci_stream.leaderboard.standing import STANDING_RULE, give_awards, standing
 from tracks.registry import TRACKS
 
 TRIALS_SHOWN = 400
@@ -74,14 +76,16 @@ def render_page(
     title: str,
     made_at: str,
     left_out: Sequence[tuple[str, str]] = (),
+    awards: Sequence[Award] = (),
 ) -> str:
     """The HTML text; names and results of teams are escaped.
 
-    left_out: logs that can't be scored, and why.
+    left_out: logs that can't be scored, and why. awards: those of the contest, for the best run of each team.
     """
     by_track: dict[str, list[FoldedRun]] = {}
     for run in runs:
         by_track.setdefault(run.view.track, []).append(run)
+    best = rank(best_runs(run.view.row() for run in runs))
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     folder = files("bci_stream.leaderboard.report")
     template = environment.from_string((folder / "report.html").read_text(encoding="utf-8"))
@@ -92,6 +96,9 @@ def render_page(
         tracks=[track_part(track, by_track[track]) for track in TRACKS if track in by_track],
         recordings=recordings,
         left_out=left_out,
+        standing=standing(best) if len(by_track) > 1 else [],
+        standing_rule=STANDING_RULE,
+        awards=give_awards(best, awards),
     )
 
 

@@ -7,6 +7,7 @@ import { labelPage, remember, switchLanguage, t, theme } from "./i18n.js";
 import { nameOf, namesOf } from "./names.js";
 import { drawSignal, hasSignal } from "./signal.js";
 import { reason } from "./words.js";
+import { addressOf, isPublished } from "./source.js";
 import { rowsOf, state, takeSnapshot, takeUpdate } from "./state.js";
 import { drawTable } from "./table.js";
 import { drawTeam } from "./team.js";
@@ -175,6 +176,14 @@ function connect() {
   }));
 }
 
+// A published copy has one snapshot and no updates.
+async function showPublished() {
+  const answer = await fetch(addressOf("snapshot"));
+  takeSnapshot(await answer.json());
+  showConnection("published");
+  draw();
+}
+
 function setTheme(name) {
   if (name === "dark" || name === "light") document.documentElement.dataset.theme = name;
 }
@@ -202,4 +211,5 @@ addEventListener("resize", () => draw());
 setTheme(theme);
 labelPage();
 showConnection("connecting");
-connect();
+if (isPublished) showPublished();
+else connect();

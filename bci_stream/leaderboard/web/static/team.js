@@ -5,6 +5,7 @@ import { colour, h, put, s } from "./dom.js";
 import { keyOf, latency, mark, percent, score, seconds, status, titleOf, used } from "./format.js";
 import { t } from "./i18n.js";
 import { nameOf, namesOf } from "./names.js";
+import { addressOf } from "./source.js";
 import { reason } from "./words.js";
 
 const ROWS_SHOWN = 400;
@@ -117,7 +118,7 @@ function sessionTable(sessions, unit) {
 }
 
 async function fetchTeam(track, team) {
-  const answer = await fetch(`/api/v1/teams/${encodeURIComponent(track)}/${encodeURIComponent(team)}`);
+  const answer = await fetch(addressOf(`teams/${encodeURIComponent(track)}/${encodeURIComponent(team)}`));
   return answer.ok ? answer.text() : "null";
 }
 
