@@ -7,7 +7,7 @@ and the run logs byte for byte.
 import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +28,7 @@ from bci_stream.leaderboard.ranking import (
 from bci_stream.leaderboard.standing import STANDING_RULE, give_awards, standing
 from bci_stream.leaderboard.web.server import STATIC
 from bci_stream.runlog import read_log
+from tracks.common.reasons import Reason
 from tracks.common.words import LANGUAGES
 from tracks.run import Run
 
@@ -66,8 +67,16 @@ def _best_logs(contest: Contest) -> tuple[list[Path], list[LeaderboardRow], list
     if not runs:
         raise LogError(f"no log in {contest.runs} can be scored: {left_out[0]}")
     best = best_runs(runs.values())
-    counted = [path for path, row in runs.items() if any(row is one for one in best)]
-    return counted, rank(best, qualifying(contest)), left_out
+    counted = {
+        (row.track, row.team): path
+        for path, row in runs.items()
+        if unranked(row) in map(unranked, best)
+    }
+    return list(counted.values()), rank(best, qualifying(contest)), left_out
+
+
+def unranked(row: LeaderboardRow) -> LeaderboardRow:
+    return replace(row, rank=None, qualifies=None)
 
 
 def qualifying(contest: Contest) -> Qualifying:
@@ -112,7 +121,10 @@ def _write_page(contest: Contest, folder: Path, logs: Sequence[Path]) -> None:
 
 def published_index(text: str) -> str:
     """The page's index with relative addresses; the attribute makes it read files beside it."""
-    links = '<a href="report.html">Report</a> <a href="results.csv">CSV</a> <a href="results.json">JSON</a>'
+    links = (
+        '<a href="report.html">Report, awards and all tracks</a> <a href="results.csv">CSV</a> '
+        '<a href="results.json">JSON</a>'
+    )
     return (
         text.replace('"/static/', '"static/')
         .replace("<html ", "<html data-published ", 1)
@@ -134,6 +146,10 @@ def _filled_board(contest: Contest, logs: Sequence[Path]) -> Leaderboard:
             verdicts = run.feed(event)
             assert run.track is not None, "the log was folded before"
             board.event(run.team, run.track.name, event, verdicts, run)
+    for track in {track for track, _ in board.team_keys()}:
+        for team in contest.teams_of(track):
+            if (track, team) not in board.team_keys():
+                board.team(team, track, "missing", Reason("did_not_take_part"))
     board.close()
     return board
 
