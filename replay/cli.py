@@ -55,13 +55,13 @@ def main() -> None:
 
 
 @main.command()
-@click.argument("sources", nargs=-1, required=True)
+@click.argument("sources", nargs=-1)
 @click.option("--track", type=TrackName(), help="Mask and pack for this track.")
 @click.option(
     "--pace",
-    default="realtime",
-    show_default=True,
-    help="realtime, a factor like 2.0, or lockstep (a packet when it is asked for).",
+    default=None,
+    help="realtime, a factor like 2.0, or lockstep (a packet when it is asked for); default: as the "
+    "contest file says, else realtime.",
 )
 @click.option(
     "--name", default=None, help="The replay's name (default: the track's, or the file's)."
@@ -82,8 +82,13 @@ def main() -> None:
 def start(foreground: bool, **options: Any) -> None:
     """Play SOURCES: files, folders, or URIs like synthetic:erp?subjects=2.
 
+    Without SOURCES, the recordings that the contest file has for the track are played.
+
     Runs in the background until it has ended or `bci-replay stop` is called; --foreground stays here.
     """
+    options["track"], options["sources"] = _contest_sources(
+        options["contest_path"], options["track"], options["sources"]
+    )
     options["name"] = options["name"] or default_name(options["track"], options["sources"])
     if foreground:
         _serve(**options)
@@ -91,6 +96,29 @@ def start(foreground: bool, **options: Any) -> None:
         from replay.daemon import spawn
 
         spawn(options["name"])
+
+
+def _contest_sources(
+    contest_path: Path | None, track: str | None, sources: tuple[str, ...]
+) -> tuple[str | None, tuple[str, ...]]:
+    """The sources; without any, the contest file's for this track, or for its only one."""
+    if sources:
+        return track, sources
+    if contest_path is None:
+        raise click.UsageError("say what to play: SOURCES, or a --contest that has recordings")
+    contest = open_contest(contest_path, "")
+    if track is None and len(contest.tracks) == 1:
+        (track,) = contest.tracks
+    if track is None:
+        known = ", ".join(contest.tracks) or "none"
+        raise click.UsageError(f"say which track of the contest to play: --track (it has {known})")
+    recordings = contest.recordings(track)
+    if not recordings:
+        raise click.UsageError(
+            f"the contest file has no recordings for track {track}: add them under [tracks.{track}], or "
+            "name SOURCES"
+        )
+    return track, tuple(recordings)
 
 
 def default_name(track: str | None, sources: tuple[str, ...]) -> str:
@@ -105,7 +133,7 @@ def default_name(track: str | None, sources: tuple[str, ...]) -> str:
 def _serve(
     sources: tuple[str, ...],
     track: str | None,
-    pace: str,
+    pace: str | None,
     name: str,
     start_on: Any,
     team: str,
@@ -117,12 +145,13 @@ def _serve(
     lsl_session: str,
     **reading: str | None,
 ) -> None:
+    from bci_stream.contest.pace import parse_pace
     from replay.daemon import check_free
-    from replay.player.player import parse_pace
     from replay.service import Service, progress_line
 
     check_free(name)
-    played = parse_pace(pace)
+    contest = open_contest(contest_path, room)
+    played = parse_pace(pace or contest.pace)
     if played.lockstep and start_on in ("consumer", "now"):
         raise click.UsageError(
             f"--start {start_on} with --pace lockstep: there a packet leaves when a team asks for it; "
@@ -131,7 +160,7 @@ def _serve(
     stop = stop_on_signals()
     service = Service(
         transport=open_wire(scope, lsl_session),
-        contest=open_contest(contest_path, room),
+        contest=contest,
         name=name,
         uris=sources,
         options=_source_options(track, reading),

@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from bci_stream.clock import RealClock, thread_beside
 from bci_stream.contest.contest import Contest
+from bci_stream.contest.pace import Pace
 from bci_stream.errors import SourceError
 from bci_stream.wire.transport import Transport
 from replay.daemon import OVER, DaemonState, start_time, write_state
@@ -21,7 +22,7 @@ from replay.model.source import LiveDevice, Source, SourceStatus
 from replay.player.handshake import StartOn
 from replay.player.journal import PlaybackProgress
 from replay.player.plan import PlaybackPlan, make_plan
-from replay.player.player import Pace, Player, check_live_pace
+from replay.player.player import Player, check_live_pace
 from replay.sources import concatenate_sources, open_source
 
 logger = logging.getLogger(__name__)

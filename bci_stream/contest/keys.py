@@ -6,10 +6,12 @@ truth and the teams' tokens are derived from it; none of them reveals it, or ano
 
 import json
 import secrets
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
 import msgspec
+from msgspec import structs
 
 from bci_stream.errors import ContestError
 from bci_stream.files import atomic_write
@@ -25,20 +27,31 @@ Results = Literal["sealed", "signed"]
 
 
 class TokenState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """generation: how often the team's token was replaced. revoked: it has none any more."""
+    """What the commands of `bci-judge team` have changed for a team.
+
+    generation: how often its token was replaced. revoked: it has none any more. added: it is on the contest's
+    list although contest.toml does not name it; tracks: on these only, empty: on all. name: its display name.
+    """
 
     generation: int = 0
     revoked: bool = False
+    added: bool = False
+    name: str = ""
+    tracks: tuple[str, ...] = ()
 
 
 class TeamFile(msgspec.Struct, frozen=True):
-    """All that a team on another machine needs to take part; for that team alone."""
+    """All that a team on another machine needs to take part; for that team alone.
+
+    peers: hosts of replay and judge where multicast does not reach.
+    """
 
     contest: str
     team: str
     token: str
     public_key: str
     results: Results = "sealed"
+    peers: list[str] = []
 
     @property
     def token_bytes(self) -> bytes:
@@ -120,13 +133,25 @@ class Keys:
     def rotate(self, team: str) -> None:
         """Replace a team's token; the old one is refused from now on, and a revoked team is let in."""
         state = self.token_state(team)
-        self._write_state(team, TokenState(state.generation + 1))
+        self._write_state(
+            team, structs.replace(state, generation=state.generation + 1, revoked=False)
+        )
         for path in (self._folder / f"{team}.token", self._folder / f"{team}.bci"):
             path.unlink(missing_ok=True)
 
     def revoke(self, team: str) -> None:
         """Refuse a team's token from now on."""
-        self._write_state(team, TokenState(self.token_state(team).generation, revoked=True))
+        self._write_state(team, structs.replace(self.token_state(team), revoked=True))
+
+    def add_team(self, team: str, name: str = "", tracks: Sequence[str] = ()) -> None:
+        """Put a team on the contest's list, beside those of contest.toml."""
+        state = structs.replace(self.token_state(team), added=True, tracks=tuple(tracks))
+        self._write_state(team, structs.replace(state, name=name or state.name))
+
+    def added_teams(self) -> dict[str, tuple[str, ...]]:
+        """The teams that were added, and the tracks of each; empty: all."""
+        states = self._token_states().items()
+        return {team: state.tracks for team, state in states if state.added}
 
     def token_file(self, team: str) -> Path:
         """The token file of a team, for that team only; created if absent."""
@@ -135,11 +160,13 @@ class Keys:
             _write_key(path, self.token(team))
         return path
 
-    def team_file(self, team: str, contest: str, results: Results) -> Path:
-        """The team file of a team, for that team only; created if absent."""
+    def team_file(
+        self, team: str, contest: str, results: Results, peers: Sequence[str] = ()
+    ) -> Path:
+        """The team file of a team, for that team only; it replaces an earlier one."""
         path = self._folder / f"{team}.bci"
         public_key = self.public_key().raw.hex()
-        content = TeamFile(contest, team, self.token(team).hex(), public_key, results)
+        content = TeamFile(contest, team, self.token(team).hex(), public_key, results, list(peers))
         text = msgspec.json.format(msgspec.json.encode(content)) + b"\n"
         atomic_write(path, lambda file: file.write(text), secret=True)
         return path
@@ -163,8 +190,8 @@ class Keys:
 
     def _write_state(self, team: str, state: TokenState) -> None:
         states = {**self._token_states(), team: state}
-        text = json.dumps(msgspec.to_builtins(states), indent=1).encode() + b"\n"
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        text = json.dumps(msgspec.to_builtins(states), indent=1).encode() + b"\n"
         atomic_write(self._folder / "teams.json", lambda file: file.write(text), secret=True)
 
 

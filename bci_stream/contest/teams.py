@@ -1,7 +1,8 @@
-"""`bci-judge team`: lists the teams of a contest, and writes, replaces and revokes what lets them in."""
+"""`bci-judge team`: lists and adds the teams of a contest, and writes, replaces and revokes their tokens."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from bci_stream.contest.checks import check_title, suggest
 from bci_stream.contest.contest import Contest
 from bci_stream.errors import ContestError
 from bci_stream.wire.names import checked_name
@@ -9,12 +10,38 @@ from bci_stream.wire.names import checked_name
 
 def describe_teams(contest: Contest) -> Iterator[str]:
     """A line on each team of the contest's list."""
-    if not contest.teams:
+    teams = contest.team_list()
+    if not teams:
         yield "the contest lists no teams: anyone who has a token may take part"
-    for team in contest.teams:
+    for team in teams:
         state = contest.keys.token_state(team)
         replaced = f"token replaced {state.generation} times" if state.generation else "first token"
-        yield f"{team}: {'token revoked' if state.revoked else replaced}"
+        tracks = [track for track in contest.tracks if contest.takes(team, track)]
+        some = f"; {', '.join(tracks)} only" if len(tracks) < len(contest.tracks) else ""
+        shown = f" ({contest.display_name(team)})" if contest.display_name(team) else ""
+        yield f"{team}{shown}: {'token revoked' if state.revoked else replaced}{some}"
+
+
+def add_team(contest: Contest, team: str, title: str = "", tracks: Sequence[str] = ()) -> str:
+    """Put a team on the contest's list and write its file; returns a line with its place.
+
+    The list of added teams lies beside the keys: judge and replay read it again when it changes.
+    """
+    checked_name(team, "team")
+    if team in contest.team_list():
+        raise ContestError(
+            f"team {team!r} is on the list of contest {contest.name!r} already; `bci-judge team file {team}` "
+            f"writes its file again, `bci-judge team rotate {team}` replaces its token"
+        )
+    for track in tracks:
+        if contest.tracks and track not in contest.tracks:
+            raise ContestError(
+                f"contest {contest.name!r} has no track {track!r}; it has {', '.join(contest.tracks)}"
+            )
+    was_open = not contest.team_list()
+    contest.keys.add_team(team, check_title(title, "--name") if title else "", tracks)
+    closed = "; the contest has a list now, and only its teams may take part" if was_open else ""
+    return write_team_file(contest, team) + closed
 
 
 def write_team_file(contest: Contest, team: str) -> str:
@@ -24,7 +51,7 @@ def write_team_file(contest: Contest, team: str) -> str:
         raise ContestError(
             f"the token of team {team!r} is revoked; `bci-judge team rotate {team}` gives it a new one"
         )
-    path = contest.keys.team_file(team, contest.name, contest.results)
+    path = contest.keys.team_file(team, contest.name, contest.results, contest.peers)
     return f"file of team {team}, for that team alone: {path}"
 
 
@@ -44,9 +71,9 @@ def revoke_token(contest: Contest, team: str) -> str:
 
 def _check_listed(contest: Contest, team: str) -> None:
     checked_name(team, "team")
-    if contest.teams and team not in contest.teams:
-        known = ", ".join(contest.teams)
+    listed = contest.team_list()
+    if listed and team not in listed:
         raise ContestError(
-            f"team {team!r} is not on the list of contest {contest.name!r}; it has {known}. Add the team "
-            "to `teams` in contest.toml first"
+            f"team {team!r} is not on the list of contest {contest.name!r}; it has {', '.join(listed)}"
+            f"{suggest(team, listed)}; `bci-judge team add {team}` adds it"
         )

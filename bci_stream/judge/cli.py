@@ -51,13 +51,30 @@ def score(log: Path, as_json: bool) -> None:
 @main.command()
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default=".")
 @click.option("--name", default=None, help="The contest's name (default: the folder's).")
-@click.option("--track", type=TrackName(), default=DEFAULT, show_default=True)
-@click.option("--team", "teams", multiple=True, help="A team that may take part; repeatable.")
-def init(folder: Path, name: str | None, track: str, teams: tuple[str, ...]) -> None:
+@click.option(
+    "--track",
+    "tracks",
+    type=TrackName(),
+    multiple=True,
+    default=(DEFAULT,),
+    show_default=True,
+    help="A track of the contest; repeatable.",
+)
+@click.option(
+    "--team",
+    "teams",
+    multiple=True,
+    metavar="ID[=NAME]",
+    help="A team that may take part, and its display name; repeatable.",
+)
+@click.option(
+    "--pace", default="realtime", show_default=True, help="realtime, lockstep or a factor."
+)
+def init(folder: Path, name: str | None, **options: Any) -> None:
     """Write contest.toml into FOLDER, and keys beside it."""
     from bci_stream.contest.init import write_contest
 
-    for line in write_contest(folder, name or folder.resolve().name, track, teams):
+    for line in write_contest(folder, name or folder.resolve().name, **options):
         click.echo(line)
 
 
@@ -183,6 +200,8 @@ def leaderboard(
         track=track,
         form=form,
         qualifying=Qualifying(contest.qualify.top, contest.qualify.least_score),
+        expected={name: contest.teams_of(name) for name in contest.tracks},
+        awards=contest.awards,
     )
 
 
@@ -208,6 +227,23 @@ def report(runs: tuple[Path, ...], out: Path, recordings: tuple[str, ...], title
 
     write_report(runs, out, recordings, title)
     click.echo(f"report: {out}")
+
+
+@main.command()
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@contest_option
+@click.option("--no-logs", is_flag=True, help="Without the run logs, which hold the labels.")
+@click.option("--force", is_flag=True, help="Also while a judge of the contest is at work.")
+def publish(folder: Path, contest_path: Path, no_logs: bool, force: bool) -> None:
+    """Write the results of a contest that is over into FOLDER, for any web server.
+
+    The page, the report, results as JSON and CSV, awards, the public key and the run logs; `bci-judge verify
+    FOLDER/logs --public-key FOLDER/public-key.txt` checks them without any secret.
+    """
+    from bci_stream.judge.results_commands import publish_results
+
+    for line in publish_results(contest_path, folder, with_logs=not no_logs, force=force):
+        click.echo(line)
 
 
 @main.command()
@@ -402,6 +438,20 @@ def list_teams(contest_path: Path) -> None:
 
     for line in describe_teams(open_contest(contest_path, "")):
         click.echo(line)
+
+
+@team.command("add")
+@click.argument("team_id", metavar="ID")
+@click.option("--name", "title", default="", help="Its display name: any script, with blanks.")
+@click.option(
+    "--track", "tracks", type=TrackName(), multiple=True, help="Only on this track; repeatable."
+)
+@contest_option
+def add(team_id: str, title: str, tracks: tuple[str, ...], contest_path: Path) -> None:
+    """Put a team on the contest's list and write its file; a judge that runs takes it at once."""
+    from bci_stream.contest.teams import add_team
+
+    click.echo(add_team(open_contest(contest_path, ""), team_id, title, tracks))
 
 
 @team.command("file")

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from msgspec import structs
 
 from bci_stream.contest.contest import Contest
+from bci_stream.contest.refusals import TokenRefusals
+from bci_stream.contest.start import StartGate
 from bci_stream.errors import LogError, NotFoundError, WireError
 from bci_stream.judge.arrivals import (
     LOCKSTEP_READ_S,
@@ -40,6 +42,11 @@ from tracks.common.reasons import Reason
 
 logger = logging.getLogger(__name__)
 
+MISSING_EVERY_S = 0.25
+OUT_OF_SIGHT_S = 3.0
+"""A team's stream that LSL does not find any more, and that brings nothing, for so long is shown as gone; LSL
+itself forgets a stream 5 s after its last answer."""
+
 COPIES_EVERY_S, COPY_LASTS_S = 1.0, 5.0
 """How often two streams of one name are looked for, and how long the second one must be there: a replay that
 was started again is seen twice for a moment."""
@@ -48,8 +55,9 @@ was started again is seen twice for a moment."""
 class Judge:
     """Judges any number of replays and teams of one contest.
 
-    may_start: whether a run may begin with these teams. operator: called at each poll, on the judge's thread,
-    to do what the operator has asked for.
+    may_start: whether a run may begin with these teams. gate: decides that instead, by the contest's start
+    policy, and knows which teams are expected; those that are missing are shown. operator: called at each
+    poll, on the judge's thread, to do what the operator has asked for.
     """
 
     def __init__(
@@ -59,9 +67,11 @@ class Judge:
         sink: Sink,
         *,
         stop: threading.Event,
-        may_start: Callable[[list[str]], bool],
+        may_start: Callable[[list[str]], bool] = bool,
+        gate: StartGate | None = None,
         operator: Callable[[], None] | None = None,
     ) -> None:
+        self.gate = gate
         self.operator = operator
         self._transport = transport
         self._contest = contest
@@ -75,6 +85,9 @@ class Judge:
         self._by_uid: dict[str, ReplaySession] = {}
         self._by_run: dict[str, ReplaySession] = {}
         self._copies = CopyWatch(transport, contest.name)
+        self._refusals = TokenRefusals(contest)
+        self._missing: dict[tuple[str, str], Reason] = {}
+        self._looked_for_missing_at = float("-inf")
         self._verifier = MessageVerifier(
             contest.name, self._by_run.keys(), contest.token, sealed=contest.sealed
         )
@@ -148,10 +161,13 @@ class Judge:
         for alarm in self._copies.look():
             self._sink.alarm(alarm)
         gone = self._arrivals.teams_gone()
+        unseen = self._arrivals.results.out_of_sight(OUT_OF_SIGHT_S)
         open_uids = self._arrivals.truths.uids
         for uid, session in self._by_uid.items():
             if not session.is_over:
-                self._guard(session, session.poll, gone, replay_is_gone=uid not in open_uids)
+                is_gone = uid not in open_uids
+                self._guard(session, session.poll, gone, unseen=unseen, replay_is_gone=is_gone)
+        self._show_missing()
         timed = any(session.times_arrivals for session in self.sessions)
         self._arrivals.read_every_s = READ_S if timed else LOCKSTEP_READ_S
 
@@ -216,12 +232,43 @@ class Judge:
             self._sink.alarm(Reason("second_stream", stream=f"truth/{arrived.owner}"))
         return session
 
-    def _may_begin(self, teams: list[str], lockstep: bool) -> bool:
-        """Whether a run may begin; in lockstep each team has a replay of its own, so that all count."""
-        if lockstep:
-            others = (team for s in self.sessions if s.lockstep for team in s.present_teams)
-            teams = sorted({*teams, *others})
-        return self._may_start(teams)
+    def _may_begin(self, session: ReplaySession) -> bool:
+        """Whether a run may begin; in lockstep each team has a replay of its own, so that all count.
+
+        No start waits for a team that forfeited before its run.
+        """
+        here = self._teams_with(session) if session.lockstep else session.present_teams
+        out = (team for track, team in self.kept_out if track == session.track)
+        teams = sorted({*here, *out})
+        if self.gate is None:
+            return self._may_start(teams)
+        # In lockstep the runs of a track begin together.
+        run = session.track if session.lockstep else session.run
+        return self.gate.may_start(run, session.track, teams, self._transport.now())
+
+    def _teams_with(self, session: ReplaySession) -> list[str]:
+        """The teams of all lockstep runs of the session's track."""
+        runs = (s for s in self.sessions if s.lockstep and s.track == session.track)
+        return sorted({team for run in runs for team in run.present_teams})
+
+    def _show_missing(self) -> None:
+        """Show the expected teams that are not here, and why."""
+        now = self._transport.now()
+        if self.gate is None or now - self._looked_for_missing_at < MISSING_EVERY_S:
+            return
+        self._looked_for_missing_at = now
+        for track in dict.fromkeys(s.track for s in self.sessions if s.offer is not None):
+            sessions = [s for s in self.sessions if s.offer is not None and s.track == track]
+            present = {team for session in sessions for team in session.present_teams}
+            left = {team: why for session in sessions for team, why in session.left.items()}
+            missing = self.gate.missing(track, present)
+            for team in missing:
+                why = self._refusals.of_team(team) or left.get(team) or Reason("not_seen")
+                if self._missing.get((track, team)) != why:
+                    self._missing[track, team] = why
+                    self._sink.team(team, track, "missing", why)
+            for team in present:
+                self._missing.pop((track, team), None)
 
     def give_go(self, track: str | None) -> list[ReplaySession]:
         """Begin with the teams that are ready; None: on all tracks. Returns the replays that may begin."""
@@ -242,21 +289,31 @@ class Judge:
             return
         if claimed is None:
             self._arrivals.results.reject(arrived.uid)
-            self.presence.refused(arrived.owner, readable=False)
+            self.presence.refused(arrived.owner, Reason("team_unreadable"))
             return
-        unsigned = self.dropped["unsigned"]
         message = self._verifier.authenticate(claimed, arrived.uid, arrived.owner)
         if message is None:
             self._arrivals.results.reject(arrived.uid)
-            if self.dropped["unsigned"] > unsigned:
-                self.presence.refused(arrived.owner, readable=True)
+            self._show_refusal(claimed, arrived)
             return
         self._arrivals.results.accept(arrived.uid)
+        self._refusals.accept(claimed.team)
         self.presence.verified(message)
         if session is None:
             self._count_unknown(claimed, message)
         elif session.takes(message) and self._verifier.admits(message):
             self._guard(session, session.receive, message, arrived.text, arrived.at)
+
+    def _show_refusal(self, claimed: TeamText, arrived: Arrival) -> None:
+        """Show whose token was refused, and why; the run of a revoked team goes on without its reports."""
+        why = self._refusals.refuse(claimed, arrived.uid, arrived.at)
+        if why is None:
+            return
+        self._sink.alarm(why)
+        self.presence.refused(claimed.team, why)
+        if arrived.uid in self._arrivals.results.uids:
+            for session in self.sessions:
+                session.token_refused(claimed.team, why)
 
     def _count_unknown(self, claimed: TeamText, message: object) -> None:
         """Count a report for a run that no replay here has, once all replays are known."""

@@ -16,14 +16,16 @@ from rich.console import Console
 from bci_stream.contest.contest import Contest
 from bci_stream.contest.control_socket import ControlSocket, socket_path
 from bci_stream.contest.keys import CONSOLE_TOKEN
-from bci_stream.errors import ContestError, PageError
+from bci_stream.contest.start import StartGate
+from bci_stream.errors import ContestError, LogError, PageError
 from bci_stream.judge.judge import Judge
 from bci_stream.judge.operator.desk import OperatorDesk
 from bci_stream.judge.operator.journal import OperatorJournal, journal_path
+from bci_stream.judge.team_run import TeamRun
 from bci_stream.leaderboard.board import Leaderboard
 from bci_stream.leaderboard.fold import fold_log
 from bci_stream.leaderboard.ranking import Qualifying
-from bci_stream.leaderboard.store import open_store
+from bci_stream.leaderboard.store import Store, open_store
 from bci_stream.leaderboard.terminal import live_tables, render_leaderboard
 from bci_stream.leaderboard.web.process import WebBoard
 from bci_stream.leaderboard.web.published import PageLimits, SignalSource
@@ -85,9 +87,10 @@ def judge_live(
     """Judge until every run is over; with `stay`, until it is stopped. page: None for no web page."""
     with only_judge(contest), ExitStack() as shown:
         board = Leaderboard(
-            contest.name,
+            contest.title or contest.name,
             Qualifying(contest.qualify.top, contest.qualify.least_score),
-            contest.teams,
+            teams_of=contest.teams_of,
+            display_name=contest.display_name,
         )
         sockets = shown.enter_context(closing(ControlSocket(control_path(contest))))
         journal = shown.enter_context(
@@ -109,7 +112,7 @@ def judge_live(
         board.close()
         _print_summary(judge, board)
         for run in runs:
-            store.put(fold_log(run.path, contest.name))
+            _store(store, run, contest.name)
 
 
 def _start_page(page: PageOptions, contest: Contest, board: Leaderboard) -> WebBoard:
@@ -144,10 +147,15 @@ def _start_page(page: PageOptions, contest: Contest, board: Leaderboard) -> WebB
 
 
 def _awaited(contest: Contest, team_count: int) -> str:
-    """The teams that must be ready before the start."""
-    if contest.teams:
-        return f"all teams of its file: {', '.join(sorted(contest.teams))}"
-    return f"{team_count} {'team' if team_count == 1 else 'teams'} (--teams)"
+    """What a run waits for, by track."""
+    if not contest.team_list():
+        teams = f"{team_count} {'team' if team_count == 1 else 'teams'} (--teams)"
+        return f"{teams}; a run begins {contest.start_policy('')}"
+    return "; ".join(
+        f"{track or 'all tracks'}: {', '.join(contest.teams_of(track))}; a run begins "
+        f"{contest.start_policy(track)}"
+        for track in contest.tracks or ("",)
+    )
 
 
 def _judge(
@@ -157,14 +165,16 @@ def _judge(
     team_count: int,
     stop: threading.Event,
 ) -> Judge:
-    wanted = set(contest.teams)
-    return Judge(
-        transport,
-        contest,
-        board,
-        stop=stop,
-        may_start=lambda teams: wanted <= set(teams) if wanted else len(teams) >= team_count,
-    )
+    gate = StartGate(contest.start_policy, contest.teams_of, team_count)
+    return Judge(transport, contest, board, stop=stop, gate=gate)
+
+
+def _store(store: Store, run: TeamRun, contest: str) -> None:
+    """Store a run that has ended; one without truth (nothing was played) has no score."""
+    try:
+        store.put(fold_log(run.path, contest))
+    except LogError as error:
+        logger.warning("not in the store: %s", error)
 
 
 def _print_summary(judge: Judge, board: Leaderboard) -> None:

@@ -8,7 +8,7 @@ folded as it stands; in real time packets come from it and messages from the tea
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -90,13 +90,19 @@ class Sink(Protocol):
     ) -> None: ...
 
 
+def _named(title: str) -> dict[str, str]:
+    """The display name in the run line of a log; a team that has none adds nothing."""
+    return {"name": title} if title else {}
+
+
 class ReplaySession:
     """Follows a replay from its first sealed message to the end of its last team's run.
 
     run: the run's id. send: sends a message on the judge stream. may_start: whether the run may begin with
-    these teams, given whether it is in lockstep. kept_out: by track and team, whose run must not begin.
-    go_given: the operator has started the run. is_paused: the operator holds the packets back. problems:
-    what could not be read or judged, and how often. is_over: nothing more will happen.
+    its teams, as they are now. kept_out: by track and team, whose run must not begin. go_given: the operator
+    has started the run. is_paused: the operator holds the packets back. left: teams that left before the
+    start, and why. problems: what could not be read or judged, and how often. is_over: nothing more will
+    happen.
     """
 
     def __init__(
@@ -109,7 +115,7 @@ class ReplaySession:
         sink: Sink,
         *,
         send: Callable[[FromJudge], None],
-        may_start: Callable[[list[str], bool], bool],
+        may_start: Callable[["ReplaySession"], bool],
         kept_out: Mapping[tuple[str, str], Reason] = MappingProxyType({}),
     ) -> None:
         self._now = now
@@ -130,6 +136,8 @@ class ReplaySession:
         self.problems: Counter[str] = Counter()
         self.teams: dict[str, TeamRun] = {}
         self._waiting: set[str] = set()
+        self.left: dict[str, Reason] = {}
+        self._unseen: set[str] = set()
         self._lost_at: dict[str, float] = {}
         self._closed_at: dict[str, float] = {}
         self._leaving: set[str] = set()
@@ -137,7 +145,7 @@ class ReplaySession:
         self._answered = False  # the replay has answered this judge, with the welcomes of its teams
         self._truth_complete = False
         self._welcomed: set[str] = set()
-        self._started = False
+        self._started = self._go_sent = False
         self._finished_at: float | None = None
         self._last_message_at = now()
         self._sent_at = 0.0
@@ -163,9 +171,9 @@ class ReplaySession:
         return self.offer is not None and not self.lockstep and not self.is_over
 
     @property
-    def _track(self) -> str:
-        assert self.offer is not None
-        return self.offer.track
+    def track(self) -> str:
+        """Empty before the replay's offer is known."""
+        return "" if self.offer is None else self.offer.track
 
     @property
     def ignores_results(self) -> bool:
@@ -174,9 +182,13 @@ class ReplaySession:
 
     # --- polling ------------------------------------------------------------------------------
 
-    def poll(self, gone: list[str], *, replay_is_gone: bool) -> None:
-        """Fold what is certain, and send; gone: teams whose streams have ended."""
+    def poll(self, gone: list[str], *, replay_is_gone: bool, unseen: Collection[str] = ()) -> None:
+        """Fold what is certain, and send.
+
+        gone: teams whose streams have ended. unseen: teams whose streams are open, but are not found.
+        """
         now = self._now()
+        self._note_absent(gone, unseen)
         if replay_is_gone and now - self._last_message_at > self._contest.limits.return_s:
             self._stop_all(Reason("replay_gone", replay=self.name))
         self._end_catching_up(now)
@@ -187,6 +199,30 @@ class ReplaySession:
         if now - self._sent_at >= SEND_EVERY_S:
             self._sent_at = now
             self._send_state(now)
+
+    def _note_absent(self, gone: Collection[str], unseen: Collection[str]) -> None:
+        """A team that is gone before the start is not waited for; one that is cut off is shown as gone."""
+        if not (self._started or self._go_sent):
+            for team in self._waiting.intersection(gone):
+                self._leave_before_start(team)
+        for team in self.teams.keys() & (self._unseen ^ set(unseen)):
+            if self.teams[team].ended is not None or team in self._lost_at:
+                continue
+            if team in unseen:
+                self._sink.team(team, self.track, "gone", Reason("out_of_sight"))
+            else:
+                self._sink.team(team, self.track, "running", Reason("returned"))
+        self._unseen = set(unseen)
+
+    def _leave_before_start(self, team: str) -> None:
+        self._waiting.discard(team)
+        self.left[team] = Reason("left_before_start")
+        self._sink.team(team, self.track, "missing", self.left[team])
+
+    def token_refused(self, team: str, why: Reason) -> None:
+        """The token of a team in the run is not valid any more: what it sends is dropped."""
+        if team in self.teams and self.teams[team].ended is None and not self.is_over:
+            self._sink.team(team, self.track, "gone", why)
 
     # --- messages of the teams ----------------------------------------------------------------
 
@@ -212,16 +248,20 @@ class ReplaySession:
             if isinstance(message, Ready):
                 self._ready_outside.add(team)
             return
-        if isinstance(message, Ready) and team not in self.teams:
+        if not self._contest.takes(team, self.track):
+            self._sink.alarm(Reason("team_not_on_track", team=team, track=self.track))
+        elif isinstance(message, Done) and not (self._started or self._go_sent):
+            self._leave_before_start(team)
+        elif isinstance(message, Ready) and team not in self.teams:
             if self.lockstep and team not in self._welcomed:
                 return  # a lockstep replay has one team
             self._add_team(team)
         elif isinstance(message, Ready) and team in self._lost_at:
             del self._lost_at[team]
-            self._sink.team(team, self._track, "running", Reason("returned"))
+            self._sink.team(team, self.track, "running", Reason("returned"))
         elif isinstance(message, Behind):
             status = "lagging" if message.seconds > 0 else "running"
-            self._sink.team(team, self._track, status, lag_s=message.seconds)
+            self._sink.team(team, self.track, status, lag_s=message.seconds)
         elif isinstance(message, PacketRequest | ReportMessage | Done) and self._knows(team):
             team_run = self._open(team)
             team_run.count_message(len(text), at)
@@ -233,8 +273,9 @@ class ReplaySession:
 
     def _add_team(self, team: str) -> None:
         if team not in self._waiting:
-            self._sink.team(team, self._track, "waiting")
+            self._sink.team(team, self.track, "waiting")
             self._waiting.add(team)
+            self.left.pop(team, None)
         if self._started:
             self._open(team)
 
@@ -303,7 +344,7 @@ class ReplaySession:
         for team_run in self.teams.values():
             team_run.add_status(status, at)
             detail = f"{status.state} {status.detail}"
-            self._sink.team(team_run.team, self._track, "running", detail)
+            self._sink.team(team_run.team, self.track, "running", detail)
 
     def _handle_events(self, message: RunEvents, arrived: float) -> None:
         """Fold the events that are new; if some are missing, ask for all."""
@@ -392,11 +433,6 @@ class ReplaySession:
     # --- the operator ---------------------------------------------------------------------------
 
     @property
-    def track(self) -> str:
-        """Empty before the replay's offer is known."""
-        return "" if self.offer is None else self.offer.track
-
-    @property
     def has_started(self) -> bool:
         return self._started
 
@@ -408,9 +444,7 @@ class ReplaySession:
     def _may_go(self) -> bool:
         if self.is_paused or not self.present_teams:
             return False
-        # No start waits for a team that forfeited before its run.
-        out = {team for track, team in self._kept_out if track == self.track}
-        return self.go_given or self._may_start(sorted({*self.present_teams, *out}), self.lockstep)
+        return self.go_given or self._may_start(self)
 
     def set_paused(self, paused: bool) -> None:
         """Hold the packets back, or let them go on; no team's time runs meanwhile."""
@@ -456,16 +490,16 @@ class ReplaySession:
         if team not in self.teams:
             when = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
             make_runs_folder(self._contest.runs)
-            name = f"{self._track}-{team}-{when}-{self.run}.jsonl"
+            name = f"{self.track}-{team}-{when}-{self.run}.jsonl"
             self.teams[team] = self._team_run(team, RunLog(self._contest.runs / name), [])
             if self.is_paused:
                 self.teams[team].hold(self._now())
-            self._sink.team(team, self._track, "running")
+            self._sink.team(team, self.track, "running")
         return self.teams[team]
 
     def _team_run(self, team: str, log: RunLog, past: list[dict[str, Any]]) -> TeamRun:
         assert self.offer is not None
-        track = self._track
+        track = self.track
         return TeamRun(
             team,
             track,
@@ -482,6 +516,7 @@ class ReplaySession:
             seal=log_seal(self._contest.keys.signing_key(), self._contest.name, self.run, team),
             pace=self.offer.pace,
             samples=total_samples(self._plan),
+            **_named(self._contest.display_name(team)),
         )
 
     def _realtime_order(self, past: list[dict[str, Any]]) -> RealtimeOrder:
@@ -511,13 +546,13 @@ class ReplaySession:
             if team_run.ended is not None and team_run.team not in self._closed_at:
                 self._closed_at[team_run.team] = now
                 why = team_run.why or team_run.detail
-                self._sink.team(team_run.team, self._track, team_run.ended, why)
+                self._sink.team(team_run.team, self.track, team_run.ended, why)
 
     def _lose(self, team_run: TeamRun, now: float) -> None:
         """A team's stream has ended: it may return, in real time until the last packet."""
         team = team_run.team
         if team not in self._lost_at and not team_run.is_leaving:
-            self._sink.team(team, self._track, "gone", Reason("stream_lost"))
+            self._sink.team(team, self.track, "gone", Reason("stream_lost"))
         lost_at = self._lost_at.setdefault(team, now)
         may_return = not self.lockstep and self._finished_at is None
         if team_run.is_leaving or (
@@ -578,6 +613,7 @@ class ReplaySession:
             if self._history is None:
                 self._send(ReplayHistory(contest, run))
         elif self._started or self._may_go():
+            self._go_sent = True
             # Repeated: it shows that the judge is still there.
             stopped = self._is_stopped
             self._send(Go(contest, run, now=self.go_given, paused=self.is_paused, stopped=stopped))
@@ -633,6 +669,8 @@ class ReplaySession:
         self._add_outages(math.inf)
         for team_run in self.teams.values():
             team_run.stop(why, now)
+        for team in self._waiting - self.teams.keys() if not self.is_over else ():
+            self._sink.team(team, self.track, "stopped", why)  # its run has not begun
         self._finished_at = self._finished_at or now
         self.is_over = self.is_over or not self.teams
 

@@ -3,16 +3,22 @@
 import json
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from bci_stream.contest.contest import Award
 from bci_stream.errors import BciError, LogError, StoreError
 from bci_stream.files import atomic_write
-from bci_stream.leaderboard.fold import find_logs, fold
-from bci_stream.leaderboard.ranking import LeaderboardRow, Qualifying, to_csv, to_records
+from bci_stream.leaderboard.fold import FoldedRun, find_logs, fold
+from bci_stream.leaderboard.ranking import LeaderboardRow, Qualifying, rank, to_csv, to_records
+from bci_stream.leaderboard.standing import GivenAward, give_awards, standing
 from bci_stream.leaderboard.store import Store, open_store, store_exists
+from tracks.common.reasons import Reason
+from tracks.common.words import describe
+from tracks.registry import TRACKS
 
 logger = logging.getLogger(__name__)
 
@@ -28,10 +34,13 @@ def print_leaderboard(
     track: str | None = None,
     form: str = "table",
     qualifying: Qualifying | None = None,
+    expected: Mapping[str, Collection[str]] | None = None,
+    awards: Sequence[Award] = (),
 ) -> None:
     """Print the leaderboard of the store `where`; with `logs`, first rebuild it from that folder.
 
-    form: "table", "json" or "csv". Logs that can't be read are left out with a warning.
+    form: "table", "json" or "csv". Logs that can't be read are left out with a warning. expected: the teams
+    of the contest's tracks; those without a run are shown as missing. awards: those that the contest gives.
     """
     if logs is None and not store_exists(where):
         raise StoreError(f"there is no store {where}; make it from run logs: --logs FOLDER")
@@ -40,9 +49,33 @@ def print_leaderboard(
         if logs is not None:
             _rebuild(store, logs, contest or logs.resolve().name)
         _check_contest(store, where, contest)
-        PRINTERS[form](store.leaderboard(contest, track, qualifying))
+        rows = store.leaderboard(contest, track, qualifying)
+        shown = rank([*rows, *missing_rows(rows, expected or {}, track)], qualifying)
+        PRINTERS[form](shown, give_awards(shown, awards))
     finally:
         store.close()
+
+
+def missing_rows(
+    rows: Sequence[LeaderboardRow], expected: Mapping[str, Collection[str]], track: str | None
+) -> list[LeaderboardRow]:
+    """A row for each expected team without a run on a track that was played."""
+    played = {row.track for row in rows}
+    known = {(row.track, row.team) for row in rows}
+    why = Reason("did_not_take_part")
+    return [
+        LeaderboardRow(
+            team,
+            on,
+            TRACKS[on].unit,
+            status="missing",
+            reason=describe(why),
+            reasons=[why.to_json()],
+        )
+        for on, teams in expected.items()
+        for team in teams
+        if on in played and track in (None, on) and (on, team) not in known
+    ]
 
 
 def _rebuild(store: Store, folder: Path, contest: str) -> None:
@@ -66,27 +99,53 @@ def _check_contest(store: Store, where: str, contest: str | None) -> None:
         )
 
 
-def _print_table(rows: Sequence[LeaderboardRow]) -> None:
+def _print_table(rows: Sequence[LeaderboardRow], awards: Sequence[GivenAward]) -> None:
     from rich.console import Console
 
-    from bci_stream.leaderboard.terminal import render_leaderboard
+    from bci_stream.leaderboard.terminal import render_leaderboard, render_results
 
-    Console(width=None if sys.stdout.isatty() else PIPED_WIDTH).print(render_leaderboard(rows))
-
-
-def _print_json(rows: Sequence[LeaderboardRow]) -> None:
-    print(json.dumps({"rows": to_records(rows)}, ensure_ascii=False))
+    console = Console(width=None if sys.stdout.isatty() else PIPED_WIDTH)
+    console.print(render_leaderboard(rows), *render_results(standing(rows), awards))
 
 
-def _print_csv(rows: Sequence[LeaderboardRow]) -> None:
+def _print_json(rows: Sequence[LeaderboardRow], awards: Sequence[GivenAward]) -> None:
+    found = {
+        "rows": to_records(rows),
+        "standing": [asdict(row) for row in standing(rows)],
+        "awards": [asdict(award) for award in awards],
+    }
+    print(json.dumps(found, ensure_ascii=False))
+
+
+def _print_csv(rows: Sequence[LeaderboardRow], _: Sequence[GivenAward]) -> None:
     print(to_csv(rows), end="")
 
 
-PRINTERS: Final[dict[str, Callable[[Sequence[LeaderboardRow]], None]]] = {
+PRINTERS: Final[dict[str, Callable[[Sequence[LeaderboardRow], Sequence[GivenAward]], None]]] = {
     "table": _print_table,
     "json": _print_json,
     "csv": _print_csv,
 }
+
+
+def fold_all(logs: Sequence[Path]) -> tuple[list[FoldedRun], list[tuple[str, str]]]:
+    """The runs, and the logs that can't be scored with the reason of each.
+
+    Raises LogError if no log can be scored.
+    """
+    runs: list[FoldedRun] = []
+    left_out: list[tuple[str, str]] = []
+    for path in logs:
+        try:
+            runs.append(fold(path))
+        except (LogError, OSError) as error:
+            left_out.append((path.name, str(error).removeprefix(f"{path}: ")))
+            logger.warning("left out: %s", error if str(path) in str(error) else f"{path}: {error}")
+    if not runs:
+        name, why = left_out[0]
+        more = f", and {len(left_out) - 1} more" if len(left_out) > 1 else ""
+        raise LogError(f"no log can be scored: {name} ({why}){more}")
+    return runs, left_out
 
 
 def write_report(
@@ -94,22 +153,50 @@ def write_report(
     out: Path,
     recordings: Sequence[str | Path] = (),
     title: str = "Contest report",
+    awards: Sequence[Award] = (),
 ) -> None:
     """Write `out` from the run logs (files, or folders of them) and, if given, labelled recordings.
 
-    A recording is anything that `bci-replay` plays; it is read as one of the first log's track.
+    A recording is anything that `bci-replay` plays; it is read as one of the first log's track. Logs that
+    can't be scored (a run that was stopped before anything was played) are listed with the reason.
     """
     from bci_stream.leaderboard.report.page import recording_parts, render_page
 
     if not logs:
         raise LogError("no run log was given; name at least one RUN")
     found = [log for path in logs for log in (find_logs(path) if path.is_dir() else [path])]
-    runs = [fold(path) for path in found]
+    runs, left_out = fold_all(found)
     track = runs[0].view.track
     parts = [part for source in recordings for part in recording_parts(str(source), track)]
     made_at = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    text = render_page(runs, parts, title, made_at)
+    text = render_page(runs, parts, title, made_at, left_out, awards)
     try:
         atomic_write(out, lambda file: file.write(text.encode()))
     except OSError as error:
         raise BciError(f"the report {out} can't be written: {error.strerror}") from error
+
+
+def publish_results(
+    contest_path: Path, folder: Path, *, with_logs: bool, force: bool
+) -> Iterator[str]:
+    """Publish a contest that is over; yields a line on each thing that was written or left out.
+
+    force: also while a judge of the contest is at work; otherwise that raises ContestError.
+    """
+    from bci_stream.contest.contest import load_contest
+    from bci_stream.judge.verify_command import check_no_judge
+    from bci_stream.leaderboard.publish import KEY_FILE, publish
+
+    contest = load_contest(contest_path)
+    if not force:
+        check_no_judge(
+            contest, "its labels would be public; wait until it has ended, or give --force"
+        )
+    for problem in publish(contest, folder, with_logs=with_logs):
+        logger.warning("left out: %s", problem)
+    title = contest.title or contest.name
+    write_report([contest.runs], folder / "report.html", title=title, awards=contest.awards)
+    yield f"page: {folder / 'index.html'} (serve the folder, for example: python -m http.server -d {folder})"
+    yield f"report: {folder / 'report.html'}; results: {folder / 'results.json'}"
+    if with_logs:
+        yield f"run logs: bci-judge verify {folder / 'logs'} --public-key {folder / KEY_FILE}"

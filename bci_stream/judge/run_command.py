@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, Task, TaskID, TextColumn, TimeRem
 from rich.text import Text
 
 from bci_stream.cli import open_wire
-from bci_stream.contest.contest import Contest, TrackPlan
+from bci_stream.contest.contest import Contest
 from bci_stream.errors import ContestError, StoreError
 from bci_stream.judge.contest_run import ContestEntry, Outcome, Wire, run_entries, team_name
 from bci_stream.leaderboard.board import Leaderboard
@@ -41,7 +41,7 @@ def run_contest(
     lsl_session: str,
     stop: threading.Event,
 ) -> None:
-    played = tuple(recordings or contest.tracks.get(track, TrackPlan()).recordings)
+    played = tuple(recordings or contest.recordings(track))
     entries = make_entries(track, decoders, submissions, played or (f"synthetic:{track}?set=test",))
     wire = Wire(open_wire(scope, lsl_session), scope, lsl_session)
     outcomes = play(wire, contest, contest_path, entries, jobs=jobs, stop=stop, resume=resume)
@@ -102,13 +102,11 @@ def _with_own_names(entries: list[ContestEntry]) -> list[ContestEntry]:
 
 def _check_listed(contest: Contest, entries: Sequence[ContestEntry]) -> None:
     """Refuse teams that are not on the contest's list: replays would not accept them."""
-    unlisted = [
-        entry.team for entry in entries if contest.teams and entry.team not in contest.teams
-    ]
+    unlisted = [entry.team for entry in entries if not contest.takes(entry.team, entry.track)]
     if unlisted:
         raise ContestError(
             f"not among the teams of contest {contest.name!r}: {', '.join(unlisted)}. It has "
-            f"{', '.join(contest.teams)}: add the missing ones to `teams` in its contest.toml"
+            f"{', '.join(contest.teams_of(entries[0].track))}: `bci-judge team add` adds the missing ones"
         )
 
 
@@ -125,7 +123,7 @@ def play(
     """Run all entries with a progress bar each, then print the leaderboard and the folder of the logs."""
     _check_listed(contest, entries)
     qualifying = Qualifying(contest.qualify.top, contest.qualify.least_score)
-    board = Leaderboard(contest.name, qualifying, contest.teams)
+    board = Leaderboard(contest.name, qualifying, contest.team_list())
     console = Console(stderr=True)
     with Bars(board, entries, console) as bars:
         outcomes = run_entries(

@@ -173,8 +173,12 @@ def reveal_keys(contest_path: Path, out: Path, *, force: bool = False) -> list[s
     contest = load_contest(contest_path)
     keys = _keys_of(contest)
     if not force:
-        _check_no_judge(contest)
-    teams = sorted({*contest.teams, *_logged_teams(contest)})
+        check_no_judge(
+            contest,
+            "with the teams' tokens anybody could take part as one of them; wait until it has ended, or "
+            "give --force",
+        )
+    teams = sorted({*contest.team_list(), *_logged_teams(contest)})
     tokens = {team: [token.hex() for token in keys.issued_tokens(team)] for team in teams}
     public_key, truth_key = keys.public_key().raw.hex(), keys.truth_key().hex()
     content = RevealFile(contest.name, public_key, truth_key, tokens)
@@ -183,17 +187,14 @@ def reveal_keys(contest_path: Path, out: Path, *, force: bool = False) -> list[s
     return teams
 
 
-def _check_no_judge(contest: Contest) -> None:
-    """Raises ContestError if a judge holds the contest, or a room of it."""
+def check_no_judge(contest: Contest, why: str) -> None:
+    """Raises ContestError, with `why`, if a judge holds the contest, or a room of it."""
     for path in sorted(contest.folder.glob("judge-*.lock")):
         try:
             FileLock(path).acquire(timeout=0).lock.release()
         except Timeout:
             name = path.stem.removeprefix("judge-")
-            raise ContestError(
-                f"a judge of contest {name!r} is at work: with the teams' tokens anybody could take part "
-                "as one of them; wait until it has ended, or give --force"
-            ) from None
+            raise ContestError(f"a judge of contest {name!r} is at work: {why}") from None
 
 
 def _logged_teams(contest: Contest) -> Iterator[str]:

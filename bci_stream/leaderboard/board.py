@@ -8,7 +8,7 @@ snapshot.
 
 import logging
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import groupby
 from typing import Any, Final
@@ -52,7 +52,8 @@ class Leaderboard:
 
     A closed trial is shown when no other team may still be asked the same (see `embargo`).
     teams: the contest's list; empty if anyone may take part. In lockstep each of them may still be
-    asked every trial of its track until its run has ended, or until `close`.
+    asked every trial of its track until its run has ended, or until `close`. teams_of: the list of a track,
+    where each has its own. display_name: of a team; empty if it has none.
     """
 
     def __init__(
@@ -60,9 +61,14 @@ class Leaderboard:
         contest: str = "BCI contest",
         qualifying: Qualifying | None = None,
         teams: Collection[str] = (),
+        *,
+        teams_of: Callable[[str], Collection[str]] | None = None,
+        display_name: Callable[[str], str] = lambda _: "",
     ) -> None:
         self._contest = contest
-        self._teams = tuple(teams)
+        listed = tuple(teams)
+        self._teams_of = teams_of or (lambda _: listed)
+        self._display_name = display_name
         self._closed = False
         self._embargo = Embargo()
         self._qualifying = qualifying or Qualifying()
@@ -200,7 +206,7 @@ class Leaderboard:
     def _view(self, team: str, track: str) -> TeamView:
         key = (track, team)
         if key not in self._views:
-            self._views[key] = TeamView(team, track)
+            self._views[key] = TeamView(team, track, self._display_name(team))
             self._changed.add(key)
         return self._views[key]
 
@@ -209,7 +215,7 @@ class Leaderboard:
         view = self._views.get(key)
         if view is not None and view.history:
             track, team = key
-            self._views[key] = TeamView(team, track)
+            self._views[key] = TeamView(team, track, self._display_name(team))
             self._embargo.remove_team(key)
             self._new_points.pop(f"{track}/{team}", None)
             self._restarted.append(f"{track}/{team}")
@@ -239,8 +245,12 @@ class Leaderboard:
             and other != key
             and view.status in IN_PLAY
         ]
-        not_begun = [(track, team) for team in self._teams if (track, team) not in self._views]
-        return in_play + not_begun if lockstep else in_play
+        return in_play + self._not_begun(track) if lockstep else in_play
+
+    def _not_begun(self, track: str) -> list[TeamKey]:
+        """The teams of the list that have not come, and may still."""
+        listed = [(track, team) for team in self._teams_of(track)]
+        return [k for k in listed if k not in self._views or self._views[k].status == "missing"]
 
     def _make_update(self) -> int:
         if data := self._changes():

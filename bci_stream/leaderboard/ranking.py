@@ -16,15 +16,17 @@ STATUSES: Final = (
     "running",
     "lagging",
     "gone",
+    "missing",
     "finished",
     "stopped",
     "crashed",
     "timeout",
     "disqualified",
 )
-"""The statuses of a team; the last five are final, and are the `end` reasons of a run log."""
+"""The statuses of a team; the last five are final, and are the `end` reasons of a run log. missing: a team of
+the contest's list that has not come."""
 
-FINAL: Final = frozenset(STATUSES[4:])
+FINAL: Final = frozenset(STATUSES[5:])
 IN_PLAY: Final = frozenset(STATUSES[:3])
 """Teams that may still be asked something."""
 
@@ -49,7 +51,8 @@ class Qualifying:
 class LeaderboardRow:
     """What the leaderboard shows of one team on one track.
 
-    rank: None until there is something to rank, and for a disqualified team.
+    rank: None for a team that was asked nothing (yet), and for a disqualified one. name: its display name;
+    empty if it has its id only.
     accuracy: share of right answers among what was judged; None on a track without classes.
     used, used_unit: mean data used a trial; None if the track's rules do not count it.
     latency_p50_s, latency_p99_s: how long its reports took, as the judge measured them.
@@ -74,10 +77,17 @@ class LeaderboardRow:
     reason: str = ""
     qualifies: bool | None = None
     reasons: list[dict[str, Any]] = field(default_factory=list)
+    name: str = ""
 
     @property
     def ranked(self) -> bool:
-        return self.status != "disqualified" and (self.trials > 0 or self.status in FINAL)
+        """An empty run (nothing was played, or the team did not come) has no rank."""
+        return self.status != "disqualified" and self.trials > 0
+
+    @property
+    def title(self) -> str:
+        """The name that people read."""
+        return self.name or self.team
 
 
 def rank(
@@ -110,8 +120,7 @@ def _rank_track(rows: Sequence[LeaderboardRow], line: Qualifying) -> list[Leader
         tied = bool(placed) and _merit(row) == _merit(placed[-1])
         place = placed[-1].rank if tied else index + 1
         assert place is not None
-        # A team that was asked nothing (it did not start) can't have reached a line.
-        admitted = row.trials > 0 and line.admits(place, row.score)
+        admitted = line.admits(place, row.score)
         placed.append(_placed(row, place, admitted if line.drawn else None))
     return placed + [_placed(row, None, False if line.drawn else None) for row in unranked]
 

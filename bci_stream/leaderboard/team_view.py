@@ -59,9 +59,10 @@ class DetailMark:
 class TeamView:
     """The display of one team on one track. A trial is shown once it is closed, never before."""
 
-    def __init__(self, team: str, track: str) -> None:
+    def __init__(self, team: str, track: str, name: str = "") -> None:
         self.team = team
         self.track = track
+        self.name = name
         self.status = "waiting"
         self.reason = ""
         self.reasons: list[dict[str, Any]] = []
@@ -157,6 +158,7 @@ class TeamView:
             lag_s=self.lag_s,
             reason=self.reason,
             reasons=self.reasons,
+            name=self.name,
         )
         standing = self._standing
         if standing is None:
@@ -219,6 +221,7 @@ class TeamView:
                     self._latencies.add(latency_s)
             case "run":
                 self.pace = str(event.get("pace", "realtime"))
+                self.name = short_text(str(event.get("name", self.name)), LONGEST_REASON)
             case "session":
                 self._rate = float(event["rate"])
                 self._subjects.append(str(event["subject"]))

@@ -1,11 +1,12 @@
 """The leaderboard in a terminal: a table per track, live during a contest or printed once."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
 from rich.table import Table
@@ -13,6 +14,7 @@ from rich.text import Text
 
 from bci_stream.leaderboard.board import Leaderboard
 from bci_stream.leaderboard.ranking import TIE_RULE, LeaderboardRow
+from bci_stream.leaderboard.standing import STANDING_RULE, GivenAward, StandingRow
 from bci_stream.leaderboard.verdict_rows import LONGEST_REASON, short_text
 from tracks.registry import TRACKS
 
@@ -26,6 +28,7 @@ STYLES: Final = {
     "running": "cyan",
     "lagging": "yellow",
     "gone": "yellow",
+    "missing": "bold yellow",
     "finished": "green",
     "stopped": "yellow",
     "crashed": "red",
@@ -49,13 +52,13 @@ def live_tables(board: Leaderboard, console: Console | None = None) -> Live:
 
     def render() -> RenderableType:
         data = board.snapshot().data
-        verdicts = [_verdict_line(item) for item in data["verdicts"][-VERDICTS_SHOWN:]]
+        rows = board.rows()
+        titles = {row.team: row.title for row in rows}
+        verdicts = [_verdict_line(item, titles) for item in data["verdicts"][-VERDICTS_SHOWN:]]
         alarms = [_alarm_line(alarm) for alarm in data["alarms"][-ALARMS_SHOWN:]]
         line = data["announcement"]
         announced = [Text(f" {line}", style="bold reverse")] if line else []
-        return Group(
-            *announced, *alarms, render_leaderboard(board.rows(), data["history"]), *verdicts
-        )
+        return Group(*announced, *alarms, render_leaderboard(rows, data["history"]), *verdicts)
 
     return Live(
         console=console,
@@ -72,6 +75,28 @@ def render_leaderboard(
     if not rows:
         return Text("No team has joined yet.", style="dim")
     return _Tables(rows, history)
+
+
+def render_results(
+    standing: Sequence[StandingRow], awards: Sequence[GivenAward]
+) -> list[RenderableType]:
+    """The standing over all tracks, if there are several, and the awards."""
+    parts: list[RenderableType] = []
+    if standing and len(standing[0].places) > 1:
+        table = Table(*("#", "team", *standing[0].places, "sum"), title="All tracks",
+                      title_justify="left", box=box.ROUNDED)  # fmt: skip
+        for row in standing:
+            places = ("–" if place is None else str(place) for place in row.places.values())
+            table.add_row(str(row.rank), short_text(row.title), *places, str(row.total))
+        parts += [table, Text(STANDING_RULE, style="dim")]
+    if awards:
+        table = Table("award", "track", "team", "#", "score", "prize", title="Awards",
+                      title_justify="left", box=box.ROUNDED)  # fmt: skip
+        for given in awards:
+            who = (given.award, given.track, short_text(given.title))
+            table.add_row(*who, str(given.rank), f"{given.score:.2f}", given.prize)
+        parts.append(table)
+    return parts
 
 
 @dataclass(frozen=True)
@@ -96,7 +121,7 @@ def _table(
     title = Text(f"{TRACKS[track].title} · {TRACKS[track].unit}", style="bold")
     table = Table(title=title, title_justify="left", box=box.ROUNDED, header_style="bold")
     table.add_column("#", justify="right")
-    longest = max(len(short_text(row.team)) + 2 for row in rows)
+    longest = max(cell_len(short_text(row.title)) + 2 for row in rows)
     table.add_column("team", min_width=min(16, longest), max_width=28, overflow="fold")
     for name in columns:
         table.add_column(name, justify="right", no_wrap=True)
@@ -107,7 +132,7 @@ def _table(
     for row, following in zip(rows, [*rows[1:], None], strict=True):
         style = "bold" if row.rank == 1 else ""
         rank = Text("–" if row.rank is None else str(row.rank), style=style)
-        team = Text(short_text(row.team), style=style).append(
+        team = Text(short_text(row.title), style=style).append(
             " ✓" if row.qualifies else "", style="green"
         )
         cells = [rank, team, *(CELLS[name](row) for name in columns)]
@@ -169,12 +194,14 @@ def _alarm_line(alarm: dict[str, object]) -> Text:
     return Text(f" ⚠ {alarm['reason']}{times}", style="bold yellow")
 
 
-def _verdict_line(item: dict[str, object]) -> Text:
+def _verdict_line(item: dict[str, object], titles: Mapping[str, str]) -> Text:
     sign, style = MARKS[str(item["mark"])]
     where = (
         f"{item['subject']} block {int(str(item['block'])) + 1} trial {int(str(item['trial'])) + 1}"
     )
-    line = Text(f" {sign} ", style=style).append(short_text(item["team"]), style="bold")
+    line = Text(f" {sign} ", style=style).append(
+        short_text(titles.get(str(item["team"]), item["team"])), style="bold"
+    )
     return line.append(f"  {where}  {short_text(item['reported'])}  ").append(
         str(item["reason"]), style="dim"
     )

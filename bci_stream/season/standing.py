@@ -35,7 +35,7 @@ def _plain(phase: Phase) -> dict[str, Any]:
 def plan_of(contest: Contest, phase: Phase, track: str) -> TrackPlan:
     """The recordings and rules of a track in a phase."""
     given, changed = contest.tracks.get(track, TrackPlan()), phase.tracks.get(track, PhaseTrack())
-    return TrackPlan(changed.recordings or given.recordings, given.rules | changed.rules)
+    return TrackPlan(changed.recordings or given.recordings, rules=given.rules | changed.rules)
 
 
 def at_time(seconds: float) -> datetime:

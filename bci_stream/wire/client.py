@@ -7,11 +7,18 @@ from collections.abc import Iterator
 
 from msgspec import structs
 
-from bci_stream.errors import LostError, WireError
+from bci_stream.errors import LostError, RefusedError, WireError
 from bci_stream.packet import FloatArray, Lead, Packet, SignalInfo, column_triggers
 from bci_stream.wire.crypto import PublicKey, sample_digest
 from bci_stream.wire.groups import StreamGroup
-from bci_stream.wire.handshake import REPEAT_S, Choose, Handshake, Joined, UnverifiedError
+from bci_stream.wire.handshake import (
+    ASK_AGAIN,
+    REPEAT_S,
+    Choose,
+    Handshake,
+    Joined,
+    UnverifiedError,
+)
 from bci_stream.wire.messages import (
     Behind,
     Closed,
@@ -22,6 +29,7 @@ from bci_stream.wire.messages import (
     PacketNote,
     PacketRequest,
     Ready,
+    Refused,
     ReportMessage,
     ResendResults,
     SessionStart,
@@ -268,6 +276,9 @@ class TeamClient:
 
     def _note_state(self, message: ControlMessage) -> None:
         replay = self._joined.replay
+        if isinstance(message, Refused) and self._publisher.refused_by(message):
+            self._closed = True  # nothing that this client sends is taken any more
+            raise RefusedError(f"{message.reason}; {ASK_AGAIN}")
         if isinstance(message, Stopped):
             logger.warning("replay %s stopped: %s", replay, message.reason)
             self.stopped_early = True

@@ -44,12 +44,13 @@ class ReceivedText(NamedTuple):
 
 @dataclass
 class GroupedStream:
-    """An open inlet. verified: a message of it was verified."""
+    """An open inlet. seen_at: when it was last found, or brought a text. verified: a message of it was."""
 
     owner: str
     inlet: TextInlet
     opened_at: float
     verified: bool = False
+    seen_at: float = 0.0
 
 
 @dataclass
@@ -146,18 +147,32 @@ class StreamGroup:
         """Begin to open the streams that have appeared, and take those that were opened meanwhile."""
         self._take_opened()
         self._close_silent()
+        all_found = self._watch.found()
+        self._note_found(all_found)
         room = OPENED_AT_ONCE - len(self._opening.futures)
-        for found in self._candidates()[: max(0, room)]:
+        for found in self._candidates(all_found)[: max(0, room)]:
             self._opening.start(found)
 
-    def _candidates(self) -> list[FoundStream]:
+    def _note_found(self, all_found: list[FoundStream]) -> None:
+        now = self._now()
+        for found in all_found:
+            if (stream := self._streams.get(found.uid)) is not None:
+                stream.seen_at = now
+
+    def out_of_sight(self, longer_than_s: float) -> set[str]:
+        """Owners of verified streams that are open, but were neither found nor brought a text for so long."""
+        now = self._now()
+        verified = [stream for stream in list(self._streams.values()) if stream.verified]
+        seen = {s.owner for s in verified if now - s.seen_at <= longer_than_s}
+        return {stream.owner for stream in verified} - seen
+
+    def _candidates(self, all_found: list[FoundStream]) -> list[FoundStream]:
         """Streams to open: those with few tries, and with few other streams of their owner, first."""
         now = self._now()
         unverified = sum(not stream.verified for stream in self._streams.values())
         if unverified + len(self._opening.futures) >= MOST_UNVERIFIED:
             return []
         owners = Counter(stream.owner for stream in self._streams.values() if not stream.verified)
-        all_found = self._watch.found()
         waiting = [found for found in all_found if self._may_open(found.uid, now)]
         if len(self._attempts) > 2 * len(all_found) + MOST_UNVERIFIED:
             present = {found.uid for found in all_found}
@@ -184,7 +199,8 @@ class StreamGroup:
                 self._attempts[found.uid] = _Attempts(failed_for_good=True)  # no stream of texts
             else:
                 owner = names.owner(found.source_id)
-                self._streams[found.uid] = GroupedStream(owner, future.result(), self._now())
+                now = self._now()
+                self._streams[found.uid] = GroupedStream(owner, future.result(), now, seen_at=now)
 
     def _close_silent(self) -> None:
         now = self._now()
@@ -211,6 +227,8 @@ class StreamGroup:
             except LostError:
                 self._lose(uid)
                 continue
+            if received:
+                stream.seen_at = self._now()
             texts += [ReceivedText(uid, stream.owner, *item) for item in received]
         return texts
 

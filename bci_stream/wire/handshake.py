@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bci_stream.errors import LostError, NotFoundError, RefusedError, WireError
+from bci_stream.errors import LostError, NotFoundError, RefusedError, WireError, shorten_list
 from bci_stream.packet import FloatArray, Lead
 from bci_stream.wire import names
 from bci_stream.wire.crypto import PublicKey, proof
@@ -229,6 +229,8 @@ PATIENCE_S, LONGEST_PATIENCE_S = 1.0, 5.0
 """How long a control stream may take to be opened, and to bring an offer, before another one is tried;
 doubled with each try. A waiting replay sends two offers a second, so one that never answers costs little."""
 
+ASK_AGAIN = "ask the organiser for the team's file (.bci) of this contest"
+
 EXTRAS: dict[str, object] = {"plain": True, "asks": True}
 """Optional lockstep features of docs/protocol.md that this client has."""
 
@@ -289,11 +291,24 @@ class Handshake:
                         logger.warning("%s; still looking", failure)
                 if self.transport.now() > deadline:
                     missing = describe_missing(self.transport, what, self.timeout_s)
-                    raise NotFoundError("; ".join([missing, *map(str, refused.values())]))
+                    others = self._other_contests()
+                    raise NotFoundError("; ".join([missing, *map(str, refused.values()), *others]))
                 self.stop.wait(POLL_S)
         finally:
             watch.close()
         raise NotFoundError(f"stopped while waiting for {what}")
+
+    def _other_contests(self) -> list[str]:
+        """A sentence on the replays of other contests that are here, if there are any."""
+        watch = self.transport.watch("bci/")
+        try:
+            found = {names.contest_of(stream.source_id, "control") for stream in watch.found()}
+        finally:
+            watch.close()
+        others = sorted(found - {"", self.publisher.contest})
+        if not others:
+            return []
+        return [f"there are replays of other contests: {shorten_list(others)}; {ASK_AGAIN}"]
 
     def _join(self, found: FoundStream, deadline: float, patience_s: float) -> Joined:
         """patience_s: how long the control stream may take to be opened, and to bring an offer."""
@@ -427,4 +442,7 @@ class Handshake:
                 self.publisher.send(kind, **fields)
                 sent_at = now
             received = [message for message, _ in control.pull(poll_s)]
+            for message in received:
+                if isinstance(message, Refused) and self.publisher.refused_by(message):
+                    raise RefusedError(f"{message.reason}; {ASK_AGAIN}")
             yield from received or (None,)

@@ -106,12 +106,17 @@ class Welcome(Message, frozen=True, tag="welcome"):
 
 
 class Refused(Message, frozen=True, tag="refused"):
-    """A team was refused; elsewhere: another replay may accept it."""
+    """A team was refused; elsewhere: another replay may accept it.
+
+    worker: LSL uid of the results stream whose messages can't be verified; `team` is empty then, because
+    anyone may have sent them in the team's name.
+    """
 
     run: str
     team: str
     reason: str
     elsewhere: bool = False
+    worker: str = ""
 
 
 class SessionStart(Message, frozen=True, tag="session"):

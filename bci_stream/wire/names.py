@@ -18,9 +18,13 @@ TRIGGER = Lead("TRIGGER", "STIM", "none")
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
+def is_name(text: str) -> bool:
+    return _NAME.fullmatch(text) is not None
+
+
 def checked_name(name: str, what: str) -> str:
     """Return a name that is safe in a stream's id, a file name and a terminal; raises ContestError."""
-    if not _NAME.fullmatch(name):
+    if not is_name(name):
         raise ContestError(
             f"{what} {name!r} can't be used: 1 to 64 letters, digits, '_', '.' or '-' are allowed"
         )
@@ -37,6 +41,14 @@ def source_id(contest: str, role: Role, owner: str) -> str:
 
 def owner(stream_source_id: str) -> str:
     return stream_source_id.rsplit("/", 1)[-1]
+
+
+def contest_of(stream_source_id: str, role: Role) -> str:
+    """The contest of a stream of this role; empty if it is no such stream."""
+    match stream_source_id.split("/"):
+        case ["bci", contest, found, _] if found == role:
+            return contest
+    return ""
 
 
 def text_stream(contest: str, role: Role, owner: str, **meta: str) -> StreamSpec:

@@ -18,6 +18,7 @@ from bci_stream.wire.messages import (
     NUMBERS_A_WORKER,
     Done,
     PacketRequest,
+    Refused,
     ReportMessage,
     ResultsMessage,
     encode,
@@ -88,6 +89,15 @@ class ResultsPublisher:
         self._outlet = transport.text_outlet(names.text_stream(contest, "results", team))
         self._requests: SampleOutlet | None = None
         self._last_request: NDArray[np.int32] | None = None
+
+    @property
+    def uid(self) -> str:
+        """The LSL uid of the results stream."""
+        return self._outlet.uid
+
+    def refused_by(self, message: object) -> bool:
+        """Whether a replay refuses what this stream brings, because it can't be verified."""
+        return isinstance(message, Refused) and message.worker == self.uid
 
     def send(self, kind: type[ResultsMessage], **fields: object) -> None:
         """Send a message; requests, reports and done are numbered in the run, and can be sent again."""

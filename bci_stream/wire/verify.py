@@ -65,6 +65,19 @@ class TeamText:
     message: ResultsMessage | None = None
 
 
+def open_message(claimed: TeamText, token: bytes, contest: str) -> ResultsMessage | None:
+    """The message, if it was made with this token for this contest; None otherwise."""
+    if claimed.message is not None:
+        return None if verified(claimed.text, token) is None else claimed.message
+    try:
+        text, team, run, seq = unseal_results(claimed.text, token, contest)
+        message = read_results(text)
+    except WireError:
+        return None
+    bound = (message.team, message.run, message.seq)
+    return message if bound == (team, run, seq) else None
+
+
 class MessageVerifier:
     """Verifies the results messages of one or several runs.
 
@@ -118,6 +131,10 @@ class MessageVerifier:
             return None
         return message
 
+    def opens(self, claimed: TeamText) -> bool:
+        """Whether the present token of the team opens a message, also if it is a copy."""
+        return self._authenticated(claimed) is not None
+
     def admits(self, message: ResultsMessage) -> bool:
         """Whether a message is for this contest and a known run, with a number that was not used before.
 
@@ -132,15 +149,7 @@ class MessageVerifier:
         token = self._tokens(claimed.team)
         if token is None:
             return None
-        if claimed.message is not None:
-            return None if verified(claimed.text, token) is None else claimed.message
-        try:
-            text, team, run, seq = unseal_results(claimed.text, token, self._contest)
-            message = read_results(text)
-        except WireError:
-            return None
-        bound = (message.team, message.run, message.seq)
-        return message if bound == (team, run, seq) else None
+        return open_message(claimed, token, self._contest)
 
     def _rejection(self, message: ResultsMessage) -> str:
         if message.contest != self._contest:

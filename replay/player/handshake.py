@@ -1,5 +1,6 @@
 """The handshake: answers teams and judge, and decides when a run may begin and who still takes part."""
 
+import logging
 import queue
 import threading
 from collections.abc import Callable, Iterator
@@ -7,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
+from bci_stream.contest.refusals import TokenRefusals
 from bci_stream.errors import NotFoundError
 from bci_stream.wire.handshake import OFFER_EVERY_S
 from bci_stream.wire.messages import (
@@ -20,14 +22,18 @@ from bci_stream.wire.messages import (
     Offer,
     PacketRequest,
     Ready,
+    Refused,
     ReplayHistory,
     ReportMessage,
     Status,
 )
-from replay.player.inlets import FromTeam, JudgeLost, ReplayEvent, ReplayInlets
+from replay.player.inlets import FromTeam, JudgeLost, ReplayEvent, ReplayInlets, UnverifiedText
 from replay.player.journal import RunJournal
 from replay.player.outlets import ReplayOutlets
 from replay.player.teams import TeamRegistry
+from tracks.common.words import describe
+
+logger = logging.getLogger(__name__)
 
 StartOn = Literal["judge", "team", "consumer", "now"]
 """What the first packet waits for: a judge's go, a team, any consumer of the signal, or nothing."""
@@ -41,6 +47,9 @@ NETWORK_POLL_S = 0.02
 ANSWER_EVERY_S = 0.05
 """How often at most a worker's hello and join are answered."""
 
+JOINING_S = 10.0
+"""How long after the judge's go a run waits for a team that has joined and is not ready."""
+
 REORDER_S = 1.0
 """A packet request may overtake earlier messages on another stream by so much."""
 
@@ -51,7 +60,9 @@ class HandshakeServer:
 
     The playing thread receives messages itself (`poll`), except while it plays in real time: then
     `polling_thread` posts them, and the playing thread calls `handle_posted` between packets.
-    return_s: how long a team whose stream has ended may take to return.
+    return_s: how long a team whose stream has ended may take to return. refusals: why a team's token is
+    refused; None where no answer is sent. judge_decides: the contest's start policy waits for the operator
+    or for a time, so that the wait has no limit while a judge is here.
     """
 
     offer: Offer
@@ -61,6 +72,8 @@ class HandshakeServer:
     journal: RunJournal
     now: Callable[[], float]
     return_s: float = 0.0
+    refusals: TokenRefusals | None = None
+    judge_decides: bool = False
 
     def __post_init__(self) -> None:
         self._posted: queue.SimpleQueue[ReplayEvent] = queue.SimpleQueue()
@@ -68,6 +81,7 @@ class HandshakeServer:
         self._begun = False
         self._go = False
         self._last_go: Go | None = None
+        self._go_since = 0.0
         self._judge_gone_at = 0.0
         self._closed: set[str] = set()
         self._requested: int | None = None  # lockstep: the packet of the last request in a text
@@ -89,6 +103,8 @@ class HandshakeServer:
             if self._may_begin(start_on):
                 self._begun = True
                 return True
+            if self.judge_decides and self.inlets.judges:
+                begun = now
             if now - begun > timeout_s:
                 raise NotFoundError(self._missing(start_on, timeout_s))
             stop.wait(POLL_S)
@@ -164,13 +180,15 @@ class HandshakeServer:
     def _receive_teams(self, timeout_s: float) -> None:
         """Handle messages of the teams alone."""
         for event in self.inlets.receive_results(timeout_s):
-            self._handle_team(event)
+            self._handle(event)
 
     # --- handling -----------------------------------------------------------------------------
 
     def _handle(self, event: ReplayEvent) -> None:
         if isinstance(event, FromTeam):
             self._handle_team(event)
+        elif isinstance(event, UnverifiedText):
+            self._refuse_token(event)
         elif isinstance(event, JudgeLost):
             if self._go:
                 self._go, self._judge_gone_at = False, event.at
@@ -205,6 +223,15 @@ class HandshakeServer:
         if isinstance(message, ReportMessage | Done) and self.offer.lockstep:
             self.journal.record_message(event.text, self.now())
 
+    def _refuse_token(self, event: UnverifiedText) -> None:
+        """Tell the worker, by the uid of its stream, why its token is not accepted."""
+        if self.refusals is None:
+            return
+        why = self.refusals.refuse(event.claimed, event.uid, self.now())
+        if why is not None:
+            logger.warning("%s", describe(why))
+            self.outlets.send(Refused(self.offer.run, "", describe(why), worker=event.uid))
+
     def _is_due(self, message: Hello | Join, worker: str) -> bool:
         """Whether an answer is due: a worker that asks without end must not delay the packets."""
         now, key = self.now(), (worker, type(message).__name__)
@@ -226,6 +253,8 @@ class HandshakeServer:
                     self.outlets.send(answer)
                 self.outlets.probe_truth()
         elif isinstance(message, Go):
+            if not self._go:
+                self._go_since = self.now()
             self._go, self._judge_gone_at = True, 0.0
             self._last_go = message
         elif isinstance(message, ReplayHistory):
@@ -282,10 +311,21 @@ class HandshakeServer:
             return True
         if start_on == "consumer":
             return self.outlets.has_consumers()
-        begins_now = self._go and self._last_go is not None and self._last_go.now
-        ready = self.teams.all_ready() or (begins_now and self.teams.any_ready())
-        ready = ready and self._requests_are_open()
+        ready = self._all_ready() and self._requests_are_open()
         return ready and (start_on == "team" or self._go)
+
+    def _all_ready(self) -> bool:
+        """Whether a team is ready, and no other one still joins.
+
+        A team that ended while it joined is not waited for; after the judge's go, one that still joins is
+        waited for during JOINING_S, or not at all if the operator gave go.
+        """
+        gone = self.inlets.teams_gone(0.0)
+        here = [team for team in self.teams.joined.values() if team.name not in gone]
+        begins_now = self._last_go is not None and self._last_go.now
+        if self._go and (begins_now or self.now() - self._go_since > JOINING_S):
+            return any(team.ready for team in here)
+        return bool(here) and all(team.ready for team in here)
 
     def _requests_are_open(self) -> bool:
         expected = any(team.asks for team in self.teams.joined.values()) and self.offer.lockstep

@@ -12,7 +12,7 @@ from bci_stream.wire.groups import OPEN_S, StreamGroup
 from bci_stream.wire.messages import JudgeMessage, ReportMessage, ResultsMessage, Status
 from bci_stream.wire.results import REQUEST_LEADS, decode_request
 from bci_stream.wire.transport import FoundStream, SampleInlet, Transport
-from bci_stream.wire.verify import JudgeVerifier, MessageVerifier
+from bci_stream.wire.verify import JudgeVerifier, MessageVerifier, TeamText
 
 SEARCH_EVERY_S = 0.1
 """Listing the streams on the network costs far more than reading those that are open."""
@@ -31,13 +31,21 @@ class FromTeam:
 
 
 @dataclass(frozen=True, slots=True)
+class UnverifiedText:
+    """A text in a team's name that could not be verified, and the uid of the stream that brought it."""
+
+    claimed: TeamText
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
 class JudgeLost:
     """The last judge's stream has ended, or it has been silent for too long; `at` is LSL time."""
 
     at: float
 
 
-ReplayEvent: TypeAlias = FromTeam | JudgeMessage | JudgeLost | Status | Exception
+ReplayEvent: TypeAlias = FromTeam | UnverifiedText | JudgeMessage | JudgeLost | Status | Exception
 """What is posted to the playing thread: network events, a device's status, an error of the network thread."""
 
 
@@ -112,14 +120,16 @@ class ReplayInlets:
                 self._requests.search()
         return [*self.receive_judge(), *self.receive_results(timeout_s)]
 
-    def receive_results(self, timeout_s: float) -> list[FromTeam]:
-        """Verified messages of the teams; waits up to timeout_s where there is one stream."""
-        events = []
+    def receive_results(self, timeout_s: float) -> list[FromTeam | UnverifiedText]:
+        """Messages of the teams; waits up to timeout_s where there is one stream."""
+        events: list[FromTeam | UnverifiedText] = []
         for uid, owner, text, _ in self._results.pull(timeout_s):
             claimed = self.verifier.read(text)
             message = None if claimed is None else self.verifier.authenticate(claimed, uid, owner)
             if message is None:
                 self._results.reject(uid)
+                if claimed is not None and not self.verifier.opens(claimed):
+                    events.append(UnverifiedText(claimed, uid))
                 continue
             self._results.accept(uid)
             needed = self.lockstep or not isinstance(message, ReportMessage)

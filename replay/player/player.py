@@ -8,10 +8,11 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 
 from bci_stream.clock import Clock
 from bci_stream.contest.contest import Contest
+from bci_stream.contest.pace import Pace, parse_pace
+from bci_stream.contest.refusals import TokenRefusals
 from bci_stream.errors import BciError, SourceError, WireError
 from bci_stream.wire.messages import Offer, Status, Stopped
 from bci_stream.wire.transport import Transport
@@ -25,6 +26,8 @@ from replay.player.plan import PlaybackPlan
 from replay.player.realtime import Realtime
 from replay.player.teams import TeamRegistry
 
+__all__ = ["Pace", "Player", "check_confidential", "check_live_pace", "parse_pace"]
+
 logger = logging.getLogger(__name__)
 
 TEAMS_S = 60.0
@@ -32,32 +35,6 @@ TEAMS_S = 60.0
 
 LISTENERS_S, STOPPED_LISTENERS_S, LISTENERS_POLL_S = 1.0, 0.2, 0.05
 """How long they stay open for other listeners (normally, after a stop), and the polling interval."""
-
-
-@dataclass(frozen=True)
-class Pace:
-    """speed: how many times faster than the recording; lockstep has no speed of its own."""
-
-    lockstep: bool
-    speed: float = 1.0
-
-    def __str__(self) -> str:
-        if self.lockstep:
-            return "lockstep"
-        return "realtime" if self.speed == 1.0 else f"{self.speed:g}"
-
-
-def parse_pace(text: str) -> Pace:
-    """Read `lockstep`, `realtime` or a factor; raises SourceError for anything else."""
-    if text == "lockstep":
-        return Pace(lockstep=True)
-    try:
-        speed = 1.0 if text == "realtime" else float(text)
-    except ValueError:
-        speed = 0.0
-    if not 0.0 < speed < 1e6:
-        raise SourceError(f"pace {text!r}: 'lockstep', 'realtime' or a factor like 2.0 is expected")
-    return Pace(lockstep=False, speed=speed)
 
 
 def check_live_pace(uri: str, pace: Pace) -> None:
@@ -183,6 +160,7 @@ class Player:
             self._position,
             track.check_leads if track and choose else None,
             only=team,
+            takes=lambda name: contest.takes(name, plan.track_name),
         )
         self._handshake = HandshakeServer(
             offer,
@@ -192,6 +170,8 @@ class Player:
             self._journal,
             transport.now,
             contest.limits.return_s,
+            TokenRefusals(contest),
+            judge_decides=contest.start_policy(plan.track_name).kind != "ready",
         )
 
     @property

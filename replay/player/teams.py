@@ -75,8 +75,8 @@ class TeamRegistry:
     streams: opens the teams' signal streams. is_live: whether a results stream, by its uid, is still there.
     next_packet: number of the next packet of a lockstep run that has begun; else -1. check_channels: raises
     RuleError where a choice of leads breaks the track's rules; None where teams choose none. only: in
-    lockstep a replay is for one team; its name, or empty until the first one joins. returned: a worker has
-    replaced another one; reset by whoever reads it.
+    lockstep a replay is for one team; its name, or empty until the first one joins. takes: whether a team is
+    on the track's list. returned: a worker has replaced another one; reset by whoever reads it.
     """
 
     offer: Offer
@@ -86,14 +86,9 @@ class TeamRegistry:
     next_packet: Callable[[], int]
     check_channels: Callable[[list[int]], object] | None = None
     only: str = ""
+    takes: Callable[[str], bool] = lambda _: True
     joined: dict[str, JoinedTeam] = field(default_factory=dict)
     returned: bool = False
-
-    def all_ready(self) -> bool:
-        return bool(self.joined) and all(team.ready for team in self.joined.values())
-
-    def any_ready(self) -> bool:
-        return any(team.ready for team in self.joined.values())
 
     def token(self, team: str) -> bytes:
         return self.tokens(team) or b""
@@ -129,6 +124,9 @@ class TeamRegistry:
         if self.offer.lockstep and (self.only or join.team) != join.team:
             reason = f"it is team {self.only!r}'s; in lockstep each has its own"
             return [Refused(run, join.team, reason, elsewhere=True)]
+        if not self.takes(join.team):
+            reason = f"team {join.team!r} is not on the list of track {self.offer.track!r}"
+            return [Refused(run, join.team, reason)]
         try:
             self._check(join)
         except RuleError as error:

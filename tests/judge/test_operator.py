@@ -344,7 +344,10 @@ class TestWhoIsMissing:
         scene.poll()
         for name, team in teams.items():
             message = Ready(scene.contest.name, scene.replay.run, name, 1)
-            team._outlet.push(sign(encode(message), bytes(32)))
+            (token, *_) = (
+                scene.contest.keys.issued_tokens(name) if name == "revoked" else [bytes(32)]
+            )
+            team._outlet.push(sign(encode(message), token))
         scene.poll()
         codes = {
             entry["team"]: [reason["code"] for reason in entry["reasons"]]
@@ -355,7 +358,7 @@ class TestWhoIsMissing:
             "wrong": ["token_wrong"],
             "revoked": ["token_revoked"],
             "absent": ["not_seen"],
-            "guest": ["team_not_listed"],
+            "guest": ["team_unlisted"],
         }
 
     def test_behind_and_old_version(self, operated) -> None:

@@ -95,8 +95,9 @@ def test_a_team_without_a_closed_trial_and_a_disqualified_one_have_no_rank() -> 
     assert [(r.team, r.rank) for r in rank(rows)] == [("fair", 1), ("new", None), ("cheat", None)]
 
 
-def test_a_run_that_ended_without_a_trial_is_ranked_with_its_zero() -> None:
-    assert rank([row("late", 0.0, trials=0, status="timeout")])[0].rank == 1
+@pytest.mark.parametrize("status", ["timeout", "stopped", "missing", "finished"])
+def test_an_empty_run_has_no_rank(status) -> None:
+    assert rank([row("late", 0.0, trials=0, status=status)])[0].rank is None
 
 
 def test_tracks_are_ranked_apart() -> None:

@@ -48,21 +48,14 @@ class PresenceTable:
         elif isinstance(message, Behind):
             seen.behind_s = message.seconds
 
-    def refused(self, team: str, *, readable: bool) -> None:
-        """A message in a team's name that was not accepted."""
-        listed = self._contest.teams
-        if team not in listed and team not in self._seen and len(self._seen) >= MOST_UNLISTED:
+    def refused(self, team: str, why: Reason) -> None:
+        """A message in a team's name was not accepted."""
+        is_new = team not in self._seen and team not in self._contest.team_list()
+        if is_new and len(self._seen) >= MOST_UNLISTED:
             return
         seen = self._seen.setdefault(team, SeenTeam())
         seen.refused_at = self._now()
-        if not readable:
-            seen.refusal = Reason("team_unreadable")
-        elif listed and team not in listed:
-            seen.refusal = Reason("team_not_listed")
-        elif self._contest.keys.token_state(team).revoked:
-            seen.refusal = Reason("token_revoked")
-        else:
-            seen.refusal = Reason("token_wrong")
+        seen.refusal = why
 
     def names(self) -> list[str]:
         """Every team that is listed, or was seen lately."""
@@ -72,7 +65,7 @@ class PresenceTable:
             for team, at in self._seen.items()
             if at.verified_at > float("-inf") or at.refused_at > recent
         )
-        return sorted({*self._contest.teams, *seen})
+        return sorted({*self._contest.team_list(), *seen})
 
     def is_here(self, team: str) -> bool:
         return team in self._here()

@@ -8,8 +8,9 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from bci_stream.contest.contest import Award
 from bci_stream.leaderboard.fold import FoldedRun
-from bci_stream.leaderboard.ranking import TIE_RULE, LeaderboardRow, rank
+from bci_stream.leaderboard.ranking import TIE_RULE, LeaderboardRow, best_runs, rank
 from bci_stream.leaderboard.report.figures import (
     TEXT_LIMIT,
     draw_accuracy,
@@ -32,6 +33,7 @@ from bci_stream.leaderboard.report.statistics import (
     compare,
     trial_scores,
 )
+from bci_stream.leaderboard.standing import STANDING_RULE, give_awards, standing
 from tracks.registry import TRACKS
 
 TRIALS_SHOWN = 400
@@ -69,12 +71,21 @@ class RecordingPart:
 
 
 def render_page(
-    runs: Sequence[FoldedRun], recordings: Sequence[RecordingPart], title: str, made_at: str
+    runs: Sequence[FoldedRun],
+    recordings: Sequence[RecordingPart],
+    title: str,
+    made_at: str,
+    left_out: Sequence[tuple[str, str]] = (),
+    awards: Sequence[Award] = (),
 ) -> str:
-    """The HTML text; names and results of teams are escaped."""
+    """The HTML text; names and results of teams are escaped.
+
+    left_out: logs that can't be scored, and why. awards: those of the contest, for the best run of each team.
+    """
     by_track: dict[str, list[FoldedRun]] = {}
     for run in runs:
         by_track.setdefault(run.view.track, []).append(run)
+    best = rank(best_runs(run.view.row() for run in runs))
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     folder = files("bci_stream.leaderboard.report")
     template = environment.from_string((folder / "report.html").read_text(encoding="utf-8"))
@@ -84,11 +95,15 @@ def render_page(
         tie_rule=TIE_RULE,
         tracks=[track_part(track, by_track[track]) for track in TRACKS if track in by_track],
         recordings=recordings,
+        left_out=left_out,
+        standing=standing(best) if len(by_track) > 1 else [],
+        standing_rule=STANDING_RULE,
+        awards=give_awards(best, awards),
     )
 
 
 def track_part(track: str, runs: Sequence[FoldedRun]) -> TrackPart:
-    names = distinct_names([run.view.team for run in runs])
+    names = distinct_names([_shown_name(run, runs) for run in runs])
     named = dict(zip(names, runs, strict=True))
     rows = rank([replace(run.view.row(), team=name) for name, run in named.items()])
     ordered = {row.team: named[row.team] for row in rows}
@@ -101,6 +116,15 @@ def track_part(track: str, runs: Sequence[FoldedRun]) -> TrackPart:
         comparisons=compare(scores),
         many_classes=len(TRACKS[track].classes) > TEXT_LIMIT,
     )
+
+
+def _shown_name(run: FoldedRun, runs: Sequence[FoldedRun]) -> str:
+    """The display name; with the id where two teams have the same one."""
+    view = run.view
+    if not view.name:
+        return view.team
+    same = {other.view.team for other in runs if other.view.name == view.name}
+    return view.name if len(same) == 1 else f"{view.name} ({view.team})"
 
 
 def distinct_names(names: Sequence[str]) -> list[str]:

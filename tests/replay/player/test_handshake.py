@@ -1,15 +1,17 @@
 """The handshake: its state belongs to the playing thread, and in lockstep each message counts once."""
 
 import threading
+from types import SimpleNamespace
 
 import pytest
 from playground import erp_recording, program
 
 from bci_stream.clock import ManualClock
 from bci_stream.contest.contest import Contest
-from bci_stream.errors import WireError
+from bci_stream.errors import NotFoundError, WireError
 from bci_stream.wire.memory import MemoryTransport
 from bci_stream.wire.messages import (
+    Go,
     Join,
     PacketRequest,
     ReportMessage,
@@ -17,9 +19,10 @@ from bci_stream.wire.messages import (
     TeamMessage,
     read_control,
 )
-from replay.player.handshake import HandshakeServer
+from replay.player.handshake import JOINING_S, HandshakeServer
 from replay.player.inlets import FromTeam
 from replay.player.player import Pace, Player
+from replay.player.teams import JoinedTeam
 
 
 def new_player(folder, *, lockstep: bool) -> Player:
@@ -134,3 +137,59 @@ def test_a_report_after_a_request_that_is_not_answered_yet_is_kept(team) -> None
     assert kept == ["ReportMessage {'result': 'A', 'n': 1}"]
     assert not team.gets(1)
     assert len(kept) == 1
+
+
+class TestAbsentTeams:
+    """In real time: a team that joined and is gone, or never gets ready, does not hold up the others."""
+
+    @pytest.fixture
+    def handshake(self, tmp_path) -> HandshakeServer:
+        found = new_player(tmp_path, lockstep=False)._handshake
+        found.inlets.receive = lambda timeout_s=0.0: []
+        for name, ready in (("alice", True), ("bob", False)):
+            found.teams.joined[name] = JoinedTeam(name, name, "", ready=ready)
+        return found
+
+    def test_one_that_is_gone_is_not_waited_for(self, handshake) -> None:
+        handshake._handle(Go("c", handshake.offer.run))
+        assert not handshake._may_begin("judge")
+        handshake.inlets.teams_gone = lambda longer_than_s: {"bob"}
+        assert handshake._may_begin("judge")
+        handshake.inlets.teams_gone = lambda longer_than_s: {"alice", "bob"}
+        assert not handshake._may_begin("judge")
+
+    def test_one_that_is_never_ready_is_waited_for_a_while_after_the_go(self, handshake) -> None:
+        at = 100.0
+        handshake.now = lambda: at
+        handshake._handle(Go("c", handshake.offer.run))
+        at += JOINING_S
+        handshake._handle(Go("c", handshake.offer.run))  # it is repeated
+        assert not handshake._may_begin("judge")
+        at += 0.1
+        assert handshake._may_begin("judge")
+
+    @pytest.mark.parametrize("start", ["ready", "go"])
+    def test_the_wait_has_no_limit_where_the_operator_decides_and_a_judge_is_here(
+        self, tmp_path, start
+    ) -> None:
+        clock, stop = ManualClock(), threading.Event()
+        contest = Contest("c", tmp_path, start=start)
+        player = Player(
+            MemoryTransport(clock.now), clock, contest, program("erp", erp_recording()), name="r",
+            pace=Pace(lockstep=False), start_on="judge", stop=stop,
+        )  # fmt: skip
+        handshake = player._handshake
+        handshake.inlets._judge = SimpleNamespace(owners=["judge"])
+        polled = iter(range(20))
+
+        def poll() -> None:
+            clock.advance(60.0)
+            if next(polled, None) is None:
+                stop.set()
+
+        handshake.poll = poll
+        if start == "ready":
+            with pytest.raises(NotFoundError, match="waited 600 s"):
+                handshake.wait("judge", 600.0, stop)
+        else:
+            assert handshake.wait("judge", 600.0, stop) is False

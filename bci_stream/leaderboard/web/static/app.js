@@ -2,11 +2,12 @@
 
 import { drawChart, outgrown } from "./chart.js";
 import { h, put } from "./dom.js";
-import { linkTo, mark, place, score } from "./format.js";
+import { keyOf, linkTo, mark, place, score, titleOf } from "./format.js";
 import { labelPage, remember, switchLanguage, t, theme } from "./i18n.js";
 import { nameOf, namesOf } from "./names.js";
 import { drawSignal, hasSignal } from "./signal.js";
 import { reason } from "./words.js";
+import { addressOf, isPublished } from "./source.js";
 import { rowsOf, state, takeSnapshot, takeUpdate } from "./state.js";
 import { drawTable } from "./table.js";
 import { drawTeam } from "./team.js";
@@ -52,7 +53,7 @@ function drawVerdicts(track) {
   put(panels.verdicts, items.length ? items.map((verdict) => {
     const reported = verdict.reported ? ` · ${namesOf(verdict.reported)}` : "";
     return h("li", { class: verdict.mark }, h("b", { class: "mark" }, mark(verdict)), " ",
-      h("a", { href: linkTo(verdict) }, verdict.team), h("small", {}, ` ${place(verdict)}${reported}`),
+      h("a", { href: linkTo(verdict) }, titleOf(state.rows.get(keyOf(verdict)) ?? verdict)), h("small", {}, ` ${place(verdict)}${reported}`),
       h("span", { class: "why" }, reason(verdict)));
   }) : h("li", { class: "empty" }, t("noVerdicts")));
 }
@@ -68,7 +69,7 @@ function announce(rows) {
   if (first && first.team !== leader) {
     leader = first.team;
     document.getElementById("announce").textContent =
-      t("leads", { team: first.team, score: score(first.score), unit: nameOf(first.unit) });
+      t("leads", { team: titleOf(first), score: score(first.score), unit: nameOf(first.unit) });
   }
 }
 
@@ -104,7 +105,6 @@ function drawTabs(current) {
 
 function drawShell(current) {
   document.getElementById("contest").textContent = state.contest.name;
-  document.title = `${state.contest.name} · ${t("leaderboard")}`;
   document.getElementById("tie-rule").textContent = t("tieRule");
   drawTabs(current);
 }
@@ -116,6 +116,7 @@ function draw(changed = () => true) {
   if (where !== shown) {
     const moved = shown !== "";
     shown = where;
+    document.title = `${state.contest.name} · ${t("leaderboard")}`;
     panels = null;
     put(main);
     changed = () => true;
@@ -182,6 +183,14 @@ function connect() {
   }));
 }
 
+// A published copy has one snapshot and no updates.
+async function showPublished() {
+  const answer = await fetch(addressOf("snapshot"));
+  takeSnapshot(await answer.json());
+  showConnection("published");
+  draw();
+}
+
 function setTheme(name) {
   if (name === "dark" || name === "light") document.documentElement.dataset.theme = name;
 }
@@ -209,4 +218,5 @@ addEventListener("resize", () => draw());
 setTheme(theme);
 labelPage();
 showConnection("connecting");
-connect();
+if (isPublished) showPublished();
+else connect();

@@ -1,7 +1,7 @@
 // Score over time: one stepped line per team, the best eight in colour.
 
 import { clockTicks, colour, h, put, s, ticks } from "./dom.js";
-import { clock, keyOf, score } from "./format.js";
+import { clock, keyOf, score, titleOf } from "./format.js";
 import { t } from "./i18n.js";
 
 const COLOURED = 8;
@@ -63,7 +63,7 @@ export function outgrown(node) {
 }
 
 export function drawChart(node, rows, history) {
-  const lines = rows.map((row) => ({ key: keyOf(row), team: row.team, points: history[keyOf(row)] ?? [] }))
+  const lines = rows.map((row) => ({ key: keyOf(row), team: titleOf(row), points: history[keyOf(row)] ?? [] }))
     .filter((line) => line.points.length > 0)
     .map((line) => ({ ...line, last: line.points.at(-1)[1] }));
   if (lines.length === 0) {

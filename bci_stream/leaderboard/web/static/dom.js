@@ -36,13 +36,22 @@ export function put(node, ...children) {
   return node;
 }
 
-// A colour class for each team: a team keeps its colour for as long as the page is open.
+// A colour class for each team, the same on all tracks; those that are known first get theirs in the order of
+// their names, so that a page that is loaded again shows the same colours.
 const COLOURS = 8;
 const given = new Map();
 
+export function giveColours(rows) {
+  for (const team of [...new Set(rows.map((row) => row.team))].sort()) {
+    if (!given.has(team)) given.set(team, given.size % COLOURS);
+  }
+}
+
+// key: track/team
 export function colour(key) {
-  if (!given.has(key)) given.set(key, given.size % COLOURS);
-  return `c${given.get(key)}`;
+  const team = key.slice(key.indexOf("/") + 1);
+  giveColours([{ team }]);
+  return `c${given.get(team)}`;
 }
 
 // Ticks of a clock: whole seconds, minutes or hours, at most `count` of them up to `end` seconds.

@@ -7,6 +7,11 @@ export function keyOf(row) {
   return `${row.track}/${row.team}`;
 }
 
+// The name that people read: the display name, or the id of a team that has none.
+export function titleOf(row) {
+  return row.name || row.team;
+}
+
 export function linkTo(row) {
   return `#/${encodeURIComponent(row.track)}/${encodeURIComponent(row.team)}`;
 }

@@ -3,7 +3,7 @@
 const WORDS = {
   en: {
     skip: "Skip to the leaderboard", tracks: "Tracks", language: "Language: 中文", theme: "Dark or light",
-    connecting: "Connecting…", live: "Live", lost: "Reconnecting…", other: "中文",
+    connecting: "Connecting…", live: "Live", lost: "Reconnecting…", published: "Final results", other: "中文",
     leaderboard: "Leaderboard", rank: "Rank", team: "Team", score: "Score", accuracy: "Accuracy",
     used: "Data used", trials: "Trials", latency: "Latency p50 / p99", status: "Status",
     overTime: "Score over time", now: "Current trial", signal: "Signal", verdicts: "Verdicts",
@@ -12,7 +12,7 @@ const WORDS = {
     noVerdicts: "Verdicts appear when a trial is closed.", noSignal: "No signal yet.",
     noTrial: "No trial is running.",
     line: "qualifying line", top: "top {n}", qualifies: "qualifies",
-    waiting: "waiting", running: "running", lagging: "lagging by {s} s", gone: "gone",
+    waiting: "waiting", running: "running", lagging: "lagging by {s} s", gone: "gone", missing: "missing",
     finished: "finished", stopped: "stopped", crashed: "crashed", timeout: "over its time",
     disqualified: "disqualified",
     right: "right", wrong: "wrong", unscored: "not scored", void: "void", reported: "Reported", truth: "Truth",
@@ -45,7 +45,7 @@ const WORDS = {
   },
   zh: {
     skip: "跳到排行榜", tracks: "赛道", language: "Language: English", theme: "深色或浅色",
-    connecting: "连接中…", live: "直播", lost: "重新连接…", other: "English",
+    connecting: "连接中…", live: "直播", lost: "重新连接…", published: "最终结果", other: "English",
     leaderboard: "排行榜", rank: "名次", team: "队伍", score: "得分", accuracy: "正确率",
     used: "所用数据", trials: "试次", latency: "延迟 p50 / p99", status: "状态",
     overTime: "得分曲线", now: "当前试次", signal: "信号", verdicts: "判定",
@@ -54,7 +54,7 @@ const WORDS = {
     noVerdicts: "试次结束后显示判定。", noSignal: "还没有信号。",
     noTrial: "当前没有试次。",
     line: "晋级线", top: "前 {n} 名", qualifies: "晋级",
-    waiting: "等待中", running: "进行中", lagging: "落后 {s} 秒", gone: "已离开",
+    waiting: "等待中", running: "进行中", lagging: "落后 {s} 秒", gone: "已离开", missing: "未到",
     finished: "已完成", stopped: "已停止", crashed: "已崩溃", timeout: "超时",
     disqualified: "取消资格",
     right: "正确", wrong: "错误", unscored: "不计分", void: "作废", reported: "报告", truth: "真值",

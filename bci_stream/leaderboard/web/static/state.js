@@ -2,6 +2,7 @@
 
 import { addSignal, clearSignals } from "./signal.js";
 import { keyOf } from "./format.js";
+import { giveColours } from "./dom.js";
 import { addNames } from "./names.js";
 
 const VERDICTS_KEPT = 400;
@@ -24,6 +25,7 @@ export function takeSnapshot(snapshot) {
   state.tracks = snapshot.tracks;
   addNames(snapshot.tracks);
   state.rows = new Map(snapshot.rows.map((row) => [keyOf(row), row]));
+  giveColours(snapshot.rows);
   state.history = snapshot.history;
   state.timelines = snapshot.lanes;
   state.verdicts = snapshot.verdicts;
@@ -37,6 +39,7 @@ export function takeUpdate(update) {
   Object.assign(state.tracks, update.tracks);
   addNames(update.tracks);
   for (const row of update.rows ?? []) state.rows.set(keyOf(row), { ...state.rows.get(keyOf(row)), ...row });
+  giveColours(update.rows ?? []);
   for (const key of update.restarted ?? []) state.history[key] = [];
   for (const [key, points] of Object.entries(update.history ?? {})) {
     state.history[key] = [...(state.history[key] ?? []), ...points];

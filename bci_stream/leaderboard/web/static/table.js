@@ -1,7 +1,7 @@
 // The leaderboard of one track.
 
 import { colour, h, put } from "./dom.js";
-import { keyOf, latency, linkTo, percent, score, status, used } from "./format.js";
+import { keyOf, latency, linkTo, percent, score, status, titleOf, used } from "./format.js";
 import { t } from "./i18n.js";
 import { nameOf } from "./names.js";
 import { reason } from "./words.js";
@@ -41,7 +41,7 @@ const CELLS = {
   rank: (row) => cell("rank", row.rank ?? "–"),
   team: (row) => h("th", { scope: "row", class: "k-team" },
     h("span", { class: "who" }, h("span", { class: `swatch ${colour(keyOf(row))}`, "aria-hidden": "true" }),
-      h("span", {}, h("a", { href: linkTo(row), class: "name" }, row.team),
+      h("span", {}, h("a", { href: linkTo(row), class: "name" }, titleOf(row)),
         row.qualifies ? h("span", { class: "tick", title: t("qualifies") }, "✓",
           h("span", { class: "unseen" }, ` ${t("qualifies")}`)) : null)),
     h("span", { class: "k-below" }, statusChip(row))),
@@ -55,8 +55,12 @@ const CELLS = {
 };
 
 function bodyRow(row, columns, best) {
-  return h("tr", { "data-key": keyOf(row), class: row.qualifies === false ? "below" : null },
+  const node = h("tr", { "data-key": keyOf(row), class: row.qualifies === false ? "below" : null },
     columns.map((name) => CELLS[name](row, best)));
+  node.addEventListener("click", (event) => { // the link in it is for the keyboard
+    if (!event.target.closest("a") && getSelection().isCollapsed) location.hash = linkTo(row);
+  });
+  return node;
 }
 
 function lineRow(qualifying, columns) {

@@ -2,9 +2,10 @@
 
 import { drawChart } from "./chart.js";
 import { colour, h, put, s } from "./dom.js";
-import { keyOf, latency, mark, percent, score, seconds, status, used } from "./format.js";
+import { keyOf, latency, mark, percent, score, seconds, status, titleOf, used } from "./format.js";
 import { t } from "./i18n.js";
 import { nameOf, namesOf } from "./names.js";
+import { addressOf } from "./source.js";
 import { reason } from "./words.js";
 
 const ROWS_SHOWN = 400;
@@ -117,7 +118,7 @@ function sessionTable(sessions, unit) {
 }
 
 async function fetchTeam(track, team) {
-  const answer = await fetch(`/api/v1/teams/${encodeURIComponent(track)}/${encodeURIComponent(team)}`);
+  const answer = await fetch(addressOf(`teams/${encodeURIComponent(track)}/${encodeURIComponent(team)}`));
   return answer.ok ? answer.text() : "null";
 }
 
@@ -142,12 +143,13 @@ export async function drawTeam(node, track, team, isShown) {
     put(node, backLink(track), h("h1", {}, team), h("p", { class: "empty" }, t("unknownTeam")));
     return;
   }
+  document.title = `${titleOf(detail.row)} · ${nameOf(track)}`;
   const key = keyOf(detail.row);
   const curve = h("div", { class: "plot" });
   const scrolled = [...node.querySelectorAll(".scroll")].map((box) => [box.scrollLeft, box.scrollTop]);
   put(node,
     backLink(track),
-    h("h1", {}, h("span", { class: `swatch ${colour(key)}`, "aria-hidden": "true" }), detail.row.team,
+    h("h1", {}, h("span", { class: `swatch ${colour(key)}`, "aria-hidden": "true" }), titleOf(detail.row),
       detail.row.reason ? h("small", { class: "reason" }, reason(detail.row)) : null),
     summary(detail.row),
     h("div", { class: "halves" },

@@ -1,7 +1,7 @@
 // The running trial of each team on a time line: triggers and reports.
 
 import { colour, h, put, s } from "./dom.js";
-import { keyOf, linkTo, place } from "./format.js";
+import { keyOf, linkTo, place, titleOf } from "./format.js";
 import { t } from "./i18n.js";
 
 const HEIGHT = 30;
@@ -31,7 +31,7 @@ export function drawTimelines(node, rows, timelines) {
   const items = active.slice(0, SHOWN).map((row) => {
     const timeline = timelines[keyOf(row)];
     return h("li", {},
-      h("div", { class: "timeline-name" }, h("a", { href: linkTo(row) }, row.team),
+      h("div", { class: "timeline-name" }, h("a", { href: linkTo(row) }, titleOf(row)),
         h("small", {}, place(timeline))),
       drawTimeline(keyOf(row), timeline, width));
   });

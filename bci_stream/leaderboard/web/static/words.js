@@ -3,12 +3,13 @@
 
 import { currentLanguage } from "./i18n.js";
 import { nameIn } from "./names.js";
+import { addressOf } from "./source.js";
 
 const tables = await fetchTables();
 
 async function fetchTables() {
   try {
-    const answer = await fetch("/api/v1/words");
+    const answer = await fetch(addressOf("words"));
     return answer.ok ? await answer.json() : {};
   } catch {
     return {}; // the page shows the English text instead

@@ -1,0 +1,67 @@
+"""Why a team's message was not accepted: its token is revoked, was replaced, or is not of this contest."""
+
+from dataclasses import dataclass, field
+
+from bci_stream.contest.contest import Contest
+from bci_stream.wire.names import is_name
+from bci_stream.wire.verify import TeamText, open_message
+from tracks.common.reasons import Reason
+
+CHECK_EVERY_S = 1.0
+"""How often the messages of one stream are looked at: a flood of them must cost little."""
+
+MOST_STREAMS = 1000
+
+
+def token_problem(contest: Contest, claimed: TeamText) -> Reason | None:
+    """Why the message of this team is refused; None if its token is valid, or if it names no team.
+
+    The token of a message that a present or an earlier token of the team opens was given by this contest;
+    any other is of another contest, or made up.
+    """
+    team = claimed.team
+    if not is_name(team):
+        return None
+    listed = contest.team_list()
+    if listed and team not in listed:
+        return Reason("team_unlisted", team=team)
+    state = contest.keys.token_state(team)
+    for number, token in enumerate(contest.keys.issued_tokens(team)):
+        if open_message(claimed, token, contest.name) is not None:
+            if state.revoked:
+                return Reason("token_revoked", team=team)
+            return Reason("token_replaced", team=team) if number else None
+    return Reason("token_wrong", team=team)
+
+
+@dataclass
+class TokenRefusals:
+    """The last refusal of each team, until a message of it is accepted."""
+
+    contest: Contest
+    _by_team: dict[str, Reason] = field(default_factory=dict)
+    _checked_at: dict[str, float] = field(default_factory=dict)
+
+    def refuse(self, claimed: TeamText, uid: str, at: float) -> Reason | None:
+        """Why a message that could not be verified is refused; None if it is a copy, or was looked at.
+
+        uid: of its stream. at: time in seconds.
+        """
+        if at - self._checked_at.get(uid, -CHECK_EVERY_S) < CHECK_EVERY_S:
+            return None
+        if len(self._checked_at) >= MOST_STREAMS:
+            self._checked_at.clear()
+        self._checked_at[uid] = at
+        why = token_problem(self.contest, claimed)
+        if why is not None and len(self._by_team) < MOST_STREAMS:
+            self._by_team[claimed.team] = why
+        return why
+
+    def accept(self, team: str) -> None:
+        """A message of this team was verified."""
+        self._by_team.pop(team, None)
+
+    def of_team(self, team: str) -> Reason | None:
+        if self.contest.keys.token_state(team).revoked:
+            return Reason("token_revoked", team=team)
+        return self._by_team.get(team)
