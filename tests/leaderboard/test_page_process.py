@@ -1,7 +1,6 @@
 """The page's process: it never delays the judge, is started again when it dies, and ends with the judge."""
 
 import json
-import logging
 import os
 import signal
 import socket
@@ -17,6 +16,7 @@ from urllib.request import urlopen
 import psutil
 import pytest
 from leaderboard.waiting import wait_for
+from playground import logged_lines
 from processes import ROOT, Processes
 
 from bci_stream.clock import ManualClock
@@ -150,17 +150,16 @@ def test_a_page_whose_supervisor_was_killed_is_started_again_too(page: WebBoard)
 
 
 def test_a_page_that_can_not_run_is_tried_again_after_pauses_that_grow(
-    board: Leaderboard, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    board: Leaderboard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(page_process.sys, "executable", "/bin/false")
-    monkeypatch.setattr(page_process.logger, "propagate", True)
-    monkeypatch.setattr(logging.getLogger("bci_stream"), "propagate", True)
     served = WebBoard(board, port=0, period_s=0.01)
     served._restart = RestartPause(0.01, lambda: 0.0)  # it never lives long
-    served.start()
-    wait_for(lambda: len(caplog.messages) >= 4, "several tries")
-    served.stop()
-    pauses = [message.rpartition(" in ")[2] for message in caplog.messages[:4]]
+    with logged_lines("bci_stream") as lines:
+        served.start()
+        wait_for(lambda: len(lines) >= 4, "several tries")
+        served.stop()
+    pauses = [message.rpartition(" in ")[2] for message in lines[:4]]
     assert pauses == ["0.01 s", "0.02 s", "0.04 s", "0.08 s"]
 
 
