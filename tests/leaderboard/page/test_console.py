@@ -1,9 +1,14 @@
 """The operator's console in a real browser, with a judge, on memory streams."""
 
+import os
+import threading
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from leaderboard.page.tab import Tab
 
@@ -13,9 +18,14 @@ from bci_stream.judge.operator.desk import OperatorDesk
 from bci_stream.judge.operator.journal import OperatorJournal, journal_path
 from bci_stream.leaderboard.board import Leaderboard
 from bci_stream.leaderboard.web.process import WebBoard
-from bci_stream.wire import groups
+from bci_stream.leaderboard.web.published import SignalSource
+from bci_stream.packet import Lead
+from bci_stream.wire import groups, names
+from bci_stream.wire.transport import Transport
 from tests.judge.test_judge import ImmediateExecutor
 from tests.judge.test_operator import Operated
+from tests.leaderboard.test_console import TOKEN as JUDGES_TOKEN
+from tests.leaderboard.test_console import FakeJudge
 
 TOKEN = "0123456789abcdef"
 
@@ -116,3 +126,53 @@ def test_a_final_is_operated_from_the_browser(console: Console, tab: Tab) -> Non
 
     page.goto(console.page.url)
     console.wait(page.locator("#announcement", has_text="Back at 14:00"))
+
+
+@pytest.mark.lsl
+def test_the_organiser_sees_the_signal_and_its_faults(
+    contest: Contest, tab: Tab, tmp_path: Path, lsl_transport: Transport
+) -> None:
+    """Lead choice, filter and scale; one lead is flat."""
+    leads = tuple(Lead(f"E{k}") for k in range(1, 13))
+    spec = names.signal_stream(contest.name, "replay", 250.0, leads, track="mi")
+    source = SignalSource(contest.name, "machine", os.environ["BCI_LSL_SESSION"])
+    stopped = threading.Event()
+    with closing(FakeJudge(tmp_path / "j.sock")) as judge, ExitStack() as opened:
+        outlet = opened.enter_context(closing(lsl_transport.sample_outlet(spec)))
+
+        def push() -> None:
+            random = np.random.default_rng(0)
+            while not stopped.wait(0.1):
+                samples = random.normal(0, 20, (25, len(leads) + 1)).astype(np.float32)
+                samples[:, 4] = 1.0
+                outlet.push(samples, lsl_transport.now())
+
+        replay = threading.Thread(target=push)
+        replay.start()
+        opened.callback(replay.join)
+        opened.callback(stopped.set)
+        served = WebBoard(
+            Leaderboard("Finals"), port=0, signal=source, console=str(judge._control.path)
+        )
+        served.start()
+        opened.callback(served.stop)
+        page = tab.page
+        page.goto(f"{served.url}console")
+        page.locator("#token").fill(JUDGES_TOKEN)
+        page.locator("#login button").click()
+        page.locator("#health th", has_text="Signal mi").wait_for()
+        page.locator("#signal-panel summary").click()
+        page.locator("#signal-quality li[data-quality=flat]", has_text="E5").wait_for()
+        page.locator("#signal-form [name=leads]").select_option(["E5", "E7"])
+        page.locator("#signal-form [name=band]").select_option("1-40")
+        page.locator("#signal-form [name=scale]").select_option("100")
+        with page.expect_response(lambda answer: "leads=E5%2CE7" in answer.url) as answered:
+            pass
+        view = answered.value.json()
+        assert view["leads"] == ["E5", "E7"]
+        painted = """() => ["signal-traces", "signal-spectrum"].every((id) => {
+            const c = document.getElementById(id);
+            return c.getContext("2d").getImageData(0, 0, c.width, c.height).data.some((v) => v > 0);
+        })"""
+        page.wait_for_function(painted)
+        assert [text for text in tab.problems if "401" not in text] == []
