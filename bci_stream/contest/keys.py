@@ -6,11 +6,12 @@ truth and the teams' tokens are derived from it; none of them reveals it, or ano
 
 import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
 import msgspec
+from filelock import FileLock
 from msgspec import structs
 
 from bci_stream.errors import ContestError
@@ -18,6 +19,8 @@ from bci_stream.files import atomic_write
 from bci_stream.wire.crypto import PublicKey, SigningKey, derived_key
 
 KEY_BYTES = 32
+LOCK_S = 10.0
+"""How long a command waits for another one that changes the teams."""
 
 CONSOLE_TOKEN = "console.key"
 """Not `.token`, which is the suffix of a team's."""
@@ -132,21 +135,24 @@ class Keys:
 
     def rotate(self, team: str) -> None:
         """Replace a team's token; the old one is refused from now on, and a revoked team is let in."""
-        state = self.token_state(team)
-        self._write_state(
-            team, structs.replace(state, generation=state.generation + 1, revoked=False)
+        self._change(
+            team,
+            lambda state: structs.replace(state, generation=state.generation + 1, revoked=False),
         )
         for path in (self._folder / f"{team}.token", self._folder / f"{team}.bci"):
             path.unlink(missing_ok=True)
 
     def revoke(self, team: str) -> None:
         """Refuse a team's token from now on."""
-        self._write_state(team, structs.replace(self.token_state(team), revoked=True))
+        self._change(team, lambda state: structs.replace(state, revoked=True))
 
     def add_team(self, team: str, name: str = "", tracks: Sequence[str] = ()) -> None:
         """Put a team on the contest's list, beside those of contest.toml."""
-        state = structs.replace(self.token_state(team), added=True, tracks=tuple(tracks))
-        self._write_state(team, structs.replace(state, name=name or state.name))
+
+        def add(state: TokenState) -> TokenState:
+            return structs.replace(state, added=True, tracks=tuple(tracks), name=name or state.name)
+
+        self._change(team, add)
 
     def added_teams(self) -> dict[str, tuple[str, ...]]:
         """The teams that were added, and the tracks of each; empty: all."""
@@ -188,11 +194,13 @@ class Keys:
             ) from error
         return self._states
 
-    def _write_state(self, team: str, state: TokenState) -> None:
-        states = {**self._token_states(), team: state}
+    def _change(self, team: str, change: Callable[[TokenState], TokenState]) -> None:
+        """Change the state of one team; two commands at the same time do not overwrite each other."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        text = json.dumps(msgspec.to_builtins(states), indent=1).encode() + b"\n"
-        atomic_write(self._folder / "teams.json", lambda file: file.write(text), secret=True)
+        with FileLock(self._folder / "teams.lock", timeout=LOCK_S):
+            states = {**self._token_states(), team: change(self.token_state(team))}
+            text = json.dumps(msgspec.to_builtins(states), indent=1).encode() + b"\n"
+            atomic_write(self._folder / "teams.json", lambda file: file.write(text), secret=True)
 
 
 def read_team_file(path: Path) -> TeamFile:

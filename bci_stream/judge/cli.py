@@ -202,6 +202,7 @@ def leaderboard(
         qualifying=Qualifying(contest.qualify.top, contest.qualify.least_score),
         expected={name: contest.teams_of(name) for name in contest.tracks},
         awards=contest.awards,
+        display_name=contest.display_name,
     )
 
 

@@ -4,7 +4,7 @@ import json
 import logging
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -36,11 +36,13 @@ def print_leaderboard(
     qualifying: Qualifying | None = None,
     expected: Mapping[str, Collection[str]] | None = None,
     awards: Sequence[Award] = (),
+    display_name: Callable[[str], str] = lambda _: "",
 ) -> None:
     """Print the leaderboard of the store `where`; with `logs`, first rebuild it from that folder.
 
     form: "table", "json" or "csv". Logs that can't be read are left out with a warning. expected: the teams
     of the contest's tracks; those without a run are shown as missing. awards: those that the contest gives.
+    display_name: of a team whose log has none.
     """
     if logs is None and not store_exists(where):
         raise StoreError(f"there is no store {where}; make it from run logs: --logs FOLDER")
@@ -50,7 +52,9 @@ def print_leaderboard(
             _rebuild(store, logs, contest or logs.resolve().name)
         _check_contest(store, where, contest)
         rows = store.leaderboard(contest, track, qualifying)
-        shown = rank([*rows, *missing_rows(rows, expected or {}, track)], qualifying)
+        all_rows = [*rows, *missing_rows(rows, expected or {}, track)]
+        named = [replace(row, name=row.name or display_name(row.team)) for row in all_rows]
+        shown = rank(named, qualifying)
         PRINTERS[form](shown, give_awards(shown, awards))
     finally:
         store.close()

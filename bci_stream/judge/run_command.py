@@ -123,7 +123,12 @@ def play(
     """Run all entries with a progress bar each, then print the leaderboard and the folder of the logs."""
     _check_listed(contest, entries)
     qualifying = Qualifying(contest.qualify.top, contest.qualify.least_score)
-    board = Leaderboard(contest.name, qualifying, contest.team_list())
+    board = Leaderboard(
+        contest.title or contest.name,
+        qualifying,
+        teams_of=contest.teams_of,
+        display_name=contest.display_name,
+    )
     console = Console(stderr=True)
     with Bars(board, entries, console) as bars:
         outcomes = run_entries(

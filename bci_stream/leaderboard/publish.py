@@ -49,7 +49,7 @@ def publish(contest: Contest, folder: Path, *, with_logs: bool = True) -> list[s
     counted, rows, left_out = _best_logs(contest)
     folder.mkdir(parents=True, exist_ok=True)
     _write_results(contest, folder, rows)
-    _write_page(contest, folder, counted)
+    _write_page(contest, folder, counted, rows)
     (folder / KEY_FILE).write_text(contest.keys.public_key().raw.hex() + "\n")
     if with_logs:
         _copy_logs(contest, folder / "logs")
@@ -61,7 +61,8 @@ def _best_logs(contest: Contest) -> tuple[list[Path], list[LeaderboardRow], list
     runs, left_out = {}, []
     for path in find_logs(contest.runs):
         try:
-            runs[path] = fold_log(path, contest.name).row
+            row = fold_log(path, contest.name).row
+            runs[path] = replace(row, name=row.name or contest.display_name(row.team))
         except (LogError, OSError) as error:
             left_out.append(str(error))
     if not runs:
@@ -106,14 +107,21 @@ def _write_results(contest: Contest, folder: Path, rows: Sequence[LeaderboardRow
 # --- the page ---------------------------------------------------------------------------------
 
 
-def _write_page(contest: Contest, folder: Path, logs: Sequence[Path]) -> None:
+def _write_page(
+    contest: Contest, folder: Path, logs: Sequence[Path], rows: Sequence[LeaderboardRow]
+) -> None:
     """The page's own files, and what the judge's API would answer, as files."""
     shutil.copytree(STATIC, folder / "static", ignore=lambda *_: NOT_COPIED)
     index = (STATIC / "index.html").read_text(encoding="utf-8")
     (folder / "index.html").write_text(published_index(index), encoding="utf-8")
     board = _filled_board(contest, logs)
     api = folder / "api"
-    _write_json(api / "snapshot.json", board.snapshot().data | {"signal": {}})
+    found = results(contest, rows)
+    overall = {
+        "standing": found["standing"] if len({row.track for row in rows}) > 1 else [],
+        "awards": found["awards"],
+    }
+    _write_json(api / "snapshot.json", board.snapshot().data | overall | {"signal": {}})
     _write_json(api / "words.json", {name: asdict(found) for name, found in LANGUAGES.items()})
     for track, team in board.team_keys():
         _write_json(api / "teams" / track / f"{team}.json", board.detail(team, track))

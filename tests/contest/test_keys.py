@@ -2,6 +2,7 @@
 
 import json
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -117,3 +118,10 @@ def test_synthetic_recordings_of_a_contest_with_keys_have_a_seed_of_their_own(tm
     assert len(seeds) == 4
     assert all(seed.startswith(f"{uri}&seed=") for seed in seeds)
     assert secret_seed("recording.edf", sealed[0]) == "recording.edf"
+
+
+def test_teams_that_are_added_at_the_same_time_are_all_there(tmp_path) -> None:
+    teams = [f"t{number}" for number in range(12)]
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(lambda team: Keys(tmp_path).add_team(team), teams))
+    assert set(Keys(tmp_path).added_teams()) == set(teams)

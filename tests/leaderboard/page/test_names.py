@@ -48,11 +48,12 @@ def copy_url(tmp_path: Path, write_log: Callable[..., Path]) -> Iterator[str]:
     (tmp_path / "cup" / "runs").mkdir(parents=True)
     (tmp_path / "cup" / "contest.toml").write_text(
         'name = "c"\ntitle = "Finals 2026"\nteams = ["alpha", "carol"]\n[tracks.mi]\n'
-        '[team.alpha]\nname = "清华脑机一队"\n',
+        '[team.alpha]\nname = "清华脑机一队"\n[[awards]]\nname = "特等奖"\n',
         encoding="utf-8",
     )
-    log = write_log("mi-alpha", SimulatedRun("mi", "alpha", 0.9, trials=3))
-    log.rename(tmp_path / "cup" / "runs" / log.name)
+    for track in ("mi", "erp"):
+        log = write_log(f"{track}-alpha", SimulatedRun(track, "alpha", 0.9, trials=3))
+        log.rename(tmp_path / "cup" / "runs" / log.name)
     publish(load_contest(tmp_path / "cup"), tmp_path / "public")
 
     class Quiet(SimpleHTTPRequestHandler):
@@ -76,4 +77,9 @@ def test_the_published_copy_works_on_any_web_server(copy_url: str, tab: Tab) -> 
     page.locator(".board .name").first.click()
     page.locator(".tiles").wait_for()
     assert page.locator("table.trials tbody tr").count() >= 3
+    page.locator("#tracks a", has_text="All tracks").click()
+    page.locator("h2", has_text="Awards").wait_for()
+    cells = page.locator(".panel table tbody tr").first.locator("td").all_inner_texts()
+    assert [cells[0], cells[2], cells[3]] == ["特等奖", "清华脑机一队", "1"]
+    assert page.locator("h2", has_text="All tracks").count() == 1
     assert tab.problems == []

@@ -5,6 +5,7 @@ import { h, put } from "./dom.js";
 import { keyOf, linkTo, mark, place, score, titleOf } from "./format.js";
 import { labelPage, remember, switchLanguage, t, theme } from "./i18n.js";
 import { nameOf, namesOf } from "./names.js";
+import { ALL_TRACKS, drawOverall } from "./overall.js";
 import { drawSignal, hasSignal } from "./signal.js";
 import { reason } from "./words.js";
 import { addressOf, isPublished } from "./source.js";
@@ -28,7 +29,12 @@ let lastMessageAt = Date.now();
 function route() {
   const [track, team] = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
   const first = Object.keys(state.tracks)[0] ?? "";
-  return { track: track in state.tracks ? track : first, team: team ?? "" };
+  const isKnown = track in state.tracks || (track === ALL_TRACKS && hasOverall());
+  return { track: isKnown ? track : first, team: team ?? "" };
+}
+
+function hasOverall() {
+  return state.standing.length + state.awards.length > 0;
 }
 
 function section(name, className, body) {
@@ -98,9 +104,9 @@ function drawAnnouncement() {
 }
 
 function drawTabs(current) {
-  const names = Object.keys(state.tracks);
+  const names = [...Object.keys(state.tracks), ...(hasOverall() ? [ALL_TRACKS] : [])];
   put(document.getElementById("tracks"), names.map((name) => h("a",
-    { href: `#/${name}`, "aria-current": name === current ? "page" : null }, nameOf(name))));
+    { href: `#/${name}`, "aria-current": name === current ? "page" : null }, name === ALL_TRACKS ? t("allTracks") : nameOf(name))));
 }
 
 function drawShell(current) {
@@ -128,7 +134,8 @@ function draw(changed = () => true) {
   if (changed("tracks")) drawShell(track);
   if (changed("alarms")) drawAlarms();
   if (changed("announcement")) drawAnnouncement();
-  if (team) drawTeamSoon(track, team, changed("tracks"));
+  if (track === ALL_TRACKS) drawOverall(main, state.standing, state.awards);
+  else if (team) drawTeamSoon(track, team, changed("tracks"));
   else drawTrack(track, changed);
 }
 

@@ -7,7 +7,7 @@ import { addNames } from "./names.js";
 
 const VERDICTS_KEPT = 400;
 
-export const state = { contest: null, tracks: {}, rows: new Map(), history: {}, timelines: {}, verdicts: [], alarms: [], announcement: "" };
+export const state = { contest: null, tracks: {}, rows: new Map(), history: {}, timelines: {}, verdicts: [], alarms: [], announcement: "", standing: [], awards: [] };
 
 // A verdict on a trial that is listed already replaces the earlier one.
 function withVerdicts(listed, added) {
@@ -31,6 +31,8 @@ export function takeSnapshot(snapshot) {
   state.verdicts = snapshot.verdicts;
   state.alarms = snapshot.alarms;
   state.announcement = snapshot.announcement ?? "";
+  state.standing = snapshot.standing ?? [];
+  state.awards = snapshot.awards ?? [];
   clearSignals();
   addSignals(snapshot.signal);
 }
