@@ -176,6 +176,12 @@ class SecondsType(click.FloatRange):
         return seconds
 
 
+def version_option(command: F) -> F:
+    """--version: of the installed package."""
+    option = click.version_option(package_name="bci-stream", message="%(prog)s %(version)s")
+    return option(command)
+
+
 def wait_option(seconds: float, for_whom: str) -> Callable[[F], F]:
     """--wait: how long to wait for other processes."""
     return click.option(

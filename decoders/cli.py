@@ -16,6 +16,7 @@ from bci_stream.cli import (
     open_contest,
     open_wire,
     stop_on_signals,
+    version_option,
     wait_option,
     wire_options,
 )
@@ -81,6 +82,7 @@ def submission_options(command: F) -> F:
 @seed_option
 @wait_option(60.0, "a replay")
 @wire_options
+@version_option
 @click.pass_context
 def main(context: click.Context, /, track: str | None, **options: Any) -> None:
     """Take part in a run: feed packets to a decoder, and send its reports."""
@@ -109,12 +111,12 @@ def _work(
     lsl_session: str,
     **chosen: Any,
 ) -> None:
+    stop = stop_on_signals()
     from bci_stream.wire.client import TeamClient
     from decoders.decoder import Closeable, HasNotice
     from decoders.registry import default_of
     from decoders.worker import Worker
 
-    stop = stop_on_signals()
     contest = open_contest(contest_path, room)
     made = _make(track, contest, stop, **chosen)
     submission, decoder = chosen["submission"], chosen["decoder"]
@@ -315,11 +317,19 @@ def check(
 
 @main.command()
 @track_option
+@click.option("--decoder", "names", multiple=True, help="Check only that it is known; repeatable.")
 @submission_options
-def prepare(track: str | None, submission: Path | None, **how: Any) -> None:
+def prepare(track: str | None, names: tuple[str, ...], submission: Path | None, **how: Any) -> None:
     """Read a submission and make its environment, before a run: that may take minutes."""
     if track is None:
         raise _missing_track()
+    if names:
+        from decoders.registry import find_class
+
+        for name in names:
+            find_class(name, track)
+        if submission is None:
+            return
     if submission is None:
         raise click.UsageError("say which submission: --submission PATH")
     opened = _open_submission(submission, track, stop=stop_on_signals(), **how)

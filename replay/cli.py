@@ -1,6 +1,7 @@
 """The command bci-replay: plays recordings and amplifiers on Lab Streaming Layer."""
 
 import signal
+import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,6 +15,7 @@ from bci_stream.cli import (
     open_contest,
     open_wire,
     stop_on_signals,
+    version_option,
     wait_option,
     wire_options,
 )
@@ -50,6 +52,7 @@ def _source_options(track: str | None, reading: Mapping[str, str | None]) -> "So
 
 
 @click.group(cls=Commands)
+@version_option
 def main() -> None:
     """Play recordings, or live amplifiers, onto Lab Streaming Layer."""
 
@@ -85,8 +88,10 @@ def start(foreground: bool, **options: Any) -> None:
     Runs in the background until it has ended or `bci-replay stop` is called; --foreground stays here.
     """
     options["name"] = options["name"] or default_name(options["track"], options["sources"])
-    if foreground:
-        _serve(**options)
+    stop = stop_on_signals() if foreground else None
+    _check(**options)
+    if stop is not None:
+        _serve(stop=stop, **options)
     else:
         from replay.daemon import spawn
 
@@ -102,7 +107,41 @@ def default_name(track: str | None, sources: tuple[str, ...]) -> str:
     return (kept.strip("-.") or "replay")[:64]
 
 
+def _check(
+    sources: tuple[str, ...],
+    track: str | None,
+    pace: str,
+    name: str,
+    start_on: str | None,
+    contest_path: Path | None,
+    room: str,
+    events: str | None,
+    rename: str | None,
+    select: str | None,
+    resample: str | None,
+    **_: Any,
+) -> None:
+    """Raise an error for whatever is wrong with the options, before anything is started or read."""
+    from replay.sources import check_source
+
+    for source in sources:
+        check_source(source)
+    from replay.daemon import check_free
+    from replay.player.player import parse_pace
+
+    check_free(name)
+    if parse_pace(pace).lockstep and start_on in ("consumer", "now"):
+        raise click.UsageError(
+            f"--start {start_on} with --pace lockstep: there a packet leaves when a team asks for it; "
+            "give --start team, or judge"
+        )
+    open_contest(contest_path, room)
+    reading = {"events": events, "rename": rename, "select": select, "resample": resample}
+    _source_options(track, reading)
+
+
 def _serve(
+    stop: threading.Event,
     sources: tuple[str, ...],
     track: str | None,
     pace: str,
@@ -117,18 +156,10 @@ def _serve(
     lsl_session: str,
     **reading: str | None,
 ) -> None:
-    from replay.daemon import check_free
     from replay.player.player import parse_pace
     from replay.service import Service, progress_line
 
-    check_free(name)
     played = parse_pace(pace)
-    if played.lockstep and start_on in ("consumer", "now"):
-        raise click.UsageError(
-            f"--start {start_on} with --pace lockstep: there a packet leaves when a team asks for it; "
-            "give --start team, or judge"
-        )
-    stop = stop_on_signals()
     service = Service(
         transport=open_wire(scope, lsl_session),
         contest=open_contest(contest_path, room),

@@ -141,6 +141,7 @@ class Service:
         """Subscribe to its status and to a stop before it is connected, because that can take minutes."""
         check_live_pace(device.uri, self.pace)
         self._device = device
+        device.replay_name = self.name
         logger.info("%s", device.status)
         device.listen(self._take_status)
         threading.Thread(

@@ -1,6 +1,7 @@
 """`bci-judge run`: a contest in lockstep from the command line, with progress bars and a table."""
 
 import json
+import subprocess
 import sys
 import threading
 from collections.abc import Sequence
@@ -43,8 +44,12 @@ def run_contest(
 ) -> None:
     played = tuple(recordings or contest.tracks.get(track, TrackPlan()).recordings)
     entries = make_entries(track, decoders, submissions, played or (f"synthetic:{track}?set=test",))
+    _check_listed(contest, entries)
+    check_names(track, [text.partition("=")[0] for text in decoders])
     wire = Wire(open_wire(scope, lsl_session), scope, lsl_session)
-    outcomes = play(wire, contest, contest_path, entries, jobs=jobs, stop=stop, resume=resume)
+    outcomes = play(
+        wire, contest, contest_path, entries, jobs=jobs, stop=stop, resume=resume, table=not as_json
+    )
     if as_json:
         print(json.dumps([_plain(outcome) for outcome in outcomes], indent=2))
     missing = [outcome for outcome in outcomes if outcome.reason == "stopped"]
@@ -53,6 +58,36 @@ def run_contest(
             f"{len(missing)} of {len(outcomes)} runs did not end ({missing[0].detail}); the same command "
             "with --resume continues them"
         )
+    if not any(outcome.reason == "finished" for outcome in outcomes):
+        first = outcomes[0]
+        raise ContestError(
+            f"no run finished; {first.entry.team} on {track}: {first.reason}"
+            + (f" ({first.detail})" if first.detail else "")
+        )
+
+
+NAMES_S = 60.0
+"""How long the check of the decoders' names may take."""
+
+
+def check_names(track: str, names: Sequence[str]) -> None:
+    """Raise ContestError for a decoder that is not known; in a process, as decoders are never run here."""
+    words = [word for name in names if ":" not in name for word in ("--decoder", name)]
+    if not words:
+        return
+    command = [sys.executable, "-P", "-m", "decoders", "prepare", "--track", track, *words]
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=NAMES_S
+        )
+    except subprocess.TimeoutExpired:
+        raise ContestError(
+            f"the names of the decoders could not be checked within {NAMES_S:g} s: is this machine "
+            "very busy? Try again"
+        ) from None
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        raise ContestError(lines[-1].removeprefix("Error: "))
 
 
 def make_entries(
@@ -121,8 +156,12 @@ def play(
     jobs: int,
     stop: threading.Event,
     resume: bool = False,
+    table: bool = True,
 ) -> list[Outcome]:
-    """Run all entries with a progress bar each, then print the leaderboard and the folder of the logs."""
+    """Run all entries with a progress bar each, then print the leaderboard and the folder of the logs.
+
+    table: whether the leaderboard goes to standard output; if not, to standard error.
+    """
     _check_listed(contest, entries)
     qualifying = Qualifying(contest.qualify.top, contest.qualify.least_score)
     board = Leaderboard(contest.name, qualifying, contest.teams)
@@ -140,7 +179,9 @@ def play(
             resume=resume,
         )
     board.close()
-    Console(width=None if sys.stdout.isatty() else 120).print(render_leaderboard(board.rows()))
+    out = sys.stdout if table else sys.stderr
+    width = None if out.isatty() else 120
+    Console(file=out, width=width).print(render_leaderboard(board.rows()))
     console.print(f"run logs: {contest.runs}")
     try:
         _store_runs(contest, outcomes)

@@ -179,7 +179,7 @@ def _choose(folder: Path, name: str | None) -> Path:
         return wanted[0]
     seen = ", ".join(path.stem for path in running) or "none"
     raise ManualTriggerError(
-        f"one running device{f' named {name!r}' if name else ''} is needed, found {len(wanted)} "
+        f"one replay of a device{f' named {name!r}' if name else ''} is needed, found {len(wanted)} "
         f"(running: {seen}); start one with `bci-replay start`, or choose it with --to NAME"
     )
 

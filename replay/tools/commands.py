@@ -239,7 +239,9 @@ def emulate_command(
 
 @click.command("mark")
 @click.argument("code", type=click.IntRange(1, MAX_CODE))
-@click.option("--to", metavar="NAME", help="Which running device; needed where there are several.")
+@click.option(
+    "--to", metavar="NAME", help="Which replay (its --name); needed where several play a device."
+)
 @click.option(
     "--trigger-box", metavar="PORT", help="Send it through a TriggerBox on this serial port."
 )
