@@ -16,6 +16,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from bci_stream.child_process import end_with_parent
+from bci_stream.errors import WireError
+from bci_stream.wire.network import (
+    INTERFACE,
+    PORTS,
+    SCOPES,
+    add_peers,
+    default_scope,
+    interface_address,
+    parse_ports,
+)
 from tracks.registry import TRACKS
 
 if TYPE_CHECKING:
@@ -195,19 +205,65 @@ def wait_option(seconds: float, for_whom: str) -> Callable[[F], F]:
 
 
 def wire_options(command: F) -> F:
-    """--contest, --room, --scope and --lsl-session."""
+    """The options of a command that uses LSL; see `_with_wire_options`."""
+    return _with_wire_options(command, "--interface", "--lsl-interface")
+
+
+def team_wire_options(command: F) -> F:
+    """The same for bci-decode, where --interface is that of a submission."""
+    return _with_wire_options(command, "--lsl-interface")
+
+
+def _with_wire_options(command: F, *interface_names: str) -> F:
+    """--contest, --room, and where LSL looks: --scope, --peer, --interface, --ports, --lsl-session.
+
+    Peers, interface and ports go to the environment (`bci_stream.wire.network`).
+    """
     options = [
         click.option("--contest", "contest_path", type=click.Path(path_type=Path), default=None,
                      help="contest.toml or its folder (default: an open contest of your own)."),
         click.option("--room", default="", help="A part of the contest that sees only itself."),
-        click.option("--scope", type=click.Choice(["machine", "link", "site"]), default="machine",
-                     show_default=True, help="How far LSL looks; it has no access control."),
+        click.option("--scope", type=click.Choice(SCOPES), default=default_scope,
+                     show_default="machine; config where LSLAPICFG is set",
+                     help="How far LSL looks; it has no access control."),
+        click.option("--peer", "peers", multiple=True, metavar="HOST", expose_value=False,
+                     callback=_take_peers,
+                     help="A host to look at, also across routers; repeatable. [$BCI_LSL_PEERS]"),
+        click.option(*interface_names, "lsl_interface", metavar="NAME|ADDRESS", expose_value=False,
+                     callback=_keep_in(INTERFACE, interface_address),
+                     help="The network interface for multicast. [$BCI_LSL_INTERFACE]"),
+        click.option("--ports", "lsl_ports", metavar="FIRST-LAST", expose_value=False,
+                     callback=_keep_in(PORTS, parse_ports),
+                     help="Of LSL, the same on all hosts (default: 16572-17083). [$BCI_LSL_PORTS]"),
         click.option("--lsl-session", default="default", show_default=True,
                      envvar="BCI_LSL_SESSION", help="LSL session id."),
     ]  # fmt: skip
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def _take_peers(_: click.Context, option: click.Parameter, peers: tuple[str, ...]) -> None:
+    if peers:
+        _as_usage_error(option, lambda: add_peers(list(peers)))
+
+
+def _keep_in(variable: str, check: Callable[[str], object]) -> Callable[..., None]:
+    """A callback that puts an option's checked value into the environment."""
+
+    def keep(_: click.Context, option: click.Parameter, value: str | None) -> None:
+        if value is not None:
+            _as_usage_error(option, lambda: check(value))
+            os.environ[variable] = value
+
+    return keep
+
+
+def _as_usage_error(option: click.Parameter, check: Callable[[], object]) -> None:
+    try:
+        check()
+    except WireError as error:
+        raise click.BadParameter(str(error), param=option) from error
 
 
 def open_contest(contest_path: Path | None, room: str) -> "Contest":

@@ -16,9 +16,9 @@ from bci_stream.cli import (
     open_contest,
     open_wire,
     stop_on_signals,
+    team_wire_options,
     version_option,
     wait_option,
-    wire_options,
 )
 from bci_stream.errors import HOST_FAILED
 from tracks.registry import TRACKS
@@ -81,7 +81,7 @@ def submission_options(command: F) -> F:
 )
 @seed_option
 @wait_option(60.0, "a replay")
-@wire_options
+@team_wire_options
 @version_option
 @click.pass_context
 def main(context: click.Context, /, track: str | None, **options: Any) -> None:
@@ -170,6 +170,7 @@ def _access(
     """From the team file; or from the contest's folder, if its keys are here; or from a token file."""
     from bci_stream.contest.keys import read_key, read_team_file
     from bci_stream.wire.crypto import PublicKey
+    from bci_stream.wire.network import add_peers
 
     if team_file is not None:
         if token or contest_path or team:
@@ -177,6 +178,7 @@ def _access(
                 "--team-file has it all: leave --team, --token and --contest away"
             )
         file = read_team_file(team_file)
+        add_peers(file.peers)
         place = f"{file.contest}.{room}" if room else file.contest
         public_key = PublicKey(bytes.fromhex(file.public_key))
         return _Access(place, file.team, file.token_bytes, public_key, file.results == "sealed")

@@ -29,13 +29,17 @@ class TokenState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TeamFile(msgspec.Struct, frozen=True):
-    """All that a team on another machine needs to take part; for that team alone."""
+    """All that a team on another machine needs to take part; for that team alone.
+
+    peers: hosts of the contest, for networks without multicast.
+    """
 
     contest: str
     team: str
     token: str
     public_key: str
     results: Results = "sealed"
+    peers: list[str] = msgspec.field(default_factory=list)
 
     @property
     def token_bytes(self) -> bytes:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from filelock import FileLock, Timeout
 from rich.console import Console
 
+from bci_stream.clock import SAME_CLOCK_S
 from bci_stream.contest.contest import Contest
 from bci_stream.errors import ContestError
 from bci_stream.judge.judge import Judge
@@ -140,5 +141,7 @@ def _print_summary(judge: Judge, board: Leaderboard) -> None:
     for reason, count in judge.dropped.items():
         logger.warning("%d messages of teams dropped (%s)", count, reason)
     for session in judge.sessions:
+        if abs(session.clock.offset_s) > SAME_CLOCK_S:
+            logger.info("replay %s: %s at the end", session.name, session.clock)
         for problem, count in session.problems.items():
             logger.warning("replay %s: %s (%d times)", session.name, problem, count)

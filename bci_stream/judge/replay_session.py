@@ -6,12 +6,14 @@ folded as it stands; in real time packets come from it and messages from the tea
 `RealtimeOrder` settles their order.
 """
 
+import logging
 import math
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
+from bci_stream.clock import OffsetTrack
 from bci_stream.contest.contest import Contest
 from bci_stream.judge.ordering import PacketReceived, RealtimeOrder, message_event
 from bci_stream.judge.outages import OutageTracker
@@ -56,6 +58,8 @@ from tracks.common.reasons import Reason
 from tracks.common.verdicts import Verdict
 from tracks.registry import TRACKS
 from tracks.run import Run
+
+logger = logging.getLogger(__name__)
 
 SEND_EVERY_S = 0.25
 SILENCE_S = 30.0
@@ -115,6 +119,7 @@ class ReplaySession:
         self._send = send
         self._may_start = may_start
         self._clock_offset_s = 0.0
+        self.clock = OffsetTrack()
         self.name = name
         self.run = run
         self.offer: Offer | None = None
@@ -241,6 +246,9 @@ class ReplaySession:
         self._sealed_next = sealed.seq + 1
         self._last_message_at = at
         self._clock_offset_s = offset_s
+        self.clock.add(at, offset_s)
+        if self.clock.is_news():
+            logger.info("replay %s: %s; its times are converted", self.name, self.clock)
         self._handle(sealed.message, at)
 
     def _handle(self, message: TruthMessage, at: float) -> None:

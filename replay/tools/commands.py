@@ -49,7 +49,7 @@ def record_command(
 
     Streams that come later are not recorded.
     """
-    from bci_stream.wire.lsl import config
+    from bci_stream.wire.network import config
     from replay.tools.record import query, record
 
     queries = [query(name=name) for name in names] + [query(kind=kind) for kind in kinds]
