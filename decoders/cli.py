@@ -114,6 +114,7 @@ def _work(
     stop = stop_on_signals()
     from bci_stream.wire.client import TeamClient
     from decoders.decoder import Closeable, HasNotice
+    from decoders.progress import WorkerProgress, describe_closed, shown
     from decoders.registry import default_of
     from decoders.worker import Worker
 
@@ -132,19 +133,26 @@ def _work(
         public_key=access.public_key,
         sealed=access.sealed,
     )
-    worker = Worker(client, made, track=track, join_s=wait_s, stop=stop)
+    progress = WorkerProgress(name)
+    worker = Worker(client, made, track=track, join_s=wait_s, stop=stop, progress=progress)
     logger.info("team %s: waiting for a replay of track %s", name, track)
     if isinstance(made, HasNotice) and made.notice:
         logger.warning("team %s: %s", name, made.notice)
     try:
-        worker.run()
+        with shown(progress):
+            worker.run()
     finally:
         if isinstance(made, Closeable):
             made.close()
         if receipt is not None and client.receipt:
             receipt.write_text(client.receipt + "\n")
             logger.info("team %s: receipt %s", name, receipt)
-    logger.info("team %s: the run is over, %s reports sent", name, worker.reports)
+    logger.info(
+        "team %s: the run is over, %s reports sent; %s",
+        name,
+        progress.reports,
+        describe_closed(client.receipt),
+    )
 
 
 @dataclass(frozen=True)
