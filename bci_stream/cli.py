@@ -35,8 +35,23 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+HANGUP: int | None = getattr(signal, "SIGHUP", None)
+"""A terminal that was closed; Windows has no such signal."""
+
+STOPPING = tuple(
+    signal.Signals(n) for n in (signal.SIGINT, signal.SIGTERM, HANGUP) if n is not None
+)
 """Ctrl-C, `kill`, and a terminal that was closed."""
+
+
+def require_posix(command: str, instead: str = "") -> None:
+    """Raise ClickException on a system without POSIX processes and signals (Windows).
+
+    command: as it is called. instead: what works there.
+    """
+    if not (hasattr(os, "fork") and hasattr(signal, "SIGUSR1")):
+        remedy = f"; here {instead}" if instead else ""
+        raise click.ClickException(f"{command} needs Linux or macOS{remedy}")
 
 
 class TrackName(click.Choice[str]):
@@ -159,7 +174,7 @@ REMEDIES = {
     errno.EPERM: _NO_ACCESS,
     errno.EROFS: _NO_ACCESS,
     errno.ENOSPC: _NO_ROOM,
-    errno.EDQUOT: _NO_ROOM,
+    getattr(errno, "EDQUOT", errno.ENOSPC): _NO_ROOM,
     errno.ENAMETOOLONG: "choose a shorter name",
 }
 
@@ -284,8 +299,8 @@ def open_wire(scope: str, session: str) -> "Transport":
 
 def stop_signals() -> list[signal.Signals]:
     """The signals that end a command; under `nohup` a closed terminal does not."""
-    is_ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    return [number for number in STOPPING if not (is_ignored and number == signal.SIGHUP)]
+    is_ignored = HANGUP is not None and signal.getsignal(HANGUP) is signal.SIG_IGN
+    return [number for number in STOPPING if not (is_ignored and number == HANGUP)]
 
 
 def stop_on_signals() -> threading.Event:
@@ -296,7 +311,8 @@ def stop_on_signals() -> threading.Event:
     """
     stop = threading.Event()
     reader, writer = os.pipe()
-    os.set_blocking(writer, False)
+    if hasattr(os, "set_blocking"):  # not on Windows before Python 3.12, where it is not needed
+        os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     for number in stop_signals():
         signal.signal(number, lambda *_: None)
@@ -311,6 +327,6 @@ def _set_on_signal(reader: int, stop: threading.Event) -> None:
         number = received[0]
         if number not in STOPPING:
             continue
-        if stop.is_set() and number != signal.SIGHUP:  # kernel and shell may both send SIGHUP
+        if stop.is_set() and number != HANGUP:  # kernel and shell may both send SIGHUP
             os._exit(128 + number)
         stop.set()

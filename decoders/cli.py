@@ -15,6 +15,7 @@ from bci_stream.cli import (
     TrackName,
     open_contest,
     open_wire,
+    require_posix,
     stop_on_signals,
     team_wire_options,
     version_option,
@@ -210,6 +211,7 @@ def _make(
     **how: Any,
 ) -> "Decoder":
     if submission is not None:
+        require_posix("bci-decode --submission", "run your decoder with --decoder module:Class")
         if decoder is not None:
             raise click.UsageError("give --decoder or --submission, not both")
         opened = _open_submission(submission, track, granted=contest.limits, stop=stop, **how)
@@ -307,6 +309,7 @@ def check(
     if track is None:
         raise _missing_track()
     if submission is not None:
+        require_posix("bci-decode check --submission")
         from decoders.host.check import check_submission
         from decoders.host.submission import open_submission
 
@@ -342,6 +345,7 @@ def prepare(track: str | None, names: tuple[str, ...], submission: Path | None, 
             return
     if submission is None:
         raise click.UsageError("say which submission: --submission PATH")
+    require_posix("bci-decode prepare --submission")
     opened = _open_submission(submission, track, stop=stop_on_signals(), **how)
     opened.close()
     click.echo(opened.title)
@@ -352,6 +356,7 @@ def prepare(track: str | None, names: tuple[str, ...], submission: Path | None, 
 @click.option("--days", default=30.0, show_default=True, help="With --prune; 0: all.")
 def cache(prune: bool, days: float) -> None:
     """List the environments that were made for submissions, or remove old ones."""
+    require_posix("bci-decode cache")
     from decoders.host import venv
 
     for made in venv.cached_environments():

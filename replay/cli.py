@@ -14,6 +14,7 @@ from bci_stream.cli import (
     TrackName,
     open_contest,
     open_wire,
+    require_posix,
     stop_on_signals,
     version_option,
     wait_option,
@@ -88,6 +89,8 @@ def start(foreground: bool, **options: Any) -> None:
     Runs in the background until it has ended or `bci-replay stop` is called; --foreground stays here.
     """
     options["name"] = options["name"] or default_name(options["track"], options["sources"])
+    if not foreground:
+        require_posix("bci-replay start in the background", "give --foreground")
     stop = stop_on_signals() if foreground else None
     _check(**options)
     if stop is not None:
@@ -201,6 +204,7 @@ def status(name: str | None, old_too: bool, as_json: bool) -> None:
 @click.argument("name", required=False)
 def stop(name: str | None) -> None:
     """Stop a replay (all of them, if none is named) and wait until it has ended."""
+    require_posix("bci-replay stop", "end a replay with Ctrl-C in its own window")
     from replay.daemon import alive, all_states, has_process, send
 
     names = [name] if name else [state.name for state in all_states() if alive(state)]
@@ -217,21 +221,22 @@ def stop(name: str | None) -> None:
         click.echo(f"replay {each!r} has stopped")
 
 
-def _signal_command(number: signal.Signals, done: str) -> Any:
+def _signal_command(command_name: str, number_name: str, done: str) -> Any:
     def command(name: str) -> None:
+        require_posix(command_name)
         from replay.daemon import send
 
-        send(name, number)
+        send(name, signal.Signals[number_name])
         click.echo(f"replay {name!r} {done}")
 
     return command
 
 
 pause = click.command("pause", help="Hold a real-time replay back.")(
-    click.argument("name")(_signal_command(signal.SIGUSR1, "is asked to pause"))
+    click.argument("name")(_signal_command("bci-replay pause", "SIGUSR1", "is asked to pause"))
 )
 resume = click.command("resume", help="Let a paused replay go on.")(
-    click.argument("name")(_signal_command(signal.SIGUSR2, "is asked to go on"))
+    click.argument("name")(_signal_command("bci-replay resume", "SIGUSR2", "is asked to go on"))
 )
 main.add_command(pause)
 main.add_command(resume)

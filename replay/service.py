@@ -190,9 +190,13 @@ class Service:
     # --- pause and resume ---------------------------------------------------------------------
 
     def handle_pause_signals(self) -> None:
-        """SIGUSR1 pauses, SIGUSR2 resumes; `bci-replay pause` and `resume` send them."""
-        signal.signal(signal.SIGUSR1, lambda *_: self._pause(True))
-        signal.signal(signal.SIGUSR2, lambda *_: self._pause(False))
+        """SIGUSR1 pauses, SIGUSR2 resumes; `bci-replay pause` and `resume` send them.
+
+        Windows has neither signal, and neither command.
+        """
+        for name, paused in (("SIGUSR1", True), ("SIGUSR2", False)):
+            if hasattr(signal, name):
+                signal.signal(signal.Signals[name], lambda *_, p=paused: self._pause(p))
 
     def _pause(self, paused: bool) -> None:
         if self.player is not None and paused:

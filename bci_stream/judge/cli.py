@@ -10,6 +10,7 @@ from bci_stream.cli import (
     TrackName,
     open_contest,
     open_wire,
+    require_posix,
     stop_on_signals,
     version_option,
     wait_option,
@@ -91,6 +92,8 @@ def init(folder: Path, name: str | None, track: str, teams: tuple[str, ...]) -> 
 @wire_options
 def live(**options: Any) -> None:
     """Judge what is on the wire, with a live leaderboard here and on a web page."""
+    if not options["no_web"]:
+        require_posix("bci-judge live with its page", "give --no-web")
     stop = stop_on_signals()
     from bci_stream.judge.live_command import PageOptions, judge_live
 
@@ -139,6 +142,9 @@ def live(**options: Any) -> None:
 @wire_options
 def run(**options: Any) -> None:
     """Run a whole contest in lockstep, as fast as the machine goes."""
+    require_posix(
+        "bci-judge run", "start bci-replay, bci-decode and bci-judge live --no-web yourself"
+    )
     stop = stop_on_signals()
     from bci_stream.judge.run_command import run_contest
 

@@ -67,7 +67,7 @@ def check_code(code: int) -> int:
 def sockets_folder() -> Path:
     """Folder of the sockets of this user's running devices."""
     base = os.environ.get("XDG_RUNTIME_DIR")
-    name = "bci-stream" if base else f"bci-stream-{os.getuid()}"
+    name = "bci-stream" if base or not hasattr(os, "getuid") else f"bci-stream-{os.getuid()}"
     return Path(base or tempfile.gettempdir()) / name / "marks"
 
 
