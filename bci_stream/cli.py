@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -295,6 +295,36 @@ def open_wire(scope: str, session: str) -> "Transport":
     from bci_stream.wire.lsl import LslTransport
 
     return LslTransport(scope, session)  # type: ignore[arg-type]
+
+
+stay_option = click.option(
+    "--stay", is_flag=True, help="Then keep a stream open for other hosts' doctors, until Ctrl-C."
+)
+
+
+def run_doctor(
+    *,
+    stay: bool,
+    as_json: bool,
+    contest_path: Path | None,
+    room: str,
+    scope: str,
+    lsl_session: str,
+    more: Sequence[Callable[[], Any]],
+) -> None:
+    """Print the findings of `bci_stream.doctor`; exits with 1 where a contest would fail."""
+    stop = stop_on_signals()
+    from bci_stream.doctor import doctor_stream, examine, print_findings
+
+    contest = open_contest(contest_path, room)
+    transport = open_wire(scope, lsl_session)
+    with doctor_stream(transport):
+        held = print_findings(examine(transport, scope, contest.folder, more), as_json)  # type: ignore[arg-type]
+        if stay:
+            click.echo("other hosts' doctors can see this one; Ctrl-C ends it", err=True)
+            stop.wait()
+    if not held:
+        click.get_current_context().exit(1)
 
 
 def stop_signals() -> list[signal.Signals]:

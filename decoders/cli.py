@@ -16,6 +16,8 @@ from bci_stream.cli import (
     open_contest,
     open_wire,
     require_posix,
+    run_doctor,
+    stay_option,
     stop_on_signals,
     team_wire_options,
     version_option,
@@ -349,6 +351,23 @@ def prepare(track: str | None, names: tuple[str, ...], submission: Path | None, 
     opened = _open_submission(submission, track, stop=stop_on_signals(), **how)
     opened.close()
     click.echo(opened.title)
+
+
+@main.command()
+@stay_option
+@click.option("--json", "as_json", is_flag=True, help="One JSON list.")
+@click.option("--submissions-only", is_flag=True, help="Only what concerns submissions.")
+@team_wire_options
+def doctor(submissions_only: bool, **options: Any) -> None:
+    """Check whether a team can take part from here, and what to do where it can't."""
+    from decoders.doctor import CHECKS
+
+    if submissions_only:
+        from bci_stream.doctor import print_findings
+
+        print_findings((finding for check in CHECKS for finding in check()), options["as_json"])
+        return
+    run_doctor(**options, more=CHECKS)
 
 
 @main.command()

@@ -11,6 +11,8 @@ from bci_stream.cli import (
     open_contest,
     open_wire,
     require_posix,
+    run_doctor,
+    stay_option,
     stop_on_signals,
     version_option,
     wait_option,
@@ -151,6 +153,17 @@ def run(**options: Any) -> None:
     path = options.pop("contest_path")
     contest = open_contest(path, options.pop("room"))
     run_contest(contest, path, stop=stop, **options)
+
+
+@main.command()
+@stay_option
+@click.option("--json", "as_json", is_flag=True, help="One JSON list.")
+@wire_options
+def doctor(**options: Any) -> None:
+    """Check whether a contest can be held here, and what to do where it can't."""
+    from bci_stream.judge.run_command import submission_findings
+
+    run_doctor(**options, more=(submission_findings,))
 
 
 @main.command()

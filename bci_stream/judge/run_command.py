@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from rich.text import Text
 
 from bci_stream.cli import open_wire
 from bci_stream.contest.contest import Contest, TrackPlan
+from bci_stream.doctor import Finding
 from bci_stream.errors import ContestError, StoreError
 from bci_stream.judge.contest_run import ContestEntry, Outcome, Wire, run_entries, team_name
 from bci_stream.leaderboard.board import Leaderboard
@@ -88,6 +89,23 @@ def check_names(track: str, names: Sequence[str]) -> None:
     if done.returncode:
         lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
         raise ContestError(lines[-1].removeprefix("Error: "))
+
+
+def submission_findings() -> Iterator[Finding]:
+    """What `bci-decode doctor` finds about submissions; in a process, as decoders are never run here."""
+    words = ["decoders", "doctor", "--submissions-only", "--json"]
+    try:
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", *words],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=NAMES_S,
+        )
+        yield from (Finding(**finding) for finding in json.loads(done.stdout))
+    except (subprocess.TimeoutExpired, ValueError):
+        remedy = "run `bci-decode doctor --submissions-only` to see why"
+        yield Finding("sandbox", "note", "could not be checked", remedy)
 
 
 def make_entries(

@@ -329,3 +329,16 @@ def _meta(info: pylsl.StreamInfo) -> dict[str, str]:
         meta[child.name()] = child.child_value()
         child = child.next_sibling()
     return meta
+
+
+def stream_host(found: FoundStream) -> str:
+    """The name of the host that a stream comes from."""
+    info = found.handle
+    assert isinstance(info, pylsl.StreamInfo)
+    return str(info.hostname())
+
+
+def lsl_version() -> str:
+    """The versions of pylsl and of the liblsl that it has loaded."""
+    version = pylsl.library_version()
+    return f"pylsl {pylsl.__version__}, liblsl {version // 100}.{version % 100}"
