@@ -26,7 +26,9 @@ PARENT_PIPE = "BCI_PARENT_PIPE"
 
 
 class ChildProcess:
-    """`python -m module arguments` in a process group of its own; its output goes to a log file.
+    """`python -P -m module arguments` in a process group of its own; its output goes to a log file.
+
+    -P: a file replay.py in the current folder is not taken for our package.
 
     The child must call `end_with_parent`, as all our commands do (`bci_stream.cli.Commands`).
     """
@@ -38,7 +40,7 @@ class ChildProcess:
         try:
             with log.open("ab") as out:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-m", module, *arguments],
+                    [sys.executable, "-P", "-m", module, *arguments],
                     stdin=subprocess.DEVNULL,
                     stdout=out,
                     stderr=out,

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,6 +16,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from bci_stream.child_process import end_with_parent
+from bci_stream.errors import WireError
+from bci_stream.wire.network import (
+    INTERFACE,
+    PORTS,
+    SCOPES,
+    add_peers,
+    default_scope,
+    interface_address,
+    parse_ports,
+)
 from tracks.registry import TRACKS
 
 if TYPE_CHECKING:
@@ -25,8 +35,23 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+HANGUP: int | None = getattr(signal, "SIGHUP", None)
+"""A terminal that was closed; Windows has no such signal."""
+
+STOPPING = tuple(
+    signal.Signals(n) for n in (signal.SIGINT, signal.SIGTERM, HANGUP) if n is not None
+)
 """Ctrl-C, `kill`, and a terminal that was closed."""
+
+
+def require_posix(command: str, instead: str = "") -> None:
+    """Raise ClickException on a system without POSIX processes and signals (Windows).
+
+    command: as it is called. instead: what works there.
+    """
+    if not (hasattr(os, "fork") and hasattr(signal, "SIGUSR1")):
+        remedy = f"; here {instead}" if instead else ""
+        raise click.ClickException(f"{command} needs Linux or macOS{remedy}")
 
 
 class TrackName(click.Choice[str]):
@@ -149,7 +174,7 @@ REMEDIES = {
     errno.EPERM: _NO_ACCESS,
     errno.EROFS: _NO_ACCESS,
     errno.ENOSPC: _NO_ROOM,
-    errno.EDQUOT: _NO_ROOM,
+    getattr(errno, "EDQUOT", errno.ENOSPC): _NO_ROOM,
     errno.ENAMETOOLONG: "choose a shorter name",
 }
 
@@ -176,6 +201,12 @@ class SecondsType(click.FloatRange):
         return seconds
 
 
+def version_option(command: F) -> F:
+    """--version: of the installed package."""
+    option = click.version_option(package_name="bci-stream", message="%(prog)s %(version)s")
+    return option(command)
+
+
 def wait_option(seconds: float, for_whom: str) -> Callable[[F], F]:
     """--wait: how long to wait for other processes."""
     return click.option(
@@ -189,19 +220,65 @@ def wait_option(seconds: float, for_whom: str) -> Callable[[F], F]:
 
 
 def wire_options(command: F) -> F:
-    """--contest, --room, --scope and --lsl-session."""
+    """The options of a command that uses LSL; see `_with_wire_options`."""
+    return _with_wire_options(command, "--interface", "--lsl-interface")
+
+
+def team_wire_options(command: F) -> F:
+    """The same for bci-decode, where --interface is that of a submission."""
+    return _with_wire_options(command, "--lsl-interface")
+
+
+def _with_wire_options(command: F, *interface_names: str) -> F:
+    """--contest, --room, and where LSL looks: --scope, --peer, --interface, --ports, --lsl-session.
+
+    Peers, interface and ports go to the environment (`bci_stream.wire.network`).
+    """
     options = [
         click.option("--contest", "contest_path", type=click.Path(path_type=Path), default=None,
                      help="contest.toml or its folder (default: an open contest of your own)."),
         click.option("--room", default="", help="A part of the contest that sees only itself."),
-        click.option("--scope", type=click.Choice(["machine", "link", "site"]), default="machine",
-                     show_default=True, help="How far LSL looks; it has no access control."),
+        click.option("--scope", type=click.Choice(SCOPES), default=default_scope,
+                     show_default="machine; config where LSLAPICFG is set",
+                     help="How far LSL looks; it has no access control."),
+        click.option("--peer", "peers", multiple=True, metavar="HOST", expose_value=False,
+                     callback=_take_peers,
+                     help="A host to look at, also across routers; repeatable. [$BCI_LSL_PEERS]"),
+        click.option(*interface_names, "lsl_interface", metavar="NAME|ADDRESS", expose_value=False,
+                     callback=_keep_in(INTERFACE, interface_address),
+                     help="The network interface for multicast. [$BCI_LSL_INTERFACE]"),
+        click.option("--ports", "lsl_ports", metavar="FIRST-LAST", expose_value=False,
+                     callback=_keep_in(PORTS, parse_ports),
+                     help="Of LSL, the same on all hosts (default: 16572-17083). [$BCI_LSL_PORTS]"),
         click.option("--lsl-session", default="default", show_default=True,
                      envvar="BCI_LSL_SESSION", help="LSL session id."),
     ]  # fmt: skip
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def _take_peers(_: click.Context, option: click.Parameter, peers: tuple[str, ...]) -> None:
+    if peers:
+        _as_usage_error(option, lambda: add_peers(list(peers)))
+
+
+def _keep_in(variable: str, check: Callable[[str], object]) -> Callable[..., None]:
+    """A callback that puts an option's checked value into the environment."""
+
+    def keep(_: click.Context, option: click.Parameter, value: str | None) -> None:
+        if value is not None:
+            _as_usage_error(option, lambda: check(value))
+            os.environ[variable] = value
+
+    return keep
+
+
+def _as_usage_error(option: click.Parameter, check: Callable[[], object]) -> None:
+    try:
+        check()
+    except WireError as error:
+        raise click.BadParameter(str(error), param=option) from error
 
 
 def open_contest(contest_path: Path | None, room: str) -> "Contest":
@@ -220,10 +297,40 @@ def open_wire(scope: str, session: str) -> "Transport":
     return LslTransport(scope, session)  # type: ignore[arg-type]
 
 
+stay_option = click.option(
+    "--stay", is_flag=True, help="Then keep a stream open for other hosts' doctors, until Ctrl-C."
+)
+
+
+def run_doctor(
+    *,
+    stay: bool,
+    as_json: bool,
+    contest_path: Path | None,
+    room: str,
+    scope: str,
+    lsl_session: str,
+    more: Sequence[Callable[[], Any]],
+) -> None:
+    """Print the findings of `bci_stream.doctor`; exits with 1 where a contest would fail."""
+    stop = stop_on_signals()
+    from bci_stream.doctor import doctor_stream, examine, print_findings
+
+    contest = open_contest(contest_path, room)
+    transport = open_wire(scope, lsl_session)
+    with doctor_stream(transport):
+        held = print_findings(examine(transport, scope, contest.folder, more), as_json)  # type: ignore[arg-type]
+        if stay:
+            click.echo("other hosts' doctors can see this one; Ctrl-C ends it", err=True)
+            stop.wait()
+    if not held:
+        click.get_current_context().exit(1)
+
+
 def stop_signals() -> list[signal.Signals]:
     """The signals that end a command; under `nohup` a closed terminal does not."""
-    is_ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    return [number for number in STOPPING if not (is_ignored and number == signal.SIGHUP)]
+    is_ignored = HANGUP is not None and signal.getsignal(HANGUP) is signal.SIG_IGN
+    return [number for number in STOPPING if not (is_ignored and number == HANGUP)]
 
 
 def stop_on_signals() -> threading.Event:
@@ -234,7 +341,8 @@ def stop_on_signals() -> threading.Event:
     """
     stop = threading.Event()
     reader, writer = os.pipe()
-    os.set_blocking(writer, False)
+    if hasattr(os, "set_blocking"):  # not on Windows before Python 3.12, where it is not needed
+        os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     for number in stop_signals():
         signal.signal(number, lambda *_: None)
@@ -249,6 +357,6 @@ def _set_on_signal(reader: int, stop: threading.Event) -> None:
         number = received[0]
         if number not in STOPPING:
             continue
-        if stop.is_set() and number != signal.SIGHUP:  # kernel and shell may both send SIGHUP
+        if stop.is_set() and number != HANGUP:  # kernel and shell may both send SIGHUP
             os._exit(128 + number)
         stop.set()

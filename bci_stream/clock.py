@@ -3,6 +3,7 @@
 The manual clock is for tests.
 """
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -170,3 +171,73 @@ class StallWatch:
             self._look()
             stalls, self._stalls = self._stalls, []
         return stalls
+
+
+SAME_CLOCK_S = 0.001
+"""Two clocks that differ by less count as one: both processes are on one machine."""
+
+NEWS_S = 0.005
+"""A change of an offset by more is worth a line in the log."""
+
+DRIFT_AFTER_S = 20.0
+MOST_OFFSETS = 300
+"""A drift is given after this time, from at most so many measurements."""
+
+
+class OffsetTrack:
+    """Measurements of the offset between another host's clock and ours, with its drift and jitter."""
+
+    def __init__(self) -> None:
+        self._measured: list[tuple[float, float]] = []
+        self._news_s = 0.0
+
+    def add(self, at: float, offset_s: float) -> None:
+        """at: on our clock, in s. A value that was not measured again is left out."""
+        if not self._measured or offset_s != self._measured[-1][1]:
+            self._measured = [*self._measured[1 - MOST_OFFSETS :], (at, offset_s)]
+
+    @property
+    def offset_s(self) -> float:
+        """What is added to the other host's times; 0 before the first measurement."""
+        return self._measured[-1][1] if self._measured else 0.0
+
+    @property
+    def drift_ppm(self) -> float | None:
+        """How fast the offset grows, by least squares; None for a short time of measuring."""
+        line = self._line()
+        return None if line is None else line[0] * 1e6
+
+    @property
+    def jitter_s(self) -> float | None:
+        """The root mean square of what a constant drift does not explain."""
+        line = self._line()
+        if line is None:
+            return None
+        slope, mean_at, mean_s = line
+        rest = [s - mean_s - slope * (at - mean_at) for at, s in self._measured]
+        return math.sqrt(sum(r * r for r in rest) / len(rest))
+
+    def _line(self) -> tuple[float, float, float] | None:
+        count = len(self._measured)
+        if count < 3 or self._measured[-1][0] - self._measured[0][0] < DRIFT_AFTER_S:
+            return None
+        mean_at = sum(at for at, _ in self._measured) / count
+        mean_s = sum(s for _, s in self._measured) / count
+        spread = sum((at - mean_at) ** 2 for at, _ in self._measured)
+        slope = sum((at - mean_at) * (s - mean_s) for at, s in self._measured) / spread
+        return slope, mean_at, mean_s
+
+    def is_news(self) -> bool:
+        """Whether the offset is another clock's and has changed since this was last true."""
+        changed = abs(self.offset_s) > SAME_CLOCK_S and abs(self.offset_s - self._news_s) > NEWS_S
+        if changed:
+            self._news_s = self.offset_s
+        return changed
+
+    def __str__(self) -> str:
+        if abs(self.offset_s) <= SAME_CLOCK_S:
+            return "clock as here"
+        drift, jitter = self.drift_ppm, self.jitter_s
+        more = "" if drift is None else f", drift {drift:+.1f} ppm"
+        more += "" if jitter is None else f", jitter {jitter * 1000:.2f} ms"
+        return f"clock offset {self.offset_s:+.4f} s{more}"

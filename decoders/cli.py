@@ -15,9 +15,13 @@ from bci_stream.cli import (
     TrackName,
     open_contest,
     open_wire,
+    require_posix,
+    run_doctor,
+    stay_option,
     stop_on_signals,
+    team_wire_options,
+    version_option,
     wait_option,
-    wire_options,
 )
 from bci_stream.errors import HOST_FAILED
 from tracks.registry import TRACKS
@@ -96,7 +100,8 @@ def pipeline_options(command: F) -> F:
 )
 @seed_option
 @wait_option(60.0, "a replay")
-@wire_options
+@team_wire_options
+@version_option
 @click.pass_context
 def main(context: click.Context, /, track: str | None, **options: Any) -> None:
     """Take part in a run: feed packets to a decoder, and send its reports."""
@@ -125,12 +130,13 @@ def _work(
     lsl_session: str,
     **chosen: Any,
 ) -> None:
+    stop = stop_on_signals()
     from bci_stream.wire.client import TeamClient
     from decoders.decoder import Closeable, HasNotice
+    from decoders.progress import WorkerProgress, describe_closed, shown
     from decoders.registry import default_of
     from decoders.worker import Worker
 
-    stop = stop_on_signals()
     contest = open_contest(contest_path, room)
     made = _make(track, contest, stop, **chosen)
     submission, decoder = chosen["submission"], chosen["decoder"]
@@ -146,19 +152,26 @@ def _work(
         public_key=access.public_key,
         sealed=access.sealed,
     )
-    worker = Worker(client, made, track=track, join_s=wait_s, stop=stop)
+    progress = WorkerProgress(name)
+    worker = Worker(client, made, track=track, join_s=wait_s, stop=stop, progress=progress)
     logger.info("team %s: waiting for a replay of track %s", name, track)
     if isinstance(made, HasNotice) and made.notice:
         logger.warning("team %s: %s", name, made.notice)
     try:
-        worker.run()
+        with shown(progress):
+            worker.run()
     finally:
         if isinstance(made, Closeable):
             made.close()
         if receipt is not None and client.receipt:
             receipt.write_text(client.receipt + "\n")
             logger.info("team %s: receipt %s", name, receipt)
-    logger.info("team %s: the run is over, %s reports sent", name, worker.reports)
+    logger.info(
+        "team %s: the run is over, %s reports sent; %s",
+        name,
+        progress.reports,
+        describe_closed(client.receipt),
+    )
 
 
 @dataclass(frozen=True)
@@ -184,6 +197,7 @@ def _access(
     """From the team file; or from the contest's folder, if its keys are here; or from a token file."""
     from bci_stream.contest.keys import read_key, read_team_file
     from bci_stream.wire.crypto import PublicKey
+    from bci_stream.wire.network import add_peers
 
     if team_file is not None:
         if token or contest_path or team:
@@ -191,6 +205,7 @@ def _access(
                 "--team-file has it all: leave --team, --token and --contest away"
             )
         file = read_team_file(team_file)
+        add_peers(file.peers)
         place = f"{file.contest}.{room}" if room else file.contest
         public_key = PublicKey(bytes.fromhex(file.public_key))
         return _Access(place, file.team, file.token_bytes, public_key, file.results == "sealed")
@@ -221,6 +236,7 @@ def _make(
         _refuse_without_submission(how)
         return made()
     if submission is not None:
+        require_posix("bci-decode --submission", "run your decoder with --decoder module:Class")
         if decoder is not None:
             raise click.UsageError("give --decoder or --submission, not both")
         opened = _open_submission(submission, track, granted=contest.limits, stop=stop, **how)
@@ -374,6 +390,7 @@ def check(
         raise _missing_track()
     factory = _pipeline_factory(track, decoder, submission, model, pipeline, online, trust)
     if submission is not None:
+        require_posix("bci-decode check --submission")
         from decoders.host.check import check_submission
 
         granted = open_contest(contest_path, "").limits
@@ -393,16 +410,42 @@ def check(
 
 @main.command()
 @track_option
+@click.option("--decoder", "names", multiple=True, help="Check only that it is known; repeatable.")
 @submission_options
-def prepare(track: str | None, submission: Path | None, **how: Any) -> None:
+def prepare(track: str | None, names: tuple[str, ...], submission: Path | None, **how: Any) -> None:
     """Read a submission and make its environment, before a run: that may take minutes."""
     if track is None:
         raise _missing_track()
+    if names:
+        from decoders.registry import find_class
+
+        for name in names:
+            find_class(name, track)
+        if submission is None:
+            return
     if submission is None:
         raise click.UsageError("say which submission: --submission PATH")
+    require_posix("bci-decode prepare --submission")
     opened = _open_submission(submission, track, stop=stop_on_signals(), **how)
     opened.close()
     click.echo(opened.title)
+
+
+@main.command()
+@stay_option
+@click.option("--json", "as_json", is_flag=True, help="One JSON list.")
+@click.option("--submissions-only", is_flag=True, help="Only what concerns submissions.")
+@team_wire_options
+def doctor(submissions_only: bool, **options: Any) -> None:
+    """Check whether a team can take part from here, and what to do where it can't."""
+    from decoders.doctor import CHECKS
+
+    if submissions_only:
+        from bci_stream.doctor import print_findings
+
+        print_findings((finding for check in CHECKS for finding in check()), options["as_json"])
+        return
+    run_doctor(**options, more=CHECKS)
 
 
 @main.command()
@@ -410,6 +453,7 @@ def prepare(track: str | None, submission: Path | None, **how: Any) -> None:
 @click.option("--days", default=30.0, show_default=True, help="With --prune; 0: all.")
 def cache(prune: bool, days: float) -> None:
     """List the environments that were made for submissions, or remove old ones."""
+    require_posix("bci-decode cache")
     from decoders.host import venv
 
     for made in venv.cached_environments():

@@ -14,6 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from bci_stream.cli import PACKAGES
 from bci_stream.errors import BciError
 from decoders.decoder import Decoder, DecoderError, format_exception
 from decoders.model import Model, load_model
@@ -204,6 +205,7 @@ def is_pipeline(name: str) -> bool:
 def find_class(name: str, track: str | None = None) -> type:
     """The class of a name or module:Class. Raises DecoderError if it is for another track."""
     if ":" in name:
+        _search_working_directory()
         return _import_class(name)
     entry = entry_of(name)
     if entry is None:
@@ -250,10 +252,19 @@ def make(decoder_class: type, name: str, arguments: dict[str, object]) -> Decode
     return made
 
 
+def _search_working_directory() -> None:
+    """Let modules be imported from the working directory, where a contestant's module lies.
+
+    Our own packages are imported first: a replay.py there must not be taken for one of them.
+    """
+    for package in PACKAGES:
+        importlib.import_module(package)
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+
+
 def _import_class(path: str) -> type:
     module_name, _, class_name = path.partition(":")
-    if "" not in sys.path:
-        sys.path.insert(0, "")  # a contestant's module lies in the working directory
     try:
         found = getattr(importlib.import_module(module_name), class_name, None)
     except Exception as error:  # a contestant's module may raise anything

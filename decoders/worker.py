@@ -1,6 +1,7 @@
 """The worker of one team: feeds packets from the wire to a decoder and sends its reports."""
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 
 from bci_stream.errors import BciError, RefusedError
@@ -8,11 +9,12 @@ from bci_stream.packet import Lead, Packet, SignalInfo
 from bci_stream.wire.client import TeamClient
 from bci_stream.wire.messages import Offer
 from decoders.decoder import ChannelChooser, Decoder, DecoderFailure, json_value, reports_of
+from decoders.progress import WorkerProgress
 from tracks.registry import TRACKS
 
 
 class Worker:
-    """Runs a decoder with a TeamClient. `reports`: number of reports sent."""
+    """Runs a decoder with a TeamClient. progress: kept up to date for another thread."""
 
     def __init__(
         self,
@@ -23,6 +25,7 @@ class Worker:
         join_s: float,
         stop: threading.Event,
         on_packet: Callable[[Packet], None] = lambda _: None,
+        progress: WorkerProgress | None = None,
     ) -> None:
         self._client = client
         self._decoder = decoder
@@ -30,11 +33,12 @@ class Worker:
         self._join_s = join_s
         self._stop = stop
         self._on_packet = on_packet
-        self.reports = 0
+        self.progress = progress or WorkerProgress("")
 
     def run(self) -> None:
         """Take part in one run. If the decoder raises, the run ends as crashed and the error is raised."""
-        self._client.join(self._track, self._choose, self._join_s)
+        offer = self._client.join(self._track, self._choose, self._join_s)
+        self.progress.joined(offer)
         try:
             self._work()
         except KeyboardInterrupt:
@@ -57,11 +61,15 @@ class Worker:
     def _work(self) -> None:
         for item in self._client.stream():
             if isinstance(item, SignalInfo):
+                self.progress.session(item)
                 self._decoder.start(item)
                 continue
+            begun = time.perf_counter()
             for result in reports_of(self._decoder, item):
                 self._client.report(json_value(result))
-                self.reports += 1
+                self.progress.reports += 1
+            self.progress.packet(item, time.perf_counter() - begun)
+            self.progress.behind_s = self._client.behind_s
             self._on_packet(item)
 
     def _choose(self, offer: Offer) -> dict[str, list[int]]:

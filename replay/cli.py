@@ -1,6 +1,7 @@
 """The command bci-replay: plays recordings and amplifiers on Lab Streaming Layer."""
 
 import signal
+import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,7 +14,9 @@ from bci_stream.cli import (
     TrackName,
     open_contest,
     open_wire,
+    require_posix,
     stop_on_signals,
+    version_option,
     wait_option,
     wire_options,
 )
@@ -50,6 +53,7 @@ def _source_options(track: str | None, reading: Mapping[str, str | None]) -> "So
 
 
 @click.group(cls=Commands)
+@version_option
 def main() -> None:
     """Play recordings, or live amplifiers, onto Lab Streaming Layer."""
 
@@ -90,8 +94,12 @@ def start(foreground: bool, **options: Any) -> None:
         options["contest_path"], options["track"], options["sources"]
     )
     options["name"] = options["name"] or default_name(options["track"], options["sources"])
-    if foreground:
-        _serve(**options)
+    if not foreground:
+        require_posix("bci-replay start in the background", "give --foreground")
+    stop = stop_on_signals() if foreground else None
+    _check(**options)
+    if stop is not None:
+        _serve(stop=stop, **options)
     else:
         from replay.daemon import spawn
 
@@ -130,7 +138,41 @@ def default_name(track: str | None, sources: tuple[str, ...]) -> str:
     return (kept.strip("-.") or "replay")[:64]
 
 
+def _check(
+    sources: tuple[str, ...],
+    track: str | None,
+    pace: str | None,
+    name: str,
+    start_on: str | None,
+    contest_path: Path | None,
+    room: str,
+    events: str | None,
+    rename: str | None,
+    select: str | None,
+    resample: str | None,
+    **_: Any,
+) -> None:
+    """Raise an error for whatever is wrong with the options, before anything is started or read."""
+    from replay.sources import check_source
+
+    for source in sources:
+        check_source(source)
+    from bci_stream.contest.pace import parse_pace
+    from replay.daemon import check_free
+
+    check_free(name)
+    contest = open_contest(contest_path, room)
+    if parse_pace(pace or contest.pace).lockstep and start_on in ("consumer", "now"):
+        raise click.UsageError(
+            f"--start {start_on} with --pace lockstep: there a packet leaves when a team asks for it; "
+            "give --start team, or judge"
+        )
+    reading = {"events": events, "rename": rename, "select": select, "resample": resample}
+    _source_options(track, reading)
+
+
 def _serve(
+    stop: threading.Event,
     sources: tuple[str, ...],
     track: str | None,
     pace: str | None,
@@ -146,18 +188,10 @@ def _serve(
     **reading: str | None,
 ) -> None:
     from bci_stream.contest.pace import parse_pace
-    from replay.daemon import check_free
     from replay.service import Service, progress_line
 
-    check_free(name)
     contest = open_contest(contest_path, room)
     played = parse_pace(pace or contest.pace)
-    if played.lockstep and start_on in ("consumer", "now"):
-        raise click.UsageError(
-            f"--start {start_on} with --pace lockstep: there a packet leaves when a team asks for it; "
-            "give --start team, or judge"
-        )
-    stop = stop_on_signals()
     service = Service(
         transport=open_wire(scope, lsl_session),
         contest=contest,
@@ -211,6 +245,7 @@ def status(name: str | None, old_too: bool, as_json: bool, watch: bool) -> None:
 @click.argument("name", required=False)
 def stop(name: str | None) -> None:
     """Stop a replay (all of them, if none is named) and wait until it has ended."""
+    require_posix("bci-replay stop", "end a replay with Ctrl-C in its own window")
     from replay.daemon import alive, all_states, has_process, send
 
     names = [name] if name else [state.name for state in all_states() if alive(state)]
@@ -227,21 +262,22 @@ def stop(name: str | None) -> None:
         click.echo(f"replay {each!r} has stopped")
 
 
-def _signal_command(number: signal.Signals, done: str) -> Any:
+def _signal_command(command_name: str, number_name: str, done: str) -> Any:
     def command(name: str) -> None:
+        require_posix(command_name)
         from replay.daemon import send
 
-        send(name, number)
+        send(name, signal.Signals[number_name])
         click.echo(f"replay {name!r} {done}")
 
     return command
 
 
 pause = click.command("pause", help="Hold a real-time replay back.")(
-    click.argument("name")(_signal_command(signal.SIGUSR1, "is asked to pause"))
+    click.argument("name")(_signal_command("bci-replay pause", "SIGUSR1", "is asked to pause"))
 )
 resume = click.command("resume", help="Let a paused replay go on.")(
-    click.argument("name")(_signal_command(signal.SIGUSR2, "is asked to go on"))
+    click.argument("name")(_signal_command("bci-replay resume", "SIGUSR2", "is asked to go on"))
 )
 main.add_command(pause)
 main.add_command(resume)

@@ -160,10 +160,11 @@ def check_free(name: str) -> None:
 def spawn(name: str) -> None:
     """Run this command again in the background, in a session of its own, and wait until it has started."""
     check_free(name)
+    _check_room()
     arguments = [*sys.argv[1:], "--foreground", "--name", name]
     with log_path(name).open("ab") as log:
         child = subprocess.Popen(
-            [sys.executable, "-m", "replay", *arguments],
+            [sys.executable, "-P", "-m", "replay", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -179,10 +180,24 @@ def spawn(name: str) -> None:
         return
     state = read_state(name)
     if state is None or state.pid != child.pid:
+        _check_room()  # a process on a full disk can't log why it ends
         raise click.ClickException(f"replay {name!r} did not start: {_last_line(log_path(name))}")
     if not (alive(state) or state.state == "finished"):
         raise click.ClickException(f"replay {name!r} did not start: {state.detail or state.state}")
     click.echo(f"replay {name!r} is {state.state} (pid {child.pid}); log: {log_path(name)}")
+
+
+LEAST_ROOM = 1 << 16
+"""Bytes that the state and the log of a replay need at its start."""
+
+
+def _check_room() -> None:
+    """Raise OSError if the folder of the states has no room."""
+    path = folder() / f"{os.getpid()}.room"
+    try:
+        atomic_write(path, lambda file: file.write(bytes(LEAST_ROOM)))
+    finally:
+        path.unlink(missing_ok=True)
 
 
 def _wait_for_start(name: str, child: "subprocess.Popen[bytes]") -> None:

@@ -142,6 +142,7 @@ class Service:
         """Subscribe to its status and to a stop before it is connected, because that can take minutes."""
         check_live_pace(device.uri, self.pace)
         self._device = device
+        device.replay_name = self.name
         logger.info("%s", device.status)
         device.listen(self._take_status)
         threading.Thread(
@@ -190,9 +191,13 @@ class Service:
     # --- pause and resume ---------------------------------------------------------------------
 
     def handle_pause_signals(self) -> None:
-        """SIGUSR1 pauses, SIGUSR2 resumes; `bci-replay pause` and `resume` send them."""
-        signal.signal(signal.SIGUSR1, lambda *_: self._pause(True))
-        signal.signal(signal.SIGUSR2, lambda *_: self._pause(False))
+        """SIGUSR1 pauses, SIGUSR2 resumes; `bci-replay pause` and `resume` send them.
+
+        Windows has neither signal, and neither command.
+        """
+        for name, paused in (("SIGUSR1", True), ("SIGUSR2", False)):
+            if hasattr(signal, name):
+                signal.signal(signal.Signals[name], lambda *_, p=paused: self._pause(p))
 
     def _pause(self, paused: bool) -> None:
         if self.player is not None and paused:

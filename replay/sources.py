@@ -56,6 +56,17 @@ def open_source(
     return _opener(parts)(parts, options or SourceOptions(), transport)
 
 
+def check_source(uri: str) -> None:
+    """Raise SourceError for a URI that names nothing; the source is not opened.
+
+    Only what takes no time is checked: whether the scheme is known, and the file there.
+    """
+    parts = parse_uri(uri)
+    _opener(parts)
+    if parts.scheme in ("", "file"):
+        _check_file(parts)
+
+
 def parse_uri(uri: str) -> SourceUri:
     """Split a URI. An existing file is a path whatever characters its name has."""
     if _exists(uri):
@@ -111,11 +122,17 @@ def _opener(parts: SourceUri) -> Opener:
 def _open_files(parts: SourceUri, options: SourceOptions, _: Transport | None) -> Source:
     from replay.readers.files import open_files
 
+    _check_file(parts)
+    return open_files(parts.uri, Path(parts.address), options.with_params(parts.params))
+
+
+def _check_file(parts: SourceUri) -> None:
     if not parts.address.strip():  # to Path, that would be the current folder
         raise SourceError(
             f"{parts.uri!r} names no source: give a file, a folder or a URI; the current folder is `.`"
         )
-    return open_files(parts.uri, Path(parts.address), options.with_params(parts.params))
+    if not _exists(parts.address):
+        raise SourceError(f"there is no file or folder {parts.address}")
 
 
 def _open_synthetic(parts: SourceUri, options: SourceOptions, _: Transport | None) -> Source:

@@ -10,6 +10,7 @@ from bci_stream.clock import (
     MOST_SPIN_S,
     SPIN_COVERS,
     ManualClock,
+    OffsetTrack,
     RealClock,
     StallWatch,
     learned_spin,
@@ -175,3 +176,38 @@ class TestStallWatch:
         clock.advance(1.5)
         assert watch.take() == [(100.0, 101.5)]
         assert watch.take() == []
+
+
+class TestOffsetTrack:
+    def test_drift_and_jitter_follow_from_the_measurements(self) -> None:
+        track = OffsetTrack()
+        for second in range(60):
+            noise_s = 0.0001 if second % 2 else -0.0001
+            track.add(100.0 + second, 5000.0 + 20e-6 * second + noise_s)
+        assert track.offset_s == pytest.approx(5000.00128)
+        assert track.drift_ppm == pytest.approx(20, abs=0.5)
+        assert track.jitter_s == pytest.approx(0.0001, rel=0.05)
+        assert str(track) == "clock offset +5000.0013 s, drift +20.2 ppm, jitter 0.10 ms"
+
+    def test_a_clock_of_this_machine_is_no_news(self) -> None:
+        track = OffsetTrack()
+        track.add(0.0, 0.00002)
+        assert not track.is_news()
+        assert str(track) == "clock as here"
+
+    def test_an_offset_is_news_once_and_again_when_it_has_changed(self) -> None:
+        track = OffsetTrack()
+        track.add(0.0, -3.0)
+        assert track.is_news()
+        assert not track.is_news()
+        track.add(2.0, -3.004)
+        assert not track.is_news()
+        track.add(4.0, -3.006)
+        assert track.is_news()
+        assert track.drift_ppm is None  # 4 s are too short
+
+    def test_a_value_that_was_not_measured_again_does_not_count_twice(self) -> None:
+        track = OffsetTrack()
+        for second in range(100):
+            track.add(float(second), 1.0)
+        assert track.drift_ppm is None

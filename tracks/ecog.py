@@ -254,7 +254,7 @@ def score(verdicts: Sequence[Verdict], _: Rules = DEFAULTS) -> float:
 
 def explain(verdicts: Sequence[Verdict], _: Rules = DEFAULTS) -> list[str]:
     return [
-        f"block {block[0].block}: {mean([v.share or 0.0 for v in block]):.4f}, "
+        f"block {block[0].block + 1}: {mean([v.share or 0.0 for v in block]):.4f}, "
         f"the mean of {len(block)} trial{'s' * (len(block) > 1)}"
         for block in by_block(verdicts)
     ]

@@ -136,7 +136,7 @@ def explain(verdicts: Sequence[Verdict], _: Rules = DEFAULTS) -> list[str]:
 def _explain_block(block: Sequence[Verdict]) -> str:
     wanted = needed(len(block))
     right = sum(verdict.right[0] for verdict in block)
-    begin = f"block {block[0].block}: {right} of {len(block)} right, {wanted} needed"
+    begin = f"block {block[0].block + 1}: {right} of {len(block)} right, {wanted} needed"
     points = block_score(block)
     if right < wanted or not points:
         return f"{begin}: 0"

@@ -10,7 +10,11 @@ from bci_stream.cli import (
     TrackName,
     open_contest,
     open_wire,
+    require_posix,
+    run_doctor,
+    stay_option,
     stop_on_signals,
+    version_option,
     wait_option,
     wire_options,
 )
@@ -34,6 +38,7 @@ store_option = click.option(
 
 
 @click.group(cls=Commands)
+@version_option
 def main() -> None:
     """Judge a BCI contest: live, in lockstep, or again from its run logs."""
 
@@ -120,9 +125,11 @@ def init(folder: Path, name: str | None, **options: Any) -> None:
 @wire_options
 def live(**options: Any) -> None:
     """Judge what is on the wire, with a live leaderboard here and on a web page."""
+    if not options["no_web"]:
+        require_posix("bci-judge live with its page", "give --no-web")
+    stop = stop_on_signals()
     from bci_stream.judge.live_command import PageOptions, judge_live
 
-    stop = stop_on_signals()
     contest = open_contest(options.pop("contest_path"), options.pop("room"))
     page = PageOptions(
         options.pop("host"),
@@ -157,18 +164,39 @@ def live(**options: Any) -> None:
     multiple=True,
     help="What is played (default: the contest file's, else synthetic ones); repeatable.",
 )
-@click.option("--jobs", "-j", default=1, show_default=True, help="Runs at the same time.")
+@click.option(
+    "--jobs",
+    "-j",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Runs at the same time.",
+)
 @click.option("--json", "as_json", is_flag=True, help="The outcome as JSON.")
 @click.option("--resume", is_flag=True, help="Go on after an interruption: what has run is kept.")
 @wire_options
 def run(**options: Any) -> None:
     """Run a whole contest in lockstep, as fast as the machine goes."""
+    require_posix(
+        "bci-judge run", "start bci-replay, bci-decode and bci-judge live --no-web yourself"
+    )
+    stop = stop_on_signals()
     from bci_stream.judge.run_command import run_contest
 
-    stop = stop_on_signals()
     path = options.pop("contest_path")
     contest = open_contest(path, options.pop("room"))
     run_contest(contest, path, stop=stop, **options)
+
+
+@main.command()
+@stay_option
+@click.option("--json", "as_json", is_flag=True, help="One JSON list.")
+@wire_options
+def doctor(**options: Any) -> None:
+    """Check whether a contest can be held here, and what to do where it can't."""
+    from bci_stream.judge.run_command import submission_findings
+
+    run_doctor(**options, more=(submission_findings,))
 
 
 @main.command()

@@ -13,6 +13,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 from rich.console import Console
 
+from bci_stream.clock import SAME_CLOCK_S
 from bci_stream.contest.contest import Contest
 from bci_stream.contest.control_socket import ControlSocket, socket_path
 from bci_stream.contest.keys import CONSOLE_TOKEN
@@ -185,5 +186,7 @@ def _print_summary(judge: Judge, board: Leaderboard) -> None:
     for reason, count in judge.dropped.items():
         logger.warning("%d messages of teams dropped (%s)", count, reason)
     for session in judge.sessions:
+        if abs(session.clock.offset_s) > SAME_CLOCK_S:
+            logger.info("replay %s: %s at the end", session.name, session.clock)
         for problem, count in session.problems.items():
             logger.warning("replay %s: %s (%d times)", session.name, problem, count)

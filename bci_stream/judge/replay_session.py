@@ -6,6 +6,7 @@ folded as it stands; in real time packets come from it and messages from the tea
 `RealtimeOrder` settles their order.
 """
 
+import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
@@ -14,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from bci_stream.amendments import log_seal
+from bci_stream.clock import OffsetTrack
 from bci_stream.contest.contest import Contest
 from bci_stream.judge.ordering import PacketReceived, RealtimeOrder, message_event
 from bci_stream.judge.outages import OutageTracker
@@ -58,6 +60,8 @@ from tracks.common.reasons import Reason
 from tracks.common.verdicts import Verdict
 from tracks.registry import TRACKS
 from tracks.run import Run
+
+logger = logging.getLogger(__name__)
 
 SEND_EVERY_S = 0.25
 SILENCE_S = 30.0
@@ -129,6 +133,7 @@ class ReplaySession:
         self.go_given = self.is_paused = self._is_stopped = False
         self.health = LinkHealth()
         self._clock_offset_s = 0.0
+        self.clock = OffsetTrack()
         self.name = name
         self.run = run
         self.offer: Offer | None = None
@@ -296,6 +301,9 @@ class ReplaySession:
         self._last_message_at = at
         self._clock_offset_s = self.health.offset_s = offset_s
         self.health.last_at = at
+        self.clock.add(at, offset_s)
+        if self.clock.is_news():
+            logger.info("replay %s: %s; its times are converted", self.name, self.clock)
         self._handle(sealed.message, at)
 
     def _handle(self, message: TruthMessage, at: float) -> None:

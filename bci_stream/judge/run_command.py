@@ -1,9 +1,10 @@
 """`bci-judge run`: a contest in lockstep from the command line, with progress bars and a table."""
 
 import json
+import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from rich.text import Text
 
 from bci_stream.cli import open_wire
 from bci_stream.contest.contest import Contest
+from bci_stream.doctor import Finding
 from bci_stream.errors import ContestError, StoreError
 from bci_stream.judge.contest_run import ContestEntry, Outcome, Wire, run_entries, team_name
 from bci_stream.leaderboard.board import Leaderboard
@@ -43,8 +45,12 @@ def run_contest(
 ) -> None:
     played = tuple(recordings or contest.recordings(track))
     entries = make_entries(track, decoders, submissions, played or (f"synthetic:{track}?set=test",))
+    _check_listed(contest, entries)
+    check_names(track, [text.partition("=")[0] for text in decoders])
     wire = Wire(open_wire(scope, lsl_session), scope, lsl_session)
-    outcomes = play(wire, contest, contest_path, entries, jobs=jobs, stop=stop, resume=resume)
+    outcomes = play(
+        wire, contest, contest_path, entries, jobs=jobs, stop=stop, resume=resume, table=not as_json
+    )
     if as_json:
         print(json.dumps([_plain(outcome) for outcome in outcomes], indent=2))
     missing = [outcome for outcome in outcomes if outcome.reason == "stopped"]
@@ -53,6 +59,53 @@ def run_contest(
             f"{len(missing)} of {len(outcomes)} runs did not end ({missing[0].detail}); the same command "
             "with --resume continues them"
         )
+    if not any(outcome.reason == "finished" for outcome in outcomes):
+        first = outcomes[0]
+        raise ContestError(
+            f"no run finished; {first.entry.team} on {track}: {first.reason}"
+            + (f" ({first.detail})" if first.detail else "")
+        )
+
+
+NAMES_S = 60.0
+"""How long the check of the decoders' names may take."""
+
+
+def check_names(track: str, names: Sequence[str]) -> None:
+    """Raise ContestError for a decoder that is not known; in a process, as decoders are never run here."""
+    words = [word for name in names if ":" not in name for word in ("--decoder", name)]
+    if not words:
+        return
+    command = [sys.executable, "-P", "-m", "decoders", "prepare", "--track", track, *words]
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=NAMES_S
+        )
+    except subprocess.TimeoutExpired:
+        raise ContestError(
+            f"the names of the decoders could not be checked within {NAMES_S:g} s: is this machine "
+            "very busy? Try again"
+        ) from None
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        raise ContestError(lines[-1].removeprefix("Error: "))
+
+
+def submission_findings() -> Iterator[Finding]:
+    """What `bci-decode doctor` finds about submissions; in a process, as decoders are never run here."""
+    words = ["decoders", "doctor", "--submissions-only", "--json"]
+    try:
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", *words],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=NAMES_S,
+        )
+        yield from (Finding(**finding) for finding in json.loads(done.stdout))
+    except (subprocess.TimeoutExpired, ValueError):
+        remedy = "run `bci-decode doctor --submissions-only` to see why"
+        yield Finding("sandbox", "note", "could not be checked", remedy)
 
 
 def make_entries(
@@ -119,8 +172,12 @@ def play(
     jobs: int,
     stop: threading.Event,
     resume: bool = False,
+    table: bool = True,
 ) -> list[Outcome]:
-    """Run all entries with a progress bar each, then print the leaderboard and the folder of the logs."""
+    """Run all entries with a progress bar each, then print the leaderboard and the folder of the logs.
+
+    table: whether the leaderboard goes to standard output; if not, to standard error.
+    """
     _check_listed(contest, entries)
     qualifying = Qualifying(contest.qualify.top, contest.qualify.least_score)
     board = Leaderboard(
@@ -143,7 +200,9 @@ def play(
             resume=resume,
         )
     board.close()
-    Console(width=None if sys.stdout.isatty() else 120).print(render_leaderboard(board.rows()))
+    out = sys.stdout if table else sys.stderr
+    width = None if out.isatty() else 120
+    Console(file=out, width=width).print(render_leaderboard(board.rows()))
     console.print(f"run logs: {contest.runs}")
     try:
         _store_runs(contest, outcomes)

@@ -54,7 +54,7 @@ def _how(run: Run, session: SessionState, score: float | None) -> list[Text]:
 
 def _session(run: Run, subject: str, verdicts: Iterable[Verdict]) -> Table:
     assert run.track is not None
-    title = Text(f"{run.track.title}, subject {subject} (blocks and trials count from 0)")
+    title = Text(f"{run.track.title}, subject {subject}")
     table = Table(title=title, title_justify="left")
     for heading in ("block", "trial", "label"):
         table.add_column(heading)
@@ -62,8 +62,8 @@ def _session(run: Run, subject: str, verdicts: Iterable[Verdict]) -> Table:
         table.add_column(heading, overflow="fold")
     for verdict in verdicts:
         table.add_row(
-            str(verdict.block),
-            str(verdict.trial),
+            str(verdict.block + 1),
+            str(verdict.trial + 1),
             Text(verdict.label or "-"),
             Text(_reported(verdict.answers)),
             _counts(verdict),

@@ -68,6 +68,7 @@ class TeamClient:
     public_key: the contest's; with it everything that replay and judge send is verified. sealed: results are
     encrypted. stopped_early: the replay ended before its last packet. receipt: the judge's signed message
     that closed the run; empty before that. cut_off_s: how long the longest gap in the replay's messages was.
+    behind_s: how late the last packet was taken from the stream; None in lockstep.
     """
 
     def __init__(
@@ -97,6 +98,7 @@ class TeamClient:
         self.stopped_early = False
         self.receipt = ""
         self.cut_off_s = 0.0
+        self.behind_s: float | None = None
         self._reported_lag_s = BEHIND_S
         self._run: Joined | None = None
 
@@ -304,7 +306,7 @@ class TeamClient:
     def _report_lag(self, stamp: float) -> None:
         if self._joined.offer.lockstep:
             return
-        behind_s = self._late_s(stamp) - self._sent_late_s
+        behind_s = self.behind_s = self._late_s(stamp) - self._sent_late_s
         if behind_s > self._reported_lag_s:
             logger.warning("BEHIND by %.1f s: the decoder is slower than the stream", behind_s)
             self._publisher.send(Behind, seconds=round(behind_s, 3))

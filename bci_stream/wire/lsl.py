@@ -3,7 +3,6 @@
 import contextlib
 import time
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 import pylsl
@@ -15,6 +14,7 @@ from pylsl.util import TimeoutError as LslTimeoutError
 
 from bci_stream.errors import LostError, NotFoundError, WireError
 from bci_stream.packet import FloatArray, Lead
+from bci_stream.wire.network import Scope, config
 from bci_stream.wire.transport import (
     MAX_TEXT_BYTES,
     MOST_TEXTS,
@@ -22,8 +22,6 @@ from bci_stream.wire.transport import (
     StreamSpec,
     number_text,
 )
-
-Scope = Literal["machine", "link", "site"]
 
 BUFFER_S = 360
 """How long a slow consumer may fall behind before LSL drops its oldest samples (without an error)."""
@@ -41,27 +39,6 @@ FIRST_OFFSET_S = 5.0
 """How long the first measurement of a clock offset may take."""
 
 _FORMATS = {"float32": pylsl.cf_float32, "int32": pylsl.cf_int32, "string": pylsl.cf_string}
-
-_MACHINE_ONLY = """
-[multicast]
-ResolveScope = machine
-AddressesOverride = {127.0.0.1}
-[lab]
-KnownPeers = {127.0.0.1}
-"""
-
-
-def config(scope: Scope, session: str, port_range: int = 512) -> str:
-    """liblsl's settings for this process, as the text of an lsl_api.cfg.
-
-    LSL's default port range allows 32 streams on a machine; a contest has more. On machine scope only
-    this machine is searched, because LSL has no access control.
-    """
-    lines = f"[ports]\nPortRange = {port_range}\nIPv6 = disable\n"
-    lines += "[log]\nlevel = -3\n[tuning]\nContinuousResolveInterval = 0.5\n"
-    if scope == "machine":
-        return lines + _MACHINE_ONLY.replace("[lab]", f"[lab]\nSessionID = {session}")
-    return lines + f"[multicast]\nResolveScope = {scope}\n[lab]\nSessionID = {session}\n"
 
 
 class LslTransport:
@@ -352,3 +329,16 @@ def _meta(info: pylsl.StreamInfo) -> dict[str, str]:
         meta[child.name()] = child.child_value()
         child = child.next_sibling()
     return meta
+
+
+def stream_host(found: FoundStream) -> str:
+    """The name of the host that a stream comes from."""
+    info = found.handle
+    assert isinstance(info, pylsl.StreamInfo)
+    return str(info.hostname())
+
+
+def lsl_version() -> str:
+    """The versions of pylsl and of the liblsl that it has loaded."""
+    version = pylsl.library_version()
+    return f"pylsl {pylsl.__version__}, liblsl {version // 100}.{version % 100}"

@@ -320,8 +320,10 @@ class LiveSession:
         status: StatusKeeper,
         manual_triggers: ManualTriggers,
         until: int | None = None,
+        replay_name: str = "",
     ) -> None:
         self.subject = subject
+        self._replay_name = replay_name
         self.rate, self.leads = info.rate, info.leads
         self._feed, self._status, self._until = feed, status, until
         self._manual_triggers = manual_triggers
@@ -373,9 +375,9 @@ class LiveSession:
 
     def _serve_triggers(self) -> ManualTriggerServer | None:
         """If manual triggers can't be received, the device runs without them."""
-        scheme = self._status.now.device.partition(":")[0]
+        name = self._replay_name or self._status.now.device.partition(":")[0]
         try:
-            return ManualTriggerServer(self._manual_triggers, scheme)
+            return ManualTriggerServer(self._manual_triggers, name)
         except ManualTriggerError as error:
             self._status.note(str(error))
             return None
@@ -389,6 +391,7 @@ class LiveSource:
 
     live = True
     track: str | None = None
+    replay_name = ""
 
     def __init__(
         self,
@@ -420,7 +423,9 @@ class LiveSource:
     def sessions(self) -> Iterator[Session]:
         info = self._feed.open()
         triggers, until = self._manual_triggers, self._until
-        session = LiveSession(self._subject, info, self._feed, self._status, triggers, until)
+        session = LiveSession(
+            self._subject, info, self._feed, self._status, triggers, until, self.replay_name
+        )
         yield adapt_session(session, self.uri, self._options)
 
     def close(self) -> None:

@@ -67,7 +67,7 @@ def check_code(code: int) -> int:
 def sockets_folder() -> Path:
     """Folder of the sockets of this user's running devices."""
     base = os.environ.get("XDG_RUNTIME_DIR")
-    name = "bci-stream" if base else f"bci-stream-{os.getuid()}"
+    name = "bci-stream" if base or not hasattr(os, "getuid") else f"bci-stream-{os.getuid()}"
     return Path(base or tempfile.gettempdir()) / name / "marks"
 
 
@@ -179,7 +179,7 @@ def _choose(folder: Path, name: str | None) -> Path:
         return wanted[0]
     seen = ", ".join(path.stem for path in running) or "none"
     raise ManualTriggerError(
-        f"one running device{f' named {name!r}' if name else ''} is needed, found {len(wanted)} "
+        f"one replay of a device{f' named {name!r}' if name else ''} is needed, found {len(wanted)} "
         f"(running: {seen}); start one with `bci-replay start`, or choose it with --to NAME"
     )
 

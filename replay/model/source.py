@@ -78,6 +78,9 @@ class SourceStatus(Protocol):
 class LiveDevice(Protocol):
     """A device that measures now."""
 
+    replay_name: str
+    """The name of the replay that plays it, for manual triggers; empty: the kind of device."""
+
     @property
     def uri(self) -> str: ...
     @property

@@ -189,8 +189,6 @@ class ContentSource:
 
 def open_files(uri: str, path: Path, options: SourceOptions) -> ContentSource:
     """A file, a Neuracle folder, a BIDS folder, or a folder of recordings."""
-    if not path.exists():
-        raise SourceError(f"there is no file or folder {path}")
     groups = _chosen(path, groups_in(path, options), options)
     for group in groups:
         for file in group.paths:

@@ -14,6 +14,7 @@ from bci_stream.cli import (
     SecondsType,
     TrackName,
     open_contest,
+    require_posix,
     stop_on_signals,
     stop_signals,
     wire_options,
@@ -49,7 +50,8 @@ def record_command(
 
     Streams that come later are not recorded.
     """
-    from bci_stream.wire.lsl import config
+    require_posix("bci-replay record", "record with LabRecorder's own window")
+    from bci_stream.wire.network import config
     from replay.tools.record import query, record
 
     queries = [query(name=name) for name in names] + [query(kind=kind) for kind in kinds]
@@ -239,7 +241,9 @@ def emulate_command(
 
 @click.command("mark")
 @click.argument("code", type=click.IntRange(1, MAX_CODE))
-@click.option("--to", metavar="NAME", help="Which running device; needed where there are several.")
+@click.option(
+    "--to", metavar="NAME", help="Which replay (its --name); needed where several play a device."
+)
 @click.option(
     "--trigger-box", metavar="PORT", help="Send it through a TriggerBox on this serial port."
 )
@@ -252,6 +256,7 @@ def mark_command(code: int, to: str | None, trigger_box: str | None) -> None:
             send_to_trigger_box(port, code)
         click.echo(f"{code} sent to the TriggerBox at {trigger_box}")
         return
+    require_posix("bci-replay mark without --trigger-box", "give --trigger-box PORT")
     from replay.devices.manual_triggers import send_trigger
 
     click.echo(f"{code} set on {send_trigger(code, to)}")

@@ -31,8 +31,9 @@ class GrowingFile(AbstractContextManager["GrowingFile"]):
 
     def __init__(self, path: Path, *, overwrite: bool) -> None:
         self.path, self.part = path, path.with_name(path.name + ".part")
+        if not path.parent.exists():
+            raise SourceError(f"{path}: there is no folder {path.parent}; make it first")
         with with_filename(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
             self.lock = _lock(path, self.part)
             left = self.part.stat().st_size > 0
         if overwrite or not (path.exists() or left):

@@ -167,7 +167,8 @@ def drift_us_a_minute(times: np.ndarray) -> float:
 def measure(name: str, seconds: float) -> dict[str, Any]:
     """Run a player in its own process, and receive its stream in this one."""
     from bci_stream.errors import LostError
-    from bci_stream.wire.lsl import LslTransport, config
+    from bci_stream.wire.lsl import LslTransport
+    from bci_stream.wire.network import config
 
     session = f"bench-{os.getpid()}"
     with tempfile.TemporaryDirectory() as folder:

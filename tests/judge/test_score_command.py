@@ -42,6 +42,14 @@ def test_the_default_output_is_a_table(capsys):
     assert "Motor imagery, subject S01" in capsys.readouterr().out
 
 
+def test_people_read_blocks_and_trials_counted_from_1_and_programs_from_0():
+    table = [line.split("│")[1:3] for line in shown("turing-5").splitlines() if "│" in line]
+    places = [(int(block), int(trial)) for block, trial in table if block.strip().isdigit()]
+    verdicts = score_run(GOLDEN / "turing-5.jsonl.gz").verdicts()
+    assert places == [(v.block + 1, v.trial + 1) for v in verdicts]
+    assert min(places) == (1, 1)
+
+
 def test_a_broken_log_is_a_log_error(tmp_path):
     with pytest.raises(LogError):
         score_log(tmp_path / "none", as_json=True)
@@ -73,7 +81,7 @@ def test_a_broken_log_is_a_log_error(tmp_path):
                 "wrong, 5.00 s",
                 "Right-MI (13.12 s)",
                 "report 2: only the first report counts",
-                "block 0: 3 of 7 right, 6 needed: 0",
+                "block 1: 3 of 7 right, 6 needed: 0",
             ],
         ),
         ("turing-1", ["report at 5.00 s: must be below 5.00 s", "missing: its trigger never came"]),
@@ -107,7 +115,7 @@ def test_a_broken_log_is_a_log_error(tmp_path):
                 "NRMSE",
                 "rows without a report: the last value held",
                 "not rows of 8 numbers within +-1e+06",
-                "block 0: 55.6690, the mean of 3 trials",
+                "block 1: 55.6690, the mean of 3 trials",
             ],
         ),
         (

@@ -109,7 +109,7 @@ def test_streams_that_accept_and_never_answer(
 
 FLOOD = """
 import sys, pylsl
-from bci_stream.wire.lsl import config
+from bci_stream.wire.network import config
 contest, session, size, rate = sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
 pylsl.set_config_content(config("machine", session))
 streams = [("results", "alice"), ("judge", "judge"), ("truth", "r"), ("control", "r")]

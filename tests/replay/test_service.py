@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from playground import logged_lines
 
 from bci_stream.clock import RealClock
@@ -17,6 +18,7 @@ from bci_stream.packet import Lead
 from bci_stream.wire.memory import MemoryTransport
 from bci_stream.wire.messages import Stopped, read_control
 from bci_stream.wire.transport import StreamSpec
+from replay.cli import main
 from replay.daemon import read_state, render_states
 from replay.devices.base import Device, DeviceFeed, EndOfDataError, LiveSource
 from replay.devices.chunk import Chunk, DeviceInfo
@@ -186,6 +188,28 @@ def test_a_devices_first_note_is_logged_and_not_sent(contest, monkeypatch, log) 
     first = next(i for i, message in enumerate(sent) if message["kind"] == "session")
     assert [state for state, _ in statuses(sent[:first])] == ["connected"]
     assert [state for state, _ in statuses(sent[first:])] == ["ended"]
+
+
+def test_mark_takes_the_name_of_the_replay(contest, monkeypatch, runtime_folder) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime_folder))
+    marked: list[str] = []
+
+    class Marked(NotingDevice):
+        def read(self, timeout_s: float, missing: int) -> list[Chunk]:
+            if not marked:
+                command = ["mark", "7", "--to", "left"]
+                marked.append(CliRunner().invoke(main, command).output)
+            return super().read(timeout_s, missing)
+
+    lab = Lab(contest, "Cz")
+    status = StatusKeeper("neuracle://amp")
+    feed = DeviceFeed(Marked(status, "x"), RealClock(), status, Timeouts())
+    device = LiveSource(feed, status, options=SourceOptions(track="mi"))
+    monkeypatch.setattr("replay.service.open_source", lambda *_: device)
+    service = lab.service("neuracle://amp", "mi")
+    service.name = "left"
+    service.run()
+    assert marked == ["7 set on left\n"]
 
 
 def packets(messages: list[dict]) -> list[dict]:

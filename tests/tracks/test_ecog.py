@@ -473,8 +473,8 @@ def test_the_score_is_explained_block_by_block(new_log):
     for at in range(0, 32, 8):
         log.packet().report(truth[at : at + 8].tolist())
     assert ecog.explain(log.run().verdicts()) == [
-        "block 0: 100.0000, the mean of 2 trials",
-        "block 1: 100.0000, the mean of 1 trial",
+        "block 1: 100.0000, the mean of 2 trials",
+        "block 2: 100.0000, the mean of 1 trial",
     ]
 
 

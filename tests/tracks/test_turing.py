@@ -203,9 +203,9 @@ def test_the_score_is_explained_block_by_block(new_log):
     trial(trial(log, 25, 1), 50, 1).packet(242)
     trial(trial(log, 25, 2).packet(242), 10, 2)
     assert turing.explain(log.run().verdicts()) == [
-        "block 0: 2 of 2 right, 2 needed and reached with 3.00 s: 200 * 2 / L = 133.3333",
-        "block 1: 0 of 1 right, 1 needed: 0",
-        "block 2: 1 of 1 right, 1 needed and reached with 0.40 s: 200 * 1 / L = 500.0000",
+        "block 1: 2 of 2 right, 2 needed and reached with 3.00 s: 200 * 2 / L = 133.3333",
+        "block 2: 0 of 1 right, 1 needed: 0",
+        "block 3: 1 of 1 right, 1 needed and reached with 0.40 s: 200 * 1 / L = 500.0000",
     ]
 
 
@@ -216,4 +216,4 @@ def test_a_block_that_took_no_time_scores_nothing(new_log):
     run = log.run()
     assert run.verdicts()[0].charged_s == 0
     assert (turing.score(run.verdicts()), turing.running(run.verdicts())) == (0, 0)
-    assert turing.explain(run.verdicts()) == ["block 0: 1 of 1 right, 1 needed: 0"]
+    assert turing.explain(run.verdicts()) == ["block 1: 1 of 1 right, 1 needed: 0"]

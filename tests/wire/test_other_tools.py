@@ -13,7 +13,7 @@ import pytest
 
 from bci_stream.packet import Lead
 from bci_stream.wire import names
-from bci_stream.wire.lsl import config
+from bci_stream.wire.network import config
 
 LEADS = (
     Lead("C3", "EEG", "microvolts", (-0.06, 0.0, 0.08)),

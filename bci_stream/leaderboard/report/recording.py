@@ -188,7 +188,7 @@ def _read_with_mne(path: Path) -> Any | None:
 
 
 def _prepare(source: str, track: str, folder: Path) -> list[Path]:
-    command = [sys.executable, "-m", "replay", "prepare", source, "--track", track]
+    command = [sys.executable, "-P", "-m", "replay", "prepare", source, "--track", track]
     try:
         done = subprocess.run(
             [*command, "--out", str(folder)],

@@ -277,7 +277,7 @@ class Supervisor:
         arguments = map(str, (*descriptors, getpid()))
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "bci_stream.leaderboard.web.supervisor", *arguments],
+                [sys.executable, "-P", "-m", "bci_stream.leaderboard.web.supervisor", *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=descriptors,

@@ -72,7 +72,9 @@ def start_page(
     with ours, theirs:
         descriptors = theirs.fileno(), listening
         arguments = map(str, (*descriptors, os.getpid()))
-        page = subprocess.Popen([sys.executable, "-m", PAGE, *arguments], pass_fds=descriptors)
+        page = subprocess.Popen(
+            [sys.executable, "-P", "-m", PAGE, *arguments], pass_fds=descriptors
+        )
         announcement = ANNOUNCEMENT.pack(page.pid, last_exit_code)
         socket.send_fds(control, [announcement], [ours.fileno()])
     return page

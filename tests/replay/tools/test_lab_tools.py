@@ -16,7 +16,7 @@ import pyxdf
 
 from bci_stream.packet import Lead
 from bci_stream.wire import names
-from bci_stream.wire.lsl import config
+from bci_stream.wire.network import config
 from replay.model.event_map import EventMap
 from replay.model.events import text_of
 from replay.model.options import SourceOptions

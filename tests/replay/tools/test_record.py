@@ -51,7 +51,7 @@ sys.stdin.readline()
 NUMBERS = """
 import sys
 import pylsl
-from bci_stream.wire.lsl import config
+from bci_stream.wire.network import config
 pylsl.set_config_content(config("machine", sys.argv[1]))
 formats = {"I64": pylsl.cf_int64, "Ints": pylsl.cf_int32}
 outlets = [
@@ -95,7 +95,7 @@ def numbers():
 
 
 def lsl_config(session: str) -> str:
-    from bci_stream.wire.lsl import config
+    from bci_stream.wire.network import config
 
     return config("machine", session)
 
