@@ -296,11 +296,10 @@ def check(
         raise _missing_track()
     if submission is not None:
         from decoders.host.check import check_submission
-        from decoders.host.submission import open_submission
 
         granted = open_contest(contest_path, "").limits
         stop = stop_on_signals()
-        opened = open_submission(submission, track, granted=granted, stop=stop, **how)
+        opened = _open_submission(submission, track, granted=granted, stop=stop, **how)
         report = check_submission(opened, track)
         click.echo(report.text)
         if not report.ok:

@@ -69,6 +69,25 @@ class TrackPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rules: dict[str, Any] = {}
 
 
+class SubmissionPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How one team's submission is run.
+
+    path: its folder, .zip or .tar.gz, from the contest's folder; None: it is named when it is run. track:
+    None where the contest has one only. interface, python, positions: as the options of `bci-decode`.
+    """
+
+    path: str | None = None
+    track: str | None = None
+    interface: str | None = None
+    python: str | None = None
+    positions: Literal["block", "continuous"] | None = None
+
+    def options(self) -> dict[str, str]:
+        """The options that are set, by their names."""
+        named = {"interface": self.interface, "python": self.python, "positions": self.positions}
+        return {name: value for name, value in named.items() if value is not None}
+
+
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The contents of contest.toml; one track may be written at the top level."""
 
@@ -82,6 +101,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     results: Results = "sealed"
     limits: Limits = Limits()
     qualify: Qualify = Qualify()
+    submissions: dict[str, SubmissionPlan] = {}
 
 
 @dataclass(frozen=True)
@@ -96,6 +116,7 @@ class Contest:
     limits: Limits = field(default_factory=Limits)
     qualify: Qualify = field(default_factory=Qualify)
     results: Results = "signed"
+    submissions: dict[str, SubmissionPlan] = field(default_factory=dict)
 
     @property
     def sealed(self) -> bool:
@@ -148,8 +169,10 @@ def _contest(file: _File, path: Path) -> Contest:
         )
     for track, plan in plans.items():
         _check_plan(track, plan, path)
-    for team in file.teams:
+    for team in (*file.teams, *file.submissions):
         checked_name(team, "team")
+    for team, submission in file.submissions.items():
+        _check_submission(team, submission, plans, path)
     return Contest(
         checked_name(file.name, "contest"),
         path.parent.resolve(),
@@ -159,7 +182,23 @@ def _contest(file: _File, path: Path) -> Contest:
         file.limits,
         file.qualify,
         file.results,
+        dict(file.submissions),
     )
+
+
+def _check_submission(
+    team: str, plan: SubmissionPlan, tracks: dict[str, TrackPlan], path: Path
+) -> None:
+    if plan.track is not None and plan.track not in (tracks or TRACKS):
+        raise ContestError(
+            f"contest file {path}: submissions.{team}: the contest has no track {plan.track!r}; it has "
+            f"{', '.join(tracks or TRACKS)}"
+        )
+    if plan.track is None and plan.path is not None and len(tracks) != 1:
+        raise ContestError(
+            f"contest file {path}: submissions.{team} needs a `track`: the contest has "
+            f"{', '.join(tracks) or 'none'}"
+        )
 
 
 def _check_plan(track: str, plan: TrackPlan, path: Path) -> None:

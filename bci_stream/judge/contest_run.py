@@ -226,7 +226,12 @@ class _OneRun:
         arguments = ["prepare", "--track", self._entry.track, *self._entry.decoder_arguments]
         child = ChildProcess("decoders", arguments, self._log("decoder"))
         deadline = self._wire.transport.now() + PREPARE_S
+        shown = 0
         while child.exit_code() is None and self._wire.transport.now() < deadline:
+            lines = child.lines()
+            for line in lines[shown:]:
+                self._sink.team(self._entry.team, self._entry.track, "waiting", line)
+            shown = len(lines)
             if self._stop.wait(0.1):
                 break
         code = child.exit_code()

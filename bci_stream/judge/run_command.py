@@ -3,7 +3,7 @@
 import json
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, Task, TaskID, TextColumn, TimeRem
 from rich.text import Text
 
 from bci_stream.cli import open_wire
-from bci_stream.contest.contest import Contest, TrackPlan
+from bci_stream.contest.contest import Contest, SubmissionPlan, TrackPlan
 from bci_stream.errors import ContestError, StoreError
 from bci_stream.judge.contest_run import ContestEntry, Outcome, Wire, run_entries, team_name
 from bci_stream.leaderboard.board import Leaderboard
@@ -23,6 +23,7 @@ from bci_stream.leaderboard.terminal import render_leaderboard
 from bci_stream.runlog import read_log
 from tracks.common.reasons import Reason
 from tracks.common.verdicts import Verdict
+from tracks.common.words import describe
 from tracks.run import Run
 
 
@@ -42,7 +43,8 @@ def run_contest(
     stop: threading.Event,
 ) -> None:
     played = tuple(recordings or contest.tracks.get(track, TrackPlan()).recordings)
-    entries = make_entries(track, decoders, submissions, played or (f"synthetic:{track}?set=test",))
+    played = played or (f"synthetic:{track}?set=test",)
+    entries = make_entries(track, decoders, submissions, played, contest)
     wire = Wire(open_wire(scope, lsl_session), scope, lsl_session)
     outcomes = play(wire, contest, contest_path, entries, jobs=jobs, stop=stop, resume=resume)
     if as_json:
@@ -56,12 +58,23 @@ def run_contest(
 
 
 def make_entries(
-    track: str, decoders: Sequence[str], submissions: Sequence[str], recordings: tuple[str, ...]
+    track: str,
+    decoders: Sequence[str],
+    submissions: Sequence[str],
+    recordings: tuple[str, ...],
+    contest: Contest | None = None,
 ) -> list[ContestEntry]:
+    """The teams of a contest: those that are named or, where none is, the contest file's submissions."""
+    plans = {} if contest is None else contest.submissions
     entries = [_decoder_entry(track, text, recordings) for text in decoders]
-    entries += [_submission_entry(track, text, recordings) for text in submissions]
+    entries += [_submission_entry(track, text, recordings, plans) for text in submissions]
+    if contest is not None and not entries:
+        entries = _planned_entries(contest, track, recordings)
     if not entries:
-        raise ContestError("a contest needs at least one team: give --decoder or --submission")
+        raise ContestError(
+            "a contest needs at least one team: give --decoder or --submission, or a [submissions.TEAM] "
+            "with a `path` for this track in contest.toml"
+        )
     return _with_own_names(entries)
 
 
@@ -74,19 +87,43 @@ def _decoder_entry(track: str, text: str, recordings: tuple[str, ...]) -> Contes
 SUBMISSION_OPTIONS = ("interface", "python", "positions")
 
 
-def _submission_entry(track: str, text: str, recordings: tuple[str, ...]) -> ContestEntry:
-    """PATH, or PATH?interface=g3&python=3.8&positions=block: options of that submission alone."""
+def _submission_entry(
+    track: str, text: str, recordings: tuple[str, ...], plans: Mapping[str, SubmissionPlan]
+) -> ContestEntry:
+    """PATH, or PATH?interface=g3&python=3.8&positions=block: options of that submission alone.
+
+    What is not given here comes from the contest file's [submissions.TEAM].
+    """
     name, _, query = text.partition("?") if not Path(text).exists() else (text, "", "")
-    options = dict(part.partition("=")[::2] for part in query.split("&") if part)
-    if unknown := [key for key in options if key not in SUBMISSION_OPTIONS]:
+    given = dict(part.partition("=")[::2] for part in query.split("&") if part)
+    if unknown := [key for key in given if key not in SUBMISSION_OPTIONS]:
         raise ContestError(
             f"--submission {text}: there is no option {unknown[0]!r}; a submission has "
             f"{', '.join(SUBMISSION_OPTIONS)}"
         )
-    path = Path(name)
+    team = team_name(Path(name).stem)
+    options = {**plans.get(team, SubmissionPlan()).options(), **given}
+    return _hosted(team, track, Path(name), options, recordings)
+
+
+def _planned_entries(
+    contest: Contest, track: str, recordings: tuple[str, ...]
+) -> list[ContestEntry]:
+    return [
+        _hosted(team, track, contest.folder / plan.path, plan.options(), recordings)
+        for team, plan in contest.submissions.items()
+        if plan.path is not None and plan.track in (None, track)
+    ]
+
+
+def _hosted(
+    team: str, track: str, path: Path, options: Mapping[str, str], recordings: tuple[str, ...]
+) -> ContestEntry:
+    """Raises ContestError where there is no such package: that is no fault of the team."""
+    if not path.exists():
+        raise ContestError(f"team {team}: there is no submission {path}")
     chosen = (word for key, value in options.items() for word in (f"--{key}", value))
-    arguments = ("--submission", str(path.resolve()), *chosen)
-    return ContestEntry(team_name(path.stem), track, recordings, arguments)
+    return ContestEntry(team, track, recordings, ("--submission", str(path.resolve()), *chosen))
 
 
 def _with_own_names(entries: list[ContestEntry]) -> list[ContestEntry]:
@@ -206,6 +243,9 @@ class Bars:
         lag_s: float = 0.0,
     ) -> None:
         self._board.team(name, track, status, reason, lag_s)
+        if status == "waiting" and reason:  # its environment is being made
+            self._progress.console.print(f"{name}: {describe(reason)}", markup=False)
+            status = "environment"
         self._progress.update(self._tasks[name, track], state=status)
 
     def alarm(self, reason: Reason) -> None:

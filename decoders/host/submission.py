@@ -31,6 +31,7 @@ from decoders.host.limits import (
     SubmissionTimeout,
     escape_text,
     limits_of,
+    unavailable,
 )
 from decoders.host.prepare import Prepared, prepare
 from decoders.host.process import GRACE_S, NO_DATA, SubmissionProcess, packet_body
@@ -231,7 +232,10 @@ class SubmissionDecoder:
             "challenge": {"track": self._track},
         }
         place = (self.prepared, self.sandbox)
-        self._process = SubmissionProcess(*place, settings, self.limits, self.log, self._stop)
+        try:
+            self._process = SubmissionProcess(*place, settings, self.limits, self.log, self._stop)
+        except OSError as error:
+            raise unavailable("the submission's process can't be started", error) from error
         return self._process
 
     def _deadline(self, limit_s: float, awaited: str) -> tuple[float, str]:
