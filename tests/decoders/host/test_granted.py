@@ -116,7 +116,7 @@ def test_a_python_that_is_not_here_is_reported_with_where_it_was_looked_for(writ
     done = run(
         "check", "--track", "mi", "--submission", str(talks(write)), "--python", "3.999"
     )  # fmt: skip
-    assert done.exit_code == 1
+    assert done.exit_code == HOST_FAILED
     assert "requests Python 3.999" in done.output
 
 
