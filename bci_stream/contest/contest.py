@@ -63,10 +63,14 @@ class Qualify(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TrackPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The recordings of a contest on one track, and the rules that it changes."""
+    """The recordings of a contest on one track, and the rules that it changes.
+
+    calibration: labelled recordings of the same subjects, for submissions of 2026.
+    """
 
     recordings: list[str] = []
     rules: dict[str, Any] = {}
+    calibration: list[str] = []
 
 
 class SubmissionPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -95,6 +99,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     track: str | None = None
     recordings: list[str] = []
     rules: dict[str, Any] = {}
+    calibration: list[str] = []
     tracks: dict[str, TrackPlan] = {}
     pace: str = "lockstep"
     teams: list[str] = []
@@ -162,7 +167,7 @@ def load_contest(path: Path | None, name: str = "default") -> Contest:
 def _contest(file: _File, path: Path) -> Contest:
     plans = dict(file.tracks)
     if file.track is not None:
-        plans[file.track] = TrackPlan(file.recordings, file.rules)
+        plans[file.track] = TrackPlan(file.recordings, file.rules, file.calibration)
     elif file.recordings or file.rules:
         raise ContestError(
             f"contest file {path}: `recordings` and `rules` need a `track` beside them"

@@ -124,6 +124,12 @@ def live(**options: Any) -> None:
     multiple=True,
     help="What is played (default: the contest file's, else synthetic ones); repeatable.",
 )
+@click.option(
+    "--calibration",
+    multiple=True,
+    metavar="RECORDING",
+    help="Labelled recordings of the same subjects, for submissions of 2026; repeatable.",
+)
 @click.option("--jobs", "-j", default=1, show_default=True, help="Runs at the same time.")
 @click.option("--json", "as_json", is_flag=True, help="The outcome as JSON.")
 @click.option("--resume", is_flag=True, help="Go on after an interruption: what has run is kept.")

@@ -4,11 +4,13 @@ import json
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, Task, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Table
 from rich.text import Text
 
 from bci_stream.cli import open_wire
@@ -24,6 +26,7 @@ from bci_stream.runlog import read_log
 from tracks.common.reasons import Reason
 from tracks.common.verdicts import Verdict
 from tracks.common.words import describe
+from tracks.registry import TRACKS
 from tracks.run import Run
 
 
@@ -35,6 +38,7 @@ def run_contest(
     decoders: Sequence[str],
     submissions: Sequence[str],
     recordings: Sequence[str],
+    calibration: Sequence[str],
     jobs: int,
     as_json: bool,
     resume: bool,
@@ -42,9 +46,10 @@ def run_contest(
     lsl_session: str,
     stop: threading.Event,
 ) -> None:
-    played = tuple(recordings or contest.tracks.get(track, TrackPlan()).recordings)
-    played = played or (f"synthetic:{track}?set=test",)
+    plan = contest.tracks.get(track, TrackPlan())
+    played = tuple(recordings or plan.recordings) or (f"synthetic:{track}?set=test",)
     entries = make_entries(track, decoders, submissions, played, contest)
+    entries = with_calibration(entries, tuple(calibration or plan.calibration))
     wire = Wire(open_wire(scope, lsl_session), scope, lsl_session)
     outcomes = play(wire, contest, contest_path, entries, jobs=jobs, stop=stop, resume=resume)
     if as_json:
@@ -84,6 +89,7 @@ def _decoder_entry(track: str, text: str, recordings: tuple[str, ...]) -> Contes
     return ContestEntry(team_name(name), track, recordings, arguments)
 
 
+SYNTHETIC = "synthetic:"
 SUBMISSION_OPTIONS = ("interface", "python", "positions")
 
 
@@ -124,6 +130,53 @@ def _hosted(
         raise ContestError(f"team {team}: there is no submission {path}")
     chosen = (word for key, value in options.items() for word in (f"--{key}", value))
     return ContestEntry(team, track, recordings, ("--submission", str(path.resolve()), *chosen))
+
+
+def with_calibration(entries: Sequence[ContestEntry], given: tuple[str, ...]) -> list[ContestEntry]:
+    """Give the labelled recordings to all submissions of tracks that calibrate.
+
+    Where none are given, and only synthetic recordings are played: the training set of the first. Raises
+    ContestError for a recording that is played as well: its labels must never reach a submission.
+    """
+    return [_calibrated(entry, given) for entry in entries]
+
+
+def _calibrated(entry: ContestEntry, given: tuple[str, ...]) -> ContestEntry:
+    if "--submission" not in entry.decoder_arguments or "g5" not in TRACKS[entry.track].interfaces:
+        return entry
+    uris = given or _training_of(entry.recordings)
+    for uri in uris:
+        for played in entry.recordings:
+            if _same_data(uri, played):
+                raise ContestError(
+                    f"--calibration {uri}: it is played, too ({played}), so that its labels would reach "
+                    "the submissions; calibrate on another recording of these subjects"
+                )
+    words = (word for uri in uris for word in ("--calibration", uri))
+    return replace(entry, decoder_arguments=(*entry.decoder_arguments, *words))
+
+
+def _training_of(played: Sequence[str]) -> tuple[str, ...]:
+    if not all(uri.startswith(SYNTHETIC) for uri in played):
+        return ()
+    kind, _, query = played[0].partition("?")
+    kept = [part for part in query.split("&") if part and part.partition("=")[0] != "set"]
+    return (f"{kind}?{'&'.join([*kept, 'set=train'])}",) if "set=train" not in query else ()
+
+
+def _same_data(one: str, other: str) -> bool:
+    """Whether two recordings may hold the same trials: equal sets of a generator, or nested paths."""
+    if one.startswith(SYNTHETIC) and other.startswith(SYNTHETIC):
+        return _set_of(one) == _set_of(other)
+    if one.startswith(SYNTHETIC) or other.startswith(SYNTHETIC):
+        return False
+    first, second = (Path(uri.partition("?")[0]).resolve() for uri in (one, other))
+    return first.is_relative_to(second) or second.is_relative_to(first)
+
+
+def _set_of(synthetic: str) -> str:
+    chosen = dict(part.partition("=")[::2] for part in synthetic.partition("?")[2].split("&"))
+    return chosen.get("set", "test")
 
 
 def _with_own_names(entries: list[ContestEntry]) -> list[ContestEntry]:
@@ -178,12 +231,38 @@ def play(
         )
     board.close()
     Console(width=None if sys.stdout.isatty() else 120).print(render_leaderboard(board.rows()))
+    if measured := _measured_table(outcomes):
+        Console(width=None if sys.stdout.isatty() else 120).print(measured)
     console.print(f"run logs: {contest.runs}")
     try:
         _store_runs(contest, outcomes)
     except StoreError as error:
         console.print(f"these runs are not in the store yet: {error}", markup=False)
     return outcomes
+
+
+MEASURES = {
+    "leads": "leads",
+    "calibration": "calibration (trials a class)",
+    "size_mib": "package (MiB)",
+    "reaction_ms": "reaction (ms)",
+}
+"""What the host measured of submissions of 2026, and the titles of the columns."""
+
+
+def _measured_table(outcomes: Sequence[Outcome]) -> Table | None:
+    """A row for each submission of 2026; None where there is none."""
+    rows = [outcome for outcome in outcomes if outcome.measured]
+    if not rows:
+        return None
+    table = Table(title="measured by the host", title_justify="left")
+    table.add_column("team")
+    for title in MEASURES.values():
+        table.add_column(title, justify="right")
+    for outcome in rows:
+        shown = (f"{outcome.measured.get(name, 0):g}" for name in MEASURES)
+        table.add_row(outcome.entry.team, *shown)
+    return table
 
 
 def _store_runs(contest: Contest, outcomes: Sequence[Outcome]) -> None:
@@ -283,4 +362,5 @@ def _plain(outcome: Outcome) -> dict[str, Any]:
         "detail": outcome.detail,
         "log": str(outcome.log) if outcome.log else None,
         "sessions": outcome.sessions,
+        **({"measured": outcome.measured} if outcome.measured else {}),
     }

@@ -59,6 +59,7 @@ KINDS = {
     shim.ASK: "ask",
     shim.REPORT: "report",
     shim.CHANNELS: "channels",
+    shim.CALIBRATE: "calibrate",
     shim.DONE: "done",
     shim.ERROR: "error",
 }
