@@ -160,7 +160,8 @@ def _training_of(played: Sequence[str]) -> tuple[str, ...]:
     if not all(uri.startswith(SYNTHETIC) for uri in played):
         return ()
     kind, _, query = played[0].partition("?")
-    kept = [part for part in query.split("&") if part and part.partition("=")[0] != "set"]
+    own = ("set", "blocks", "trials")  # a training set has its own length
+    kept = [part for part in query.split("&") if part and part.partition("=")[0] not in own]
     return (f"{kind}?{'&'.join([*kept, 'set=train'])}",) if "set=train" not in query else ()
 
 

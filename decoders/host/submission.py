@@ -209,7 +209,8 @@ class SubmissionDecoder:
             message = process.receive(deadline, awaited)
             if message.kind == "report" and len(results) < most:
                 results.append(message.value)
-                self.measured.reaction_s.append(time.monotonic() - self._sent_at)
+                if self._has_stages and self._sent_at:
+                    self.measured.reaction_s.append(time.monotonic() - self._sent_at)
             elif message.kind == "report":
                 raise SubmissionDisqualified(
                     "the submission floods its host: it made more than "
