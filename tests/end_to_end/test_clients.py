@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pylsl
 import pytest
 from processes import ROOT, Processes
 
@@ -18,7 +19,6 @@ OPEN = 'name = "open"\ntrack = "mi"\nresults = "signed"\nteams = ["c"]\n'
 
 def compiled(folder: Path) -> Path:
     """The C client, linked against the liblsl of pylsl's wheel."""
-    pylsl = pytest.importorskip("pylsl")
     library = Path(pylsl.__file__).parent / "lib"
     compiler = shutil.which("cc")
     if compiler is None or not (library / "liblsl.so").exists():

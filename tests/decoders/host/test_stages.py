@@ -18,7 +18,9 @@ from decoders.host.submission import SubmissionDecoder
 from decoders.offline import OfflineRun, run_offline
 from replay.model.source import Session
 from replay.synthetic.registry import open_synthetic
+from tests.decoders.host import twins
 from tests.decoders.host.conftest import Open, Write, info
+from tests.decoders.host.test_endings import judged
 
 pytestmark = pytest.mark.usefixtures("hostable")
 stages = shim.stages
@@ -313,3 +315,16 @@ def test_what_was_measured_is_kept_and_shown(tmp_path: Path) -> None:
     del line["measured"]  # as journals of earlier versions
     journal.path.write_text(json.dumps(line))
     assert journal.done()[outcome.entry].measured == {}
+
+
+@pytest.mark.slow
+@pytest.mark.lsl
+def test_a_contest_hosts_it_and_its_result_has_what_was_measured(tmp_path: Path) -> None:
+    training = "synthetic:mi?subjects=1&blocks=1&trials=3&set=train"
+    (outcome,) = judged(twins.TEMPLATES / "g5", tmp_path, "--calibration", training)
+    assert outcome["reason"] == "finished"
+    measured = outcome["measured"]
+    assert (measured["leads"], measured["calibration"]) == (3, 1)
+    log = [json.loads(line) for line in Path(outcome["log"]).read_text().splitlines()]
+    assert sum(event["kind"] == "report" for event in log) == 2 * 3
+    assert all(event["result"] in (1, 2, 3) for event in log if event["kind"] == "report")

@@ -88,6 +88,7 @@ class AlgorithmImplement(AlgorithmInterface):
         means = np.array([features[labels == one].mean(0) for one in self.classes])
         rest = features - means[np.searchsorted(self.classes, labels)]
         spread = rest.T @ rest / len(rest)
-        spread = 0.5 * spread + 0.5 * np.eye(len(spread)) * np.trace(spread) / len(spread)
+        size = np.trace(spread) / len(spread) or 1.0  # one trial a class: its mean is all there is
+        spread = 0.5 * spread + 0.5 * np.eye(len(spread)) * size
         inside = np.linalg.solve(spread, means.T).T
         self.weights = np.column_stack([inside, -0.5 * (inside * means).sum(1)])
