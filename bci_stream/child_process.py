@@ -62,6 +62,11 @@ class ChildProcess:
         """None while it runs."""
         return self._process.poll()
 
+    def lines(self) -> list[str]:
+        """The complete lines that it has printed."""
+        written = self.log.read_text(errors="replace")
+        return written[: written.rfind("\n") + 1].splitlines()
+
     def last_line(self) -> str:
         lines = self.log.read_text(errors="replace").strip().splitlines()
         return lines[-1].removeprefix("Error: ") if lines else "it printed nothing"

@@ -1,5 +1,6 @@
 """bci-decode: runs one team's decoder, trains and checks decoders."""
 
+import json
 import logging
 import os
 import threading
@@ -55,6 +56,8 @@ def submission_options(command: F) -> F:
                      help="Run it by this Python (3.8, ...), not the one it requests."),
         click.option("--positions", type=click.Choice(["block", "continuous"]),
                      help="How start positions count (default: as its interface does)."),
+        click.option("--calibration", multiple=True, metavar="RECORDING",
+                     help="Labelled recordings for a submission of 2026; repeatable."),
         click.option("--strength", type=click.Choice(["auto", "bubblewrap", "limits"]),
                      help="How it must be contained (default: the contest's limits.strength)."),
     ]  # fmt: skip
@@ -98,6 +101,11 @@ def pipeline_options(command: F) -> F:
     type=click.Path(path_type=Path, dir_okay=False),
     help="Where to write the judge's receipt of the run (see `bci-judge verify`).",
 )
+@click.option(
+    "--measured",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Where to write what was measured of a submission: leads, calibration, size, reaction.",
+)
 @seed_option
 @wait_option(60.0, "a replay")
 @team_wire_options
@@ -123,6 +131,7 @@ def _work(
     team_file: Path | None,
     token: Path | None,
     receipt: Path | None,
+    measured: Path | None,
     wait_s: float,
     contest_path: Path | None,
     room: str,
@@ -163,6 +172,8 @@ def _work(
     finally:
         if isinstance(made, Closeable):
             made.close()
+        if measured is not None and submission is not None:
+            _write_measured(made, measured)
         if receipt is not None and client.receipt:
             receipt.write_text(client.receipt + "\n")
             logger.info("team %s: receipt %s", name, receipt)
@@ -172,6 +183,12 @@ def _work(
         progress.reports,
         describe_closed(client.receipt),
     )
+
+
+def _write_measured(submission: Any, path: Path) -> None:
+    """The figures of a submission of 2026; other ones have none."""
+    if submission.prepared.entry.interface == "g5":
+        path.write_text(json.dumps(submission.measured.figures()))
 
 
 @dataclass(frozen=True)
@@ -302,7 +319,7 @@ def _open_submission(submission: Path, track: str, **options: Any) -> "Submissio
 
 
 def _refuse_without_submission(how: dict[str, Any]) -> None:
-    if useless := [f"--{name}" for name, value in how.items() if value is not None]:
+    if useless := [f"--{name}" for name, value in how.items() if value not in (None, ())]:
         raise click.UsageError(f"{', '.join(useless)} is for a --submission only")
 
 
@@ -391,10 +408,11 @@ def check(
     factory = _pipeline_factory(track, decoder, submission, model, pipeline, online, trust)
     if submission is not None:
         require_posix("bci-decode check --submission")
-        from decoders.host.check import check_submission
+        from decoders.host.check import check_submission, dry_run_calibration
 
         granted = open_contest(contest_path, "").limits
         stop = stop_on_signals()
+        how["calibration"] = how["calibration"] or dry_run_calibration(track)
         opened = _open_submission(submission, track, granted=granted, stop=stop, **how)
         report = check_submission(opened, track)
         click.echo(report.text)

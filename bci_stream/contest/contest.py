@@ -119,6 +119,31 @@ class TrackPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rules: Annotated[
         dict[str, Any], _about("Rules that differ from the track's own; see below.")
     ] = {}
+    calibration: Annotated[
+        list[str], _about("Labelled recordings of the same subjects, for submissions of 2026.")
+    ] = []
+
+
+class SubmissionPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How one team's submission is run by `bci-judge run`."""
+
+    path: Annotated[
+        str | None,
+        _about(
+            "Its folder, .zip or .tar.gz, from the contest's folder; without it, it is named when it is run."
+        ),
+    ] = None
+    track: Annotated[str | None, _about("Needed if the contest has several tracks.")] = None
+    interface: Annotated[str | None, _about("As `--interface` of `bci-decode`.")] = None
+    python: Annotated[str | None, _about("As `--python` of `bci-decode`.")] = None
+    positions: Annotated[
+        Literal["block", "continuous"] | None, _about("As `--positions` of `bci-decode`.")
+    ] = None
+
+    def options(self) -> dict[str, str]:
+        """The options that are set, by their names."""
+        named = {"interface": self.interface, "python": self.python, "positions": self.positions}
+        return {name: value for name, value in named.items() if value is not None}
 
 
 class TeamEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -191,11 +216,15 @@ class ContestFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = None
     recordings: Annotated[list[str], _about("Of that track.")] = []
     rules: Annotated[dict[str, Any], _about("Of that track.")] = {}
+    calibration: Annotated[list[str], _about("Of that track.")] = []
     tracks: Annotated[dict[str, TrackPlan], _about("The tracks, by name.")] = {}
     limits: Limits = Limits()
     qualify: Qualify = Qualify()
     awards: Annotated[list[Award], _about("The awards, the highest one first.")] = []
     phases: Annotated[list[Phase], _about("The phases of a season; docs/season.md.")] = []
+    submissions: Annotated[
+        dict[str, SubmissionPlan], _about("Submissions that `bci-judge run` plays, by team.")
+    ] = {}
 
 
 @dataclass(frozen=True)
@@ -220,6 +249,7 @@ class Contest:
     peers: tuple[str, ...] = ()
     awards: tuple[Award, ...] = ()
     phases: tuple[Phase, ...] = ()
+    submissions: dict[str, SubmissionPlan] = field(default_factory=dict)
 
     @property
     def sealed(self) -> bool:
@@ -325,7 +355,9 @@ def _contest(file: ContestFile, path: Path) -> Contest:
             raise ContestError(
                 f"track = {file.track!r} and [tracks.{file.track}]: write one of them"
             )
-        plans[file.track] = TrackPlan(file.recordings, rules=file.rules)
+        plans[file.track] = TrackPlan(
+            file.recordings, rules=file.rules, calibration=file.calibration
+        )
     elif file.recordings or file.rules:
         raise ContestError("`recordings` and `rules` need a `track` beside them")
     for track, plan in plans.items():
@@ -336,6 +368,9 @@ def _contest(file: ContestFile, path: Path) -> Contest:
             rules = plans[track].rules | changed.rules
             _check_plan(track, TrackPlan(changed.recordings, rules=rules))
     _check_teams(file.teams, "teams")
+    _check_teams(list(file.submissions), "submissions")
+    for team, submission in file.submissions.items():
+        _check_submission(team, submission, plans)
     parse_start(file.start)
     for award in file.awards:
         check_title(award.name, "awards: name")
@@ -357,9 +392,22 @@ def _contest(file: ContestFile, path: Path) -> Contest:
         tuple(file.peers),
         tuple(file.awards),
         tuple(file.phases),
+        dict(file.submissions),
     )
     _check_described(file, contest)
     return contest
+
+
+def _check_submission(team: str, plan: SubmissionPlan, tracks: dict[str, TrackPlan]) -> None:
+    if plan.track is not None and plan.track not in (tracks or TRACKS):
+        raise ContestError(
+            f"submissions.{team}: the contest has no track {plan.track!r}; it has "
+            f"{', '.join(tracks or TRACKS)}"
+        )
+    if plan.track is None and plan.path is not None and len(tracks) != 1:
+        raise ContestError(
+            f"submissions.{team} needs a `track`: the contest has {', '.join(tracks) or 'none'}"
+        )
 
 
 def _pace(given: str | float) -> str:

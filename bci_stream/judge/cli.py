@@ -165,6 +165,12 @@ def live(**options: Any) -> None:
     help="What is played (default: the contest file's, else synthetic ones); repeatable.",
 )
 @click.option(
+    "--calibration",
+    multiple=True,
+    metavar="RECORDING",
+    help="Labelled recordings of the same subjects, for submissions of 2026; repeatable.",
+)
+@click.option(
     "--jobs",
     "-j",
     type=click.IntRange(min=1),

@@ -37,7 +37,7 @@ class ContestEntry:
 
 @dataclass
 class Outcome:
-    """How an entry's run ended."""
+    """How an entry's run ended; measured: what the host measured of a submission of 2026."""
 
     entry: ContestEntry
     reason: str
@@ -45,6 +45,7 @@ class Outcome:
     score: float = 0.0
     log: Path | None = None
     sessions: list[dict[str, object]] = field(default_factory=list)
+    measured: dict[str, float] = field(default_factory=dict)
 
 
 class Journal:
@@ -64,6 +65,7 @@ class Journal:
             "score": outcome.score,
             "log": str(outcome.log) if outcome.log else None,
             "sessions": outcome.sessions,
+            "measured": outcome.measured,
         }
         with self.path.open("a") as file:
             # The newline ends a line that an earlier judge was writing when it was killed.
@@ -92,7 +94,8 @@ def _outcome(line: dict[str, Any]) -> Outcome:
         made["team"], made["track"], tuple(made["recordings"]), tuple(made["decoder_arguments"])
     )
     log = Path(line["log"]) if line["log"] else None
-    return Outcome(entry, line["reason"], line["detail"], line["score"], log, line["sessions"])
+    found = (line["reason"], line["detail"], line["score"], log, line["sessions"])
+    return Outcome(entry, *found, line.get("measured", {}))
 
 
 START_S = 120.0
@@ -226,7 +229,12 @@ class _OneRun:
         arguments = ["prepare", "--track", self._entry.track, *self._entry.decoder_arguments]
         child = ChildProcess("decoders", arguments, self._log("decoder"))
         deadline = self._wire.transport.now() + PREPARE_S
+        shown = 0
         while child.exit_code() is None and self._wire.transport.now() < deadline:
+            lines = child.lines()
+            for line in lines[shown:]:
+                self._sink.team(self._entry.team, self._entry.track, "waiting", line)
+            shown = len(lines)
             if self._stop.wait(0.1):
                 break
         code = child.exit_code()
@@ -250,7 +258,7 @@ class _OneRun:
         arguments = [
             *("--track", self._entry.track, "--team", self._entry.team, "--token", str(token)),
             *self._entry.decoder_arguments,
-            *("--wait", str(START_S)),
+            *("--wait", str(START_S), "--measured", str(self._log("measured"))),
         ]
         return ChildProcess("decoders", [*arguments, *self._common()], self._log("decoder"))
 
@@ -292,7 +300,16 @@ class _OneRun:
             float(result["score"]),
             runs[0].path,
             list(result["sessions"]),
+            self._measured(),
         )
+
+    def _measured(self) -> dict[str, float]:
+        """What our own worker, outside of the sandbox, has written; {} where it wrote nothing."""
+        try:
+            found: dict[str, float] = json.loads(self._log("measured").read_text())
+        except (OSError, ValueError):
+            return {}
+        return found
 
 
 def _ending_of(exit_code: int | None) -> str:

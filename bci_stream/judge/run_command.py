@@ -4,16 +4,18 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, Task, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Table
 from rich.text import Text
 
 from bci_stream.cli import open_wire
-from bci_stream.contest.contest import Contest
+from bci_stream.contest.contest import Contest, SubmissionPlan, TrackPlan
 from bci_stream.doctor import Finding
 from bci_stream.errors import ContestError, StoreError
 from bci_stream.judge.contest_run import ContestEntry, Outcome, Wire, run_entries, team_name
@@ -25,6 +27,8 @@ from bci_stream.leaderboard.terminal import render_leaderboard
 from bci_stream.runlog import read_log
 from tracks.common.reasons import Reason
 from tracks.common.verdicts import Verdict
+from tracks.common.words import describe
+from tracks.registry import TRACKS
 from tracks.run import Run
 
 
@@ -36,6 +40,7 @@ def run_contest(
     decoders: Sequence[str],
     submissions: Sequence[str],
     recordings: Sequence[str],
+    calibration: Sequence[str],
     jobs: int,
     as_json: bool,
     resume: bool,
@@ -43,8 +48,10 @@ def run_contest(
     lsl_session: str,
     stop: threading.Event,
 ) -> None:
-    played = tuple(recordings or contest.recordings(track))
-    entries = make_entries(track, decoders, submissions, played or (f"synthetic:{track}?set=test",))
+    plan = contest.tracks.get(track, TrackPlan())
+    played = tuple(recordings or contest.recordings(track)) or (f"synthetic:{track}?set=test",)
+    entries = make_entries(track, decoders, submissions, played, contest)
+    entries = with_calibration(entries, tuple(calibration or plan.calibration))
     _check_listed(contest, entries)
     check_names(track, [text.partition("=")[0] for text in decoders])
     wire = Wire(open_wire(scope, lsl_session), scope, lsl_session)
@@ -109,12 +116,23 @@ def submission_findings() -> Iterator[Finding]:
 
 
 def make_entries(
-    track: str, decoders: Sequence[str], submissions: Sequence[str], recordings: tuple[str, ...]
+    track: str,
+    decoders: Sequence[str],
+    submissions: Sequence[str],
+    recordings: tuple[str, ...],
+    contest: Contest | None = None,
 ) -> list[ContestEntry]:
+    """The teams of a contest: those that are named or, where none is, the contest file's submissions."""
+    plans = {} if contest is None else contest.submissions
     entries = [_decoder_entry(track, text, recordings) for text in decoders]
-    entries += [_submission_entry(track, text, recordings) for text in submissions]
+    entries += [_submission_entry(track, text, recordings, plans) for text in submissions]
+    if contest is not None and not entries:
+        entries = _planned_entries(contest, track, recordings)
     if not entries:
-        raise ContestError("a contest needs at least one team: give --decoder or --submission")
+        raise ContestError(
+            "a contest needs at least one team: give --decoder or --submission, or a [submissions.TEAM] "
+            "with a `path` for this track in contest.toml"
+        )
     return _with_own_names(entries)
 
 
@@ -124,22 +142,95 @@ def _decoder_entry(track: str, text: str, recordings: tuple[str, ...]) -> Contes
     return ContestEntry(team_name(name), track, recordings, arguments)
 
 
+SYNTHETIC = "synthetic:"
 SUBMISSION_OPTIONS = ("interface", "python", "positions")
 
 
-def _submission_entry(track: str, text: str, recordings: tuple[str, ...]) -> ContestEntry:
-    """PATH, or PATH?interface=g3&python=3.8&positions=block: options of that submission alone."""
+def _submission_entry(
+    track: str, text: str, recordings: tuple[str, ...], plans: Mapping[str, SubmissionPlan]
+) -> ContestEntry:
+    """PATH, or PATH?interface=g3&python=3.8&positions=block: options of that submission alone.
+
+    What is not given here comes from the contest file's [submissions.TEAM].
+    """
     name, _, query = text.partition("?") if not Path(text).exists() else (text, "", "")
-    options = dict(part.partition("=")[::2] for part in query.split("&") if part)
-    if unknown := [key for key in options if key not in SUBMISSION_OPTIONS]:
+    given = dict(part.partition("=")[::2] for part in query.split("&") if part)
+    if unknown := [key for key in given if key not in SUBMISSION_OPTIONS]:
         raise ContestError(
             f"--submission {text}: there is no option {unknown[0]!r}; a submission has "
             f"{', '.join(SUBMISSION_OPTIONS)}"
         )
-    path = Path(name)
+    team = team_name(Path(name).stem)
+    options = {**plans.get(team, SubmissionPlan()).options(), **given}
+    return _hosted(team, track, Path(name), options, recordings)
+
+
+def _planned_entries(
+    contest: Contest, track: str, recordings: tuple[str, ...]
+) -> list[ContestEntry]:
+    return [
+        _hosted(team, track, contest.folder / plan.path, plan.options(), recordings)
+        for team, plan in contest.submissions.items()
+        if plan.path is not None and plan.track in (None, track)
+    ]
+
+
+def _hosted(
+    team: str, track: str, path: Path, options: Mapping[str, str], recordings: tuple[str, ...]
+) -> ContestEntry:
+    """Raises ContestError where there is no such package: that is no fault of the team."""
+    if not path.exists():
+        raise ContestError(f"team {team}: there is no submission {path}")
     chosen = (word for key, value in options.items() for word in (f"--{key}", value))
-    arguments = ("--submission", str(path.resolve()), *chosen)
-    return ContestEntry(team_name(path.stem), track, recordings, arguments)
+    return ContestEntry(team, track, recordings, ("--submission", str(path.resolve()), *chosen))
+
+
+def with_calibration(entries: Sequence[ContestEntry], given: tuple[str, ...]) -> list[ContestEntry]:
+    """Give the labelled recordings to all submissions of tracks that calibrate.
+
+    Where none are given, and only synthetic recordings are played: the training set of the first. Raises
+    ContestError for a recording that is played as well: its labels must never reach a submission.
+    """
+    return [_calibrated(entry, given) for entry in entries]
+
+
+def _calibrated(entry: ContestEntry, given: tuple[str, ...]) -> ContestEntry:
+    if "--submission" not in entry.decoder_arguments or "g5" not in TRACKS[entry.track].interfaces:
+        return entry
+    uris = given or _training_of(entry.recordings)
+    for uri in uris:
+        for played in entry.recordings:
+            if _same_data(uri, played):
+                raise ContestError(
+                    f"--calibration {uri}: it is played, too ({played}), so that its labels would reach "
+                    "the submissions; calibrate on another recording of these subjects"
+                )
+    words = (word for uri in uris for word in ("--calibration", uri))
+    return replace(entry, decoder_arguments=(*entry.decoder_arguments, *words))
+
+
+def _training_of(played: Sequence[str]) -> tuple[str, ...]:
+    if not all(uri.startswith(SYNTHETIC) for uri in played):
+        return ()
+    kind, _, query = played[0].partition("?")
+    own = ("set", "blocks", "trials")  # a training set has its own length
+    kept = [part for part in query.split("&") if part and part.partition("=")[0] not in own]
+    return (f"{kind}?{'&'.join([*kept, 'set=train'])}",) if "set=train" not in query else ()
+
+
+def _same_data(one: str, other: str) -> bool:
+    """Whether two recordings may hold the same trials: equal sets of a generator, or nested paths."""
+    if one.startswith(SYNTHETIC) and other.startswith(SYNTHETIC):
+        return _set_of(one) == _set_of(other)
+    if one.startswith(SYNTHETIC) or other.startswith(SYNTHETIC):
+        return False
+    first, second = (Path(uri.partition("?")[0]).resolve() for uri in (one, other))
+    return first.is_relative_to(second) or second.is_relative_to(first)
+
+
+def _set_of(synthetic: str) -> str:
+    chosen = dict(part.partition("=")[::2] for part in synthetic.partition("?")[2].split("&"))
+    return chosen.get("set", "test")
 
 
 def _with_own_names(entries: list[ContestEntry]) -> list[ContestEntry]:
@@ -201,14 +292,40 @@ def play(
         )
     board.close()
     out = sys.stdout if table else sys.stderr
-    width = None if out.isatty() else 120
-    Console(file=out, width=width).print(render_leaderboard(board.rows()))
+    shown = Console(file=out, width=None if out.isatty() else 120)
+    shown.print(render_leaderboard(board.rows()))
+    if measured := _measured_table(outcomes):
+        shown.print(measured)
     console.print(f"run logs: {contest.runs}")
     try:
         _store_runs(contest, outcomes)
     except StoreError as error:
         console.print(f"these runs are not in the store yet: {error}", markup=False)
     return outcomes
+
+
+MEASURES = {
+    "leads": "leads",
+    "calibration": "calibration (trials a class)",
+    "size_mib": "package (MiB)",
+    "reaction_ms": "reaction (ms)",
+}
+"""What the host measured of submissions of 2026, and the titles of the columns."""
+
+
+def _measured_table(outcomes: Sequence[Outcome]) -> Table | None:
+    """A row for each submission of 2026; None where there is none."""
+    rows = [outcome for outcome in outcomes if outcome.measured]
+    if not rows:
+        return None
+    table = Table(title="measured by the host", title_justify="left")
+    table.add_column("team")
+    for title in MEASURES.values():
+        table.add_column(title, justify="right")
+    for outcome in rows:
+        shown = (f"{outcome.measured.get(name, 0):g}" for name in MEASURES)
+        table.add_row(outcome.entry.team, *shown)
+    return table
 
 
 def _store_runs(contest: Contest, outcomes: Sequence[Outcome]) -> None:
@@ -268,6 +385,9 @@ class Bars:
         lag_s: float = 0.0,
     ) -> None:
         self._board.team(name, track, status, reason, lag_s)
+        if status == "waiting" and reason:  # its environment is being made
+            self._progress.console.print(f"{name}: {describe(reason)}", markup=False)
+            status = "environment"
         self._progress.update(self._tasks[name, track], state=status)
 
     def alarm(self, reason: Reason) -> None:
@@ -305,4 +425,5 @@ def _plain(outcome: Outcome) -> dict[str, Any]:
         "detail": outcome.detail,
         "log": str(outcome.log) if outcome.log else None,
         "sessions": outcome.sessions,
+        **({"measured": outcome.measured} if outcome.measured else {}),
     }

@@ -57,7 +57,8 @@ def check_submission(decoder: SubmissionDecoder, track: str) -> CheckReport:
         dry = _dry_run(decoder, track_of(track))
     finally:
         decoder.close()  # its log is complete after this
-    lines = [decoder.title, *_describe(dry, track), *_log_lines(dry, decoder.log)]
+    measured = _measured(decoder)
+    lines = [decoder.title, *_describe(dry, track), *measured, *_log_lines(dry, decoder.log)]
     text = "\n".join(map(escape_text, lines))
     return CheckReport(dry.failure is None and _something_counts(dry), text)
 
@@ -153,6 +154,21 @@ def _answers(run: Run) -> list[Answer]:
 def _has_shares(run: Run) -> bool:
     """Whether a trial has a score of its own, not an answer that is right or wrong."""
     return run.track is not None and run.track.traces is not None and bool(run.verdicts())
+
+
+def dry_run_calibration(track: str) -> tuple[str, ...]:
+    """The training set of the dry run's subject."""
+    chosen = "&".join(f"{name}={value}" for name, value in _dry_run_params(track).items())
+    return (f"synthetic:{track}?{chosen}&set=train",)
+
+
+def _measured(decoder: SubmissionDecoder) -> Iterator[str]:
+    if decoder.prepared.entry.interface == "g5":
+        found = decoder.measured.figures()
+        yield (
+            f"measured: {found['leads']:g} leads, {found['calibration']:g} calibration trials a class, "
+            f"{found['size_mib']:g} MiB, reaction {found['reaction_ms']:g} ms"
+        )
 
 
 def _dry_run_params(track: str) -> dict[str, str]:

@@ -29,6 +29,20 @@ class Interface:
 
 
 INTERFACES = {
+    "g5": Interface(
+        "G5 (2026): AlgorithmInterface with calibrate(), run() -> bool and predict()",
+        frozenset(
+            {
+                "calibrate",
+                "get_calibration",
+                "get_required_channel_labels",
+                "AlgorithmCalibrationObject",
+                "CalibrationStageResultObject",
+            }
+        ),
+        positions="continuous",
+        extra_finish=True,
+    ),
     "g4": Interface(
         "G4 async (2024): AlgorithmInterface with self._proxy and async run()",
         frozenset({"_proxy", "set_proxy", "get_source", "AlgorithmResultObject"}),
@@ -68,7 +82,7 @@ INTERFACES = {
 
 
 BASE = "AlgorithmInterface"
-"""The base class of the algorithms of G1 to G4."""
+"""The base class of the algorithms of G1 to G5."""
 
 MOST_CODE_BYTES = 1 << 20
 """Larger files are not parsed: a syntax tree takes up to 600 times the memory of its source."""
@@ -146,6 +160,9 @@ def _parsed(tree: ast.Module, relative: PurePosixPath) -> SourceFile:
             names.add(node.attr)
         elif isinstance(node, ast.ImportFrom) and node.module:
             names.add(node.module)
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            names.add(node.name)
         elif isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ClassDef):
@@ -227,16 +244,22 @@ def _named_file(files: list[SourceFile], interface: str, file: str) -> EntryPoin
 
 
 def _by_config(root: Path, files: list[SourceFile], forced: str) -> EntryPoint | None:
-    """G4 names its class in its AlgorithmConfig.yml."""
-    if forced not in ("", "g4") or not (root / _CONFIG).is_file():
+    """G4 and 2026 name their class in AlgorithmConfig.yml."""
+    if forced not in ("", "g4", "g5") or not (root / _CONFIG).is_file():
         return None
     method = _method_of(root / _CONFIG)
     file = PurePosixPath(_text_of(method, "method_class_file").replace("\\", "/"))
     for source in files:
         if source.path.with_suffix("") == file.with_suffix(""):
             name = _text_of(method, "method_class_name") or source.path.stem
+            newer = any(source.uses("g5") for source in files)
             return EntryPoint(
-                "g4", str(source.path), file.stem, name, (str(file.parent),), f"{_CONFIG} names it"
+                forced or ("g5" if newer else "g4"),
+                str(source.path),
+                file.stem,
+                name,
+                (str(file.parent),),
+                f"{_CONFIG} names it",
             )
     raise PackageError(
         f"{_CONFIG}: method.method_class_file is {str(file)!r}, which the submission does not "
@@ -337,7 +360,9 @@ def _own_name(source: SourceFile) -> str:
 def _entry(interface: str, source: SourceFile, why: str) -> EntryPoint:
     folder = source.path.parent
     dotted = source.path.with_suffix("")
-    by_base_name = interface == "g4" or not all(part.isidentifier() for part in dotted.parts)
+    by_base_name = interface in ("g4", "g5") or not all(
+        part.isidentifier() for part in dotted.parts
+    )
     module = dotted.name if by_base_name else ".".join(dotted.parts)
     class_name = _WHOLE_CLASS.get(interface) or _class_of(source)
     return EntryPoint(interface, str(source.path), module, class_name, (str(folder),), why)

@@ -75,7 +75,7 @@ def environment_for(
         requirements = (*requirements, OLD_SETUPTOOLS)
     place = cache or default_cache()
     if requested.python is not None or not requested.requirements:
-        return _made(requested.python or own, requirements, place, stop or threading.Event())
+        return _only(requested.python or own, requirements, place, stop or threading.Event())
     return _first_that_resolves(requested.hints, requirements, place, stop or threading.Event())
 
 
@@ -89,6 +89,21 @@ def _names(requirements: Sequence[str], package: str) -> bool:
     return any(
         re.match(rf"{package}\b", requirement, re.IGNORECASE) for requirement in requirements
     )
+
+
+def _only(
+    version: str, requirements: Sequence[str], cache: Path, stop: threading.Event
+) -> Environment:
+    """The environment of this Python, and no other one."""
+    try:
+        return _made(version, requirements, cache, stop)
+    except NoWheels as error:
+        raise NoWheels(
+            f"no wheels satisfy the submission's requirements with Python {version}, the only one that "
+            "was tried; correct the pins, or choose another one with --python. The installer "
+            f"printed: {error.output}",
+            error.output,
+        ) from error
 
 
 def _first_that_resolves(

@@ -1,5 +1,6 @@
 """The resource limits of a submission, in seconds, bytes and counts."""
 
+import errno
 import math
 import os
 from dataclasses import dataclass
@@ -89,6 +90,17 @@ class EnvironmentUnavailable(EnvironmentFailed):
     """It can't be made now, for a reason on the host's side: to be tried again later."""
 
     ending = "stopped"
+
+
+HOST_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EMFILE, errno.ENFILE)
+"""System errors that no file of a submission can cause: a full or failing disk, no descriptors left."""
+
+
+def unavailable(what: str, error: OSError) -> EnvironmentUnavailable:
+    """The error for a system call that failed on the host's side."""
+    return EnvironmentUnavailable(
+        f"{what}: {error}; this is no fault of the team, try again when it is mended"
+    )
 
 
 class SubmissionCrashed(SubmissionError):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from decoders.host.limits import PackageError, SubmissionLimits
+from decoders.host.limits import HOST_ERRORS, PackageError, SubmissionLimits, unavailable
 
 FRAMEWORK_FOLDERS = ("Algorithm", "AlgorithmImplement", "AlgorithmSystem")
 """A submission's top folder holds one of these."""
@@ -46,7 +46,8 @@ def lay_out(package: Path, into: Path, limits: SubmissionLimits | None = None) -
     """Copy the package's files under `into`, and return the folder that is the framework's root.
 
     Only regular files are copied, only below `into`, and only up to the limits in bytes, which are
-    counted while writing (an archive's own sizes are not trusted). Raises PackageError.
+    counted while writing (an archive's own sizes are not trusted). Raises PackageError, and
+    EnvironmentUnavailable where this machine's disk is full or fails.
     """
     if not package.exists():
         raise PackageError(
@@ -55,6 +56,8 @@ def lay_out(package: Path, into: Path, limits: SubmissionLimits | None = None) -
     try:
         _write(package, into, limits or SubmissionLimits())
     except _UNREADABLE as error:
+        if isinstance(error, OSError) and error.errno in HOST_ERRORS:
+            raise unavailable(f"{package}: the submission can't be unpacked", error) from error
         raise PackageError(f"{package}: the submission can't be read: {error}") from error
     root = _root(into)
     _open_to_all(into)

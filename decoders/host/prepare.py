@@ -25,7 +25,14 @@ import msgspec
 from decoders.host.cgroup import sweep_groups
 from decoders.host.detect import INTERFACES, EntryPoint, detect
 from decoders.host.environment import Environment, environment_for
-from decoders.host.limits import MIB, PackageError, SubmissionLimits
+from decoders.host.limits import (
+    MIB,
+    EnvironmentUnavailable,
+    PackageError,
+    SubmissionLimits,
+    escape_text,
+    unavailable,
+)
 from decoders.host.package import lay_out
 from decoders.host.requested import RequestedEnvironment, requested_environment
 from decoders.host.venv import Lease, sweep_environments, try_lease
@@ -59,10 +66,11 @@ class PackageFacts(msgspec.Struct, frozen=True):
 
 
 class ReadAnswer(msgspec.Struct, frozen=True):
-    """The facts, or why the package is refused."""
+    """The facts, or why the package is refused; ours: a fault of this machine, not of the package."""
 
     facts: PackageFacts | None = None
     refusal: str = ""
+    ours: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +87,8 @@ class Prepared:
     def title(self) -> str:
         """What was detected, for a person to read."""
         entry, title = self.entry, INTERFACES[self.entry.interface].title
-        return f"{entry.file}: {title} (because {entry.why}), run by {self.environment.title}"
+        found = f"{entry.file}: {title} (because {entry.why}), run by {self.environment.title}"
+        return escape_text(found)
 
     def close(self) -> None:
         self.environment.close()
@@ -95,14 +104,23 @@ def prepare(
     cache: Path | None = None,
     stop: threading.Event | None = None,
 ) -> Prepared:
-    """Unpack it, detect its interface, and make its environment (minutes, the first time)."""
-    sweep_folders()
-    sweep_groups()
-    sweep_environments(cache)
-    folder, lock = make_folder()
+    """Unpack it, detect its interface, and make its environment (minutes, the first time).
+
+    Raises a SubmissionError, whose ending is `stopped` where this machine failed.
+    """
+    try:
+        sweep_folders()
+        sweep_groups()
+        sweep_environments(cache)
+        folder, lock = make_folder()
+    except OSError as error:
+        raise unavailable(f"{package}: no folder can be made for it", error) from error
     try:
         facts = read_package(package, folder / "package", track, interface, python, limits)
         environment = environment_for(facts.requested, cache, stop)
+    except OSError as error:
+        remove_folder(folder, lock)
+        raise unavailable(f"{package}: its environment can't be made", error) from error
     except BaseException:
         remove_folder(folder, lock)
         raise
@@ -155,7 +173,10 @@ def read_package(
     python: str | None = None,
     limits: SubmissionLimits | None = None,
 ) -> PackageFacts:
-    """Unpack the package into a folder and read it, in a limited child process. Raises PackageError."""
+    """Unpack the package into a folder and read it, in a limited child process.
+
+    Raises PackageError, and EnvironmentUnavailable where this machine failed.
+    """
     limits = limits or SubmissionLimits()
     size = (limits.package_bytes, limits.package_files)
     request = ReadRequest(str(package.absolute()), str(into), track, interface, python, *size)
@@ -173,16 +194,22 @@ def read_package(
         )
     except subprocess.TimeoutExpired:
         raise PackageError(f"{package}: to read it took more than {WAIT_S:g} s") from None
+    if done.returncode == -signal.SIGKILL:  # its own limits end it by SIGXCPU, or by an error
+        raise EnvironmentUnavailable(
+            f"{package}: the process that read the submission was killed; is this machine out of memory?"
+        )
     if done.returncode != 0:
         raise PackageError(f"{package}: {_why_it_ended(done.returncode, done.stderr)}")
     answer = msgspec.json.decode(done.stdout, type=ReadAnswer)
     if answer.facts is None:
-        raise PackageError(answer.refusal)
+        raise (
+            EnvironmentUnavailable(answer.refusal) if answer.ours else PackageError(answer.refusal)
+        )
     return answer.facts
 
 
 def _why_it_ended(code: int, stderr: bytes) -> str:
-    if code in (-signal.SIGXCPU, -signal.SIGKILL):
+    if code == -signal.SIGXCPU:
         return (
             f"to read the submission took more than {UNPACK_CPU_S} s of processor time to unpack it "
             f"or {READ_CPU_S} s to parse its files; leave out what is no part of it"
@@ -206,6 +233,8 @@ def _read(request: ReadRequest) -> ReadAnswer:
         return ReadAnswer(PackageFacts(str(root), entry, requested))
     except PackageError as error:
         return ReadAnswer(refusal=str(error))
+    except EnvironmentUnavailable as error:
+        return ReadAnswer(refusal=str(error), ours=True)
     except (MemoryError, RecursionError) as error:
         return ReadAnswer(
             refusal=f"{request.package}: to read the submission takes more than "

@@ -59,6 +59,7 @@ KINDS = {
     shim.ASK: "ask",
     shim.REPORT: "report",
     shim.CHANNELS: "channels",
+    shim.CALIBRATE: "calibrate",
     shim.DONE: "done",
     shim.ERROR: "error",
 }
@@ -220,7 +221,15 @@ class SubmissionProcess:
                 raise
         assert first.stdout is not None
         self._tree = ProcessTree(first, place.user, group)
-        self._watchdog = Watchdog(self._tree, first.stdout, log, limits, place.scratch)
+        try:
+            self._watchdog = Watchdog(self._tree, first.stdout, log, limits, place.scratch)
+        except OSError:  # its log can't be made
+            connection.close()
+            first.stdout.close()
+            self._tree.kill()
+            if group is not None:
+                group.remove()
+            raise
         self._pipe = Pipe(connection, limits.report_bytes, stop)
         self._watchdog.start()
         sent = {

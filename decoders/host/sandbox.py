@@ -136,6 +136,7 @@ FILTER_FD = "FILTER_FD"
 INSIDE = Path(__file__).with_name("inside")
 OURS = {
     "shim.py": "shim.py",
+    "stages.py": "stages.py",
     "launch.py": "launch.py",
     "framework_site.py": "site/sitecustomize.py",
 }

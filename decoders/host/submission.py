@@ -9,18 +9,21 @@ import os
 import re
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 
 import msgspec
+import numpy as np
 
 from bci_stream.contest.contest import Limits as ContestLimits
 from bci_stream.errors import RuleError
 from bci_stream.files import state_dir
 from bci_stream.packet import Packet, SignalInfo
+from decoders.host.calibration import CalibrationSets, Measured, find_places, package_bytes
 from decoders.host.detect import INTERFACES
-from decoders.host.inside.shim import CHOOSE, PACKET, START
+from decoders.host.inside.shim import CHOOSE, LABELLED, PACKET, START
 from decoders.host.limits import (
     PackageError,
     SubmissionCrashed,
@@ -31,6 +34,7 @@ from decoders.host.limits import (
     SubmissionTimeout,
     escape_text,
     limits_of,
+    unavailable,
 )
 from decoders.host.prepare import Prepared, prepare
 from decoders.host.process import GRACE_S, NO_DATA, SubmissionProcess, packet_body
@@ -61,6 +65,7 @@ class SubmissionDecoder:
         log: Path | None = None,
         cache: Path | None = None,
         stop: threading.Event | None = None,
+        calibration: Sequence[str] = (),
     ) -> None:
         if positions not in (None, *POSITIONS):
             raise PackageError(f"start positions count per block or continuous, not {positions!r}")
@@ -86,6 +91,12 @@ class SubmissionDecoder:
         self._sessions = 0
         self._seconds: SecondGrid | None = None
         self._position = 0
+        self.measured = Measured(package_bytes(self.prepared.root))
+        self._sets = CalibrationSets(track, calibration)
+        self._info: SignalInfo | None = None
+        self._names: object = None  # of the leads that it chose; None: it has not chosen yet
+        self._places: list[int] | None = None  # None: all leads
+        self._sent_at = 0.0
 
     @property
     def title(self) -> str:
@@ -118,13 +129,22 @@ class SubmissionDecoder:
         self._sessions += 1
         if self.prepared.entry.interface == "my_algorithm":
             self._seconds = SecondGrid(Fraction(info.rate), DEFAULTS)
+        self._info = info
         facts = {
             "subject": info.subject,
             "number": _number_of(info.subject, self._sessions),
             "rate": float(info.rate),
             "labels": info.lead_names,
             "data_type": TRACKS[self._track].lead_kind,
+            "stage": {
+                "exp_name": self._track.upper(),
+                "exp_task": self._track.upper(),
+                "session_id": self._sessions,
+                "stage_seed": self._sessions,
+            },
         }
+        if self._names is not None:
+            self._choose_leads(self._names)
         process = self._process or self._launch()
         process.send(START, msgspec.json.encode(facts), time.monotonic() + self.limits.step_s)
         self._ready()
@@ -157,7 +177,10 @@ class SubmissionDecoder:
 
     def _body_of(self, packet: Packet, finish: bool) -> bytes:
         position = self._position if self._continuous else packet.start
-        return packet_body(packet.samples, position, finish, self._is_due(packet))
+        samples = packet.samples
+        if self._places is not None:
+            samples = np.ascontiguousarray(samples[:, [*self._places, -1]])
+        return packet_body(samples, position, finish, self._is_due(packet))
 
     def _is_due(self, packet: Packet) -> bool:
         """Whether a result is due: my_algorithm after each second, ecog after each packet."""
@@ -168,6 +191,7 @@ class SubmissionDecoder:
         process = self._ready()
         deadline, awaited = self._deadline(*self._allowed[last])
         self._requested = False
+        self._sent_at = time.monotonic()
         process.send(PACKET, body, deadline)
         self._collect(process, results, deadline, awaited, last)
 
@@ -185,6 +209,8 @@ class SubmissionDecoder:
             message = process.receive(deadline, awaited)
             if message.kind == "report" and len(results) < most:
                 results.append(message.value)
+                if self._has_stages and self._sent_at:
+                    self.measured.reaction_s.append(time.monotonic() - self._sent_at)
             elif message.kind == "report":
                 raise SubmissionDisqualified(
                     "the submission floods its host: it made more than "
@@ -201,10 +227,35 @@ class SubmissionDecoder:
                     "the submission's run() returned before the finish flag was set; it must read "
                     "until then"
                 )
-            elif message.kind == "channels":
+            elif message.kind == "channels" and self._names is None and self._has_stages:
+                self._choose_leads(message.value)
+            elif message.kind == "calibrate" and self._names is not None and not last:
+                deadline = max(deadline, time.monotonic() + self.limits.start_s)
+                self._send_set(process, deadline)
+            elif message.kind in ("channels", "calibrate"):
                 raise SubmissionDisqualified(
-                    "the submission wrote into the pipe that only its host may use: channels unrequested"
+                    "the submission wrote into the pipe that only its host may use: "
+                    f"{message.kind} unrequested"
                 )
+
+    # --- 2026: leads by name, and calibration sets -------------------------------------------
+
+    @property
+    def _has_stages(self) -> bool:
+        return self.prepared.entry.interface == "g5"
+
+    def _choose_leads(self, named: object) -> None:
+        assert self._info is not None
+        self._names = named
+        self._places = find_places(named, self._info.lead_names)
+        self.measured.leads = max(self.measured.leads, len(self._places))
+
+    def _send_set(self, process: SubmissionProcess, deadline: float) -> None:
+        assert self._info is not None
+        assert self._places is not None
+        body, labels = self._sets.next(self._info.subject, self._info.lead_names, self._places)
+        self.measured.trials.setdefault(self._info.subject, Counter()).update(labels)
+        process.send(LABELLED, body, deadline)
 
     # --- its process -------------------------------------------------------------------------
 
@@ -231,7 +282,10 @@ class SubmissionDecoder:
             "challenge": {"track": self._track},
         }
         place = (self.prepared, self.sandbox)
-        self._process = SubmissionProcess(*place, settings, self.limits, self.log, self._stop)
+        try:
+            self._process = SubmissionProcess(*place, settings, self.limits, self.log, self._stop)
+        except OSError as error:
+            raise unavailable("the submission's process can't be started", error) from error
         return self._process
 
     def _deadline(self, limit_s: float, awaited: str) -> tuple[float, str]:
@@ -262,8 +316,12 @@ def open_submission(
     strength: Strength | None = None,
     log: Path | None = None,
     stop: threading.Event | None = None,
+    calibration: Sequence[str] = (),
 ) -> SubmissionDecoder:
-    """Open a submission as a decoder; close() it after the run. granted: the contest's limits."""
+    """Open a submission as a decoder; close() it after the run.
+
+    granted: the contest's limits. calibration: labelled recordings for submissions of 2026.
+    """
     granted = granted or ContestLimits()
     return SubmissionDecoder(
         package,
@@ -275,6 +333,7 @@ def open_submission(
         strength=at_least(granted.strength, strength),
         log=log or own_log(package),
         stop=stop,
+        calibration=calibration,
     )
 
 

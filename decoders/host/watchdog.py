@@ -162,7 +162,9 @@ class Watchdog(threading.Thread):
     def _write_log(self, chunk: bytes) -> None:
         room = self._limits.log_bytes - self._output_bytes
         self._output_bytes += len(chunk)
-        if room > 0:
+        if room <= 0:
+            return
+        with contextlib.suppress(OSError):  # a full disk: its output is still read, and not kept
             self._log.write(chunk[:room])
             if len(chunk) >= room:
                 self._log.write(b"\n[the log is full: what follows is not kept]\n")

@@ -1,4 +1,4 @@
-"""Runs inside a submission's process: this file, and nothing else of this package.
+"""Runs inside a submission's process: this file and `stages.py`, and nothing else of this package.
 
 Python 3.8 to 3.13, with numpy >= 1.19 or without; imports the standard library only. Connects to
 the host by the socket whose number is its argument, provides the framework modules that submissions
@@ -34,9 +34,24 @@ HEAD = struct.Struct("<Ic")
 PACKET_HEAD = struct.Struct("<qIIBB6x")
 """Before a packet's samples: position, samples, channels (0 in G4's last packet), finish, due."""
 
-SETTINGS, START, CHOOSE, PACKET = b"s", b"b", b"c", b"p"
-ASK, REPORT, CHANNELS, DONE, ERROR = b"a", b"r", b"n", b"d", b"e"
+SETTINGS, START, CHOOSE, PACKET, LABELLED = b"s", b"b", b"c", b"p", b"l"
+ASK, REPORT, CHANNELS, CALIBRATE, DONE, ERROR = b"a", b"r", b"n", b"k", b"d", b"e"
 ASKING = HEAD.pack(0, ASK)
+
+
+def _load_stages() -> Any:
+    """`stages.py` beside this file, under a name that no submission uses."""
+    file = os.path.join(os.path.dirname(os.path.abspath(__file__)), "stages.py")
+    spec = importlib.util.spec_from_file_location("bci_stages", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["bci_stages"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+stages: Any = _load_stages()
 
 
 class HostGone(SystemExit):
@@ -175,7 +190,11 @@ class PacketFeed:
         self.settings = settings
         self.finished = False
         self.choose: Callable[..., Any] | None = None
+        self.config: dict[str, Any] = {"predict_timeout_seconds": stages.PREDICT_S}
+        self.stage_of_packet: Any = None
         self._info: dict[str, Any] | None = None
+        self._required: list[str] | None = None
+        self._announced = settings.get("interface") != "g5"
 
     def next(self) -> tuple[Any, int | None, bool]:
         """The next packet (leads in rows, TRIGGER last), its position, and whether a result is due."""
@@ -183,6 +202,8 @@ class PacketFeed:
             raise NoMoreData(
                 "no more data: the last packet had its finish flag set; end run() then"
             )
+        if not self._announced:
+            self._announce()
         self.pipe.ask()
         while True:
             kind, body = self.pipe.receive()
@@ -196,6 +217,32 @@ class PacketFeed:
 
     def report(self, report: Any) -> None:
         self.pipe.send(REPORT, plain(result_of(report)))
+
+    def require(self, labels: Any) -> None:
+        """2026: the leads that are to be handed over; named before any data."""
+        if self._announced:
+            raise RuntimeError("leads are chosen before the first packet or calibration set")
+        self._required = stages.names_of(labels)
+
+    def _announce(self) -> None:
+        self._announced = True
+        self.info()  # the host knows the subject's leads by now
+        self.pipe.send(CHANNELS, self._required or [])
+
+    def labels(self) -> list[str]:
+        """The names of the leads that are handed over."""
+        return list(self._required or self.info()["labels"])
+
+    def calibration(self) -> bytes:
+        """2026: the next calibration set of the current subject."""
+        if not self._announced:
+            self._announce()
+        self.pipe.send(CALIBRATE)
+        while True:
+            kind, body = self.pipe.receive()
+            if kind == LABELLED:
+                return body
+            self._handle(kind, body)
 
     def info(self) -> dict[str, Any]:
         """Facts about the current subject."""
@@ -292,6 +339,7 @@ class AlgorithmContinuousDataObject:
     data: Any = None
     subject_id: Any = None
     finish_flag: Any = None
+    other_information: Any = None
 
 
 @dataclass
@@ -315,8 +363,8 @@ class AlgorithmResultObject:
     result: Any = None
 
 
-class SourceInterface:
-    """G4's source of packets."""
+class SourceInterface(stages.CalibrationSource):  # type: ignore[misc]
+    """The source of packets of G4 and of 2026."""
 
     def __init__(self, feed: PacketFeed, label: str) -> None:
         self._feed = feed
@@ -326,8 +374,7 @@ class SourceInterface:
         return self._label
 
     async def get_device(self) -> AlgorithmDeviceObject:
-        info = self._feed.info()
-        labels = list(info["labels"])
+        info, labels = self._feed.info(), self._feed.labels()
         return AlgorithmDeviceObject(info["data_type"], len(labels), info["rate"], labels, {})
 
     async def get_data(self) -> AlgorithmContinuousDataObject:
@@ -336,12 +383,18 @@ class SourceInterface:
         # Run their other tasks first: what those report belongs before this packet.
         await asyncio.sleep(0)
         data, position, _ = self._feed.next()
-        subject = self._feed.info()["subject"]
-        return AlgorithmContinuousDataObject(position, data, subject, self._feed.finished)
+        info = self._feed.info()
+        stage, before = info["stage"], self._feed.stage_of_packet
+        self._feed.stage_of_packet = stage
+        about = {key: stage[key] for key in stages.STAGE_KEYS}
+        about[stages.RETURN] = before is not None and stage != before
+        return AlgorithmContinuousDataObject(
+            position, data, info["subject"], self._feed.finished, about
+        )
 
 
-class ProxyInterface:
-    """The object in self._proxy of a G4 submission."""
+class ProxyInterface(stages.AlgorithmSettings):  # type: ignore[misc]
+    """The object in self._proxy of a submission of G4 or of 2026."""
 
     def __init__(self, feed: PacketFeed) -> None:
         self._feed = feed
@@ -353,7 +406,8 @@ class ProxyInterface:
         return dict(self._feed.settings["challenge"])
 
     def report(self, algorithm_result_object: Any) -> Any:
-        self._feed.report(algorithm_result_object)  # at once, in case `await` is forgotten
+        result = stages.predicted(result_of(algorithm_result_object))
+        self._feed.report(result)  # at once, in case `await` is forgotten
         return _nothing()
 
 
@@ -400,8 +454,19 @@ FRAMEWORK: dict[str, dict[str, Any]] = {
         "AlgorithmDataObject": AlgorithmContinuousDataObject,
         "AlgorithmDeviceObject": AlgorithmDeviceObject,
         "AlgorithmResultObject": AlgorithmResultObject,
+        **stages.OBJECTS,
     },
 }
+RECEIVER = "Algorithm.service.SourceReceiver"
+FALLBACK: dict[str, dict[str, Any]] = {
+    RECEIVER: {"ContinuousDataSourceReceiver": stages.ContinuousDataSourceReceiver},
+    RECEIVER + ".ContinuousDataSourceReceiver": {
+        "ContinuousDataSourceReceiver": stages.ContinuousDataSourceReceiver,
+        "is_return_to_calibration_marker": stages.is_return_to_calibration_marker,
+    },
+}
+"""Modules of 2026 for submissions that have no copies of their own."""
+FALLBACK_PACKAGES = ("Algorithm.service", RECEIVER)
 FRAMEWORK_PACKAGES = {name.rsplit(".", depth)[0] for name in FRAMEWORK for depth in (1, 2, 3, 4)}
 SHARED_PACKAGES = {"Algorithm", "Algorithm.method", "AlgorithmImplement", "AlgorithmSystem"}
 SHARED_PACKAGES.add("AlgorithmSystem.AlgorithmImplement")
@@ -426,6 +491,8 @@ class FrameworkFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(self, name: str, *_: Any) -> Any:
         if name in FRAMEWORK:
             return importlib.machinery.ModuleSpec(name, self)
+        if self._last_resort and (name in FALLBACK or name in FALLBACK_PACKAGES):
+            return importlib.machinery.ModuleSpec(name, self, is_package=name in FALLBACK_PACKAGES)
         folder = os.path.join(self._root, *name.split("."))
         if name not in FRAMEWORK_PACKAGES or (name in SHARED_PACKAGES and self._is_theirs(folder)):
             return None
@@ -443,7 +510,8 @@ class FrameworkFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return None
 
     def exec_module(self, module: Any) -> None:
-        vars(module).update(FRAMEWORK.get(module.__name__, {}))
+        name = module.__name__
+        vars(module).update(FRAMEWORK.get(name, FALLBACK.get(name, {})))
 
 
 def install_framework(root: str) -> None:
@@ -464,22 +532,38 @@ SETTERS = {
     "g2-online": ("set_algorithm_system_manager", "algo_sys_mng", ProblemInterface),
     "g3": ("set_comm_proxy", "comm_proxy", ProblemInterface),
     "g4": ("set_proxy", "_proxy", ProxyInterface),
+    "g5": ("set_proxy", "_proxy", ProxyInterface),
 }
 
 
 def drive_run(algorithm: Any, feed: PacketFeed) -> None:
     """G1 to G4: the submission pulls its packets inside run()."""
+    set_proxy(algorithm, feed)
+    running = algorithm.run()
+    if inspect.isawaitable(running):
+        import asyncio
+
+        asyncio.run(_until_done(running))
+
+
+def drive_stages(algorithm: Any, feed: PacketFeed) -> None:
+    """2026: leads by name, then calibrate() and run() in turn."""
+    import asyncio
+
+    if hasattr(algorithm, "get_required_channel_labels"):
+        feed.require(algorithm.get_required_channel_labels())
+    set_proxy(algorithm, feed)
+    asyncio.run(stages.run_stages(algorithm, feed))
+
+
+def set_proxy(algorithm: Any, feed: PacketFeed) -> None:
+    """Give the submission the object that it gets its data from and reports to."""
     setter, attribute, proxy_class = SETTERS[feed.settings["interface"]]
     proxy = proxy_class(feed)
     if hasattr(algorithm, setter):
         getattr(algorithm, setter)(proxy)
     else:
         setattr(algorithm, attribute, proxy)
-    running = algorithm.run()
-    if inspect.isawaitable(running):
-        import asyncio
-
-        asyncio.run(_until_done(running))
 
 
 async def _until_done(running: Any) -> None:
@@ -496,7 +580,7 @@ def drive_fed(algorithm: Any, feed: PacketFeed) -> None:
             feed.report(algorithm.algorithm())
 
 
-DRIVERS = {"my_algorithm": drive_fed, "ecog": drive_fed}
+DRIVERS = {"my_algorithm": drive_fed, "ecog": drive_fed, "g5": drive_stages}
 
 
 def load_class(settings: dict[str, Any]) -> Any:

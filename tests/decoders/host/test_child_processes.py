@@ -82,6 +82,31 @@ return [squares, starts[1]]
     assert run(decoder, packets(1)) == [[[[1, 4, 9], [0, True, "mine"]]]]
 
 
+def test_the_workers_of_a_torch_data_loader_work(write: Write, submitted: Open) -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    body = """
+from torch.utils.data import DataLoader
+for method in ("fork", "spawn", "forkserver"):
+    loader = DataLoader(Rows(), batch_size=2, num_workers=2, multiprocessing_context=method)
+    assert [batch.tolist() for batch in loader] == [[0, 1], [4, 9]], method
+return "loaded"
+"""
+    files = package(body)
+    files["Algorithm/impl/work.py"] += """
+    class Rows:
+        def __len__(self):
+            return 4
+
+        def __getitem__(self, place):
+            return square(place)
+"""
+    files["Algorithm/impl/AlgorithmImplement.py"] = files[
+        "Algorithm/impl/AlgorithmImplement.py"
+    ].replace("square, start_of", "square, start_of, Rows")
+    decoder = submitted(write(files), limits=replace(ROOMY, memory_bytes=4 << 30))
+    assert run(decoder, packets(1)) == [["loaded"]]
+
+
 def test_subprocesses_import_the_framework_and_the_submission_s_own_modules(
     write: Write, submitted: Open
 ) -> None:

@@ -138,7 +138,7 @@ def test_cache_files_are_no_algorithms(write: Write) -> None:
 
 def test_the_interface_can_be_forced(write: Write) -> None:
     assert detect(write(CASES["g2"]), "mi", "g3").interface == "g3"
-    with pytest.raises(PackageError, match="unknown interface; the interfaces are g4, g3"):
+    with pytest.raises(PackageError, match="unknown interface; the interfaces are g5, g4, g3"):
         detect(write(CASES["g2"]), "mi", "g9")
     with pytest.raises(PackageError, match="has no such file"):
         detect(write(CASES["g2"]), "mi", "g2:Algorithm/Nothing.py")

@@ -1,5 +1,6 @@
 """Environments: made once, shared, with a Python whose wheels fit; failures are attributed."""
 
+import errno
 import http.server
 import os
 import signal
@@ -27,9 +28,10 @@ from decoders.host.limits import (
     PackageError,
     SubmissionStopped,
 )
-from decoders.host.prepare import read_package
+from decoders.host.prepare import prepare, read_package
 from decoders.host.requested import RequestedEnvironment
 from decoders.host.venv import COMPLETE, cached_environments, default_cache, prune
+from tests.decoders.host.conftest import Write
 from tests.decoders.host.wheels import (
     INSTALLERS,
     install_from,
@@ -249,20 +251,65 @@ def test_a_download_that_breaks_off_is_our_fault(
         environment_for(RequestedEnvironment(OWN, ("absent==1.0",)), tmp_path / "cache")
 
 
-def test_a_full_disk_is_our_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    size = 4 << 20
-    make_wheel(tmp_path / "index", "large", files={"large_data.py": "#" * size})
-    install_from(tmp_path / "index", monkeypatch)
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 2 MiB."""
     disk = tmp_path / "disk"
     disk.mkdir()
     mounting = ["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(disk)]
     if os.geteuid() != 0 or subprocess.run(mounting, capture_output=True, check=False).returncode:
         pytest.skip("a small disk can't be mounted here")
-    try:
-        with pytest.raises(EnvironmentUnavailable, match="the disk is full"):
-            environment_for(RequestedEnvironment(OWN, ("large==1.0",)), disk / "cache")
-    finally:
-        subprocess.run(["umount", str(disk)], check=True)
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_a_full_disk_is_our_fault(
+    small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = 4 << 20
+    make_wheel(tmp_path / "index", "large", files={"large_data.py": "#" * size})
+    install_from(tmp_path / "index", monkeypatch)
+    with pytest.raises(EnvironmentUnavailable, match="the disk is full"):
+        environment_for(RequestedEnvironment(OWN, ("large==1.0",)), small_disk / "cache")
+
+
+def test_a_disk_that_is_full_while_a_package_is_unpacked_is_our_fault(
+    small_disk: Path, write: Write
+) -> None:
+    package = write({"Algorithm/impl/model.txt": "#" * (4 << 20)})
+    with pytest.raises(
+        EnvironmentUnavailable, match=r"can't be unpacked: .*No space left"
+    ) as caught:
+        read_package(package, small_disk / "into", "mi")
+    assert caught.value.ending == "stopped"
+
+
+def test_a_disk_that_is_full_before_or_after_the_installation_is_our_fault(
+    index: Path, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install_from(index, monkeypatch)
+    package = write(
+        {"Algorithm/impl/AlgorithmImplement.py": "comm_proxy\n", "requirements.txt": "good==1.0\n"}
+    )
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    for where in ("make_folder", "environment_for"):
+        with monkeypatch.context() as patched:
+            patched.setattr(f"decoders.host.prepare.{where}", full)
+            with pytest.raises(EnvironmentUnavailable, match="no fault of the team"):
+                prepare(package, "mi", cache=tmp_path / "cache")
+
+
+def test_a_killed_reader_is_our_fault(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = write({"Algorithm/impl/AlgorithmImplement.py": "comm_proxy\n"})
+    killed = subprocess.CompletedProcess([], -signal.SIGKILL, b"", b"")
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: killed)
+    with pytest.raises(EnvironmentUnavailable, match="was killed"):
+        read_package(package, tmp_path / "into", "mi")
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from pathlib import Path
 import click.testing
 import pytest
 
+from bci_stream.contest.contest import Contest, load_contest
 from bci_stream.contest.contest import Limits as ContestLimits
-from bci_stream.contest.contest import load_contest
 from bci_stream.errors import HOST_FAILED, ContestError
 from bci_stream.judge.run_command import make_entries
 from decoders.cli import main
@@ -116,7 +116,7 @@ def test_a_python_that_is_not_here_is_reported_with_where_it_was_looked_for(writ
     done = run(
         "check", "--track", "mi", "--submission", str(talks(write)), "--python", "3.999"
     )  # fmt: skip
-    assert done.exit_code == 1
+    assert done.exit_code == HOST_FAILED
     assert "requests Python 3.999" in done.output
 
 
@@ -137,6 +137,65 @@ def test_a_contest_gives_each_submission_options_of_its_own(tmp_path: Path) -> N
     assert (first.team, second.team) == ("a", "a-2")
     with pytest.raises(ContestError, match="no option 'speed'"):
         make_entries("mi", [], [f"{tmp_path}/a.zip?speed=2"], ("r",))
+
+
+PLANNED = """
+name = "cup"
+track = "mi"
+[submissions.a]
+path = "packed/a.zip"
+interface = "g3"
+python = "3.8"
+[submissions.b]
+positions = "continuous"
+"""
+
+
+def planned(folder: Path, written: str = PLANNED) -> Contest:
+    (folder / "contest.toml").write_text(written)
+    return load_contest(folder)
+
+
+def test_the_contest_file_names_submissions_and_their_options(tmp_path: Path) -> None:
+    contest = planned(tmp_path)
+    with pytest.raises(ContestError, match=r"team a: there is no submission .*a\.zip"):
+        make_entries("mi", [], [], ("r",), contest)
+    (tmp_path / "packed").mkdir()
+    (tmp_path / "packed" / "a.zip").touch()
+    (entry,) = make_entries("mi", [], [], ("r",), contest)
+    path = str(tmp_path / "packed" / "a.zip")
+    assert entry.team == "a"
+    assert entry.decoder_arguments == (
+        "--submission", path, "--interface", "g3", "--python", "3.8",
+    )  # fmt: skip
+
+
+def test_a_named_submission_has_its_options_from_the_contest_file_and_its_own_go_first(
+    tmp_path: Path,
+) -> None:
+    for name in ("a.zip", "b.zip"):
+        (tmp_path / name).touch()
+    given = [f"{tmp_path}/a.zip?python=3.9", f"{tmp_path}/b.zip"]
+    first, second = make_entries("mi", [], given, ("r",), planned(tmp_path))
+    assert first.decoder_arguments[2:] == ("--interface", "g3", "--python", "3.9")
+    assert second.decoder_arguments[2:] == ("--positions", "continuous")
+
+
+@pytest.mark.parametrize(
+    ("written", "why"),
+    [
+        ('[submissions.a]\npath = "a"', "submissions.a needs a `track`"),
+        ('[submissions.a]\ntrack = "chess"', "no track 'chess'"),
+        ('[submissions.a]\npositions = "both"', "positions"),
+        ('[submissions.a]\nspeed = "2"', "speed"),
+        ('[submissions."../a"]\npath = "a"', r"\.\./a"),
+    ],
+)
+def test_a_submission_of_the_contest_file_that_makes_no_sense_is_named(
+    written: str, why: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ContestError, match=why):
+        planned(tmp_path, f'name = "cup"\n{written}\n')
 
 
 def test_what_prepare_found_is_printed(write: Write) -> None:

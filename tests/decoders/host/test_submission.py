@@ -13,6 +13,7 @@ from bci_stream.packet import Packet
 from decoders.host.environment import Environment, _prefix_of, find_interpreter
 from decoders.host.limits import (
     EnvironmentFailed,
+    EnvironmentUnavailable,
     PackageError,
     SubmissionCrashed,
     SubmissionRefused,
@@ -496,3 +497,19 @@ def test_a_log_that_was_named_outlives_the_submission(
     decoder.close()
     assert (tmp_path / "team.log").read_text() == "hello\n"
     assert not decoder.prepared.folder.exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full: this is not Linux")
+def test_a_full_disk_under_its_log_costs_the_team_nothing(write: Write, submitted: Open) -> None:
+    talks = G2.replace("model = self", "print('hello' * 9999, flush=True); model = self")
+    decoder = submitted(write({"Algorithm/AlgorithmImplementMI.py": talks}), log=Path("/dev/full"))
+    assert run(decoder, packets(3)) == [[[start, 1, 10]] for start in (0, 10, 20)]
+
+
+def test_a_log_that_can_not_be_made_is_our_fault(
+    tmp_path: Path, write: Write, submitted: Open
+) -> None:
+    log = tmp_path / "absent" / "team.log"
+    decoder = submitted(write({"Algorithm/AlgorithmImplementMI.py": G2}), log=log)
+    with pytest.raises(EnvironmentUnavailable, match="no fault of the team"):
+        decoder.start(info())

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ TRACKS = {
     "g2_online": "turing",
     "g3": "erp",
     "g4": "mi",
+    "g5": "mi",
     "my_algorithm": "emotion",
     "ecog": "ecog",
 }
@@ -107,7 +109,8 @@ def test_over_lsl_in_lockstep_it_is_the_same_run_and_the_same_score(
     assert outcome["score"] == own.score
 
 
-def test_every_package_that_the_script_tries_is_in_the_table_of_the_docs() -> None:
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
     path = twins.TEMPLATES.parent / "try_submissions.py"
     spec = importlib.util.spec_from_file_location("tried", path)
     assert spec is not None
@@ -115,8 +118,27 @@ def test_every_package_that_the_script_tries_is_in_the_table_of_the_docs() -> No
     script = importlib.util.module_from_spec(spec)
     sys.modules["tried"] = script  # its dataclass looks there
     spec.loader.exec_module(script)
-    docs = (path.parents[1] / "docs/submissions.md").read_text()
+    return script
+
+
+def test_the_table_of_packages_that_were_tried_is_current(
+    script: ModuleType, tmp_path: Path
+) -> None:
+    """What is the same on every machine: the packages, in their order, and the interface of each."""
+    docs = (twins.TEMPLATES.parents[1] / "docs/submissions.md").read_text()
+    rows = re.findall(r"^\| `([\w-]+)`: (.+?) \| (\S+) \| .+ \| .+ \|$", docs, re.MULTILINE)
+    made = []
     for name, package in script.PACKAGES.items():
-        assert f"| `{name}`: {package.about} |" in docs
-    rows = re.findall(r"^\| `[\w-]+`: ", docs, re.MULTILINE)
-    assert len(rows) == len(script.PACKAGES)
+        folder = tmp_path / name
+        written = script.write_package(package, folder)
+        interface = script.interface_of(package, written, folder / "laid-out")
+        made.append((name, package.about, interface))
+    assert rows == made
+
+
+def test_a_row_of_the_table_is_what_the_script_finds(script: ModuleType) -> None:
+    found = script.outcome(script.PACKAGES["calibrate-2026"])
+    docs = (twins.TEMPLATES.parents[1] / "docs/submissions.md").read_text()
+    row = next(line for line in docs.splitlines() if line.startswith("| `calibrate-2026`"))
+    assert [cell.strip() for cell in row.split("|")][2] == found[0] == "g5"
+    assert [cell.strip() for cell in row.split("|")][4] == found[2]
