@@ -20,6 +20,7 @@ REMEDIES = {
     r"Linux|/proc|/dev/full|this system has no": "run the tests on Linux",
     r"small disk|network namespaces|descriptors": "run the tests as root, on Linux",
     r"joblib": DEV,
+    r"LSL client": "pip install ezmsg-lsl or timeflux, and list that Python in BCI_LSL_CLIENTS",
     r"MNE": "mne.datasets.testing.data_path(), where the network allows it",
     r"Python \S+ is not installed": "install that Python, with pyenv for example",
     r"BCI_DATA|recordings|^no \S": "set BCI_DATA to a folder that has these recordings",
