@@ -27,7 +27,14 @@ def read_brainvision(path: Path, options: SourceOptions) -> Content:
     return _read(path, "BrainVision", options, _open_brainvision, check_parts)
 
 
-SECTIONS = ("Common Infos", "Binary Infos", "ASCII Infos", "Channel Infos", "Coordinates", "Comment")
+SECTIONS = (
+    "Common Infos",
+    "Binary Infos",
+    "ASCII Infos",
+    "Channel Infos",
+    "Coordinates",
+    "Comment",
+)
 """Headings of a BrainVision header, as MNE knows them."""
 _HEADING = re.compile(rb"^\[(\w+(?: \w+)?)\]", re.MULTILINE)
 _PART = re.compile(rb"^\s*(DataFile|MarkerFile)\s*=\s*(.+?)\s*$", re.MULTILINE | re.IGNORECASE)

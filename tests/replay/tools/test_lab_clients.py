@@ -1,8 +1,8 @@
 """Clients of other labs on our outlets: MNE-LSL, ezmsg-lsl and timeflux read names, types, units, positions,
 samples and markers.
 
-A client is looked for in this Python, and in those that the environment variable BCI_LSL_CLIENTS lists: timeflux
-needs another pylsl than this project.
+A client is looked for in this Python, and in those that the environment variable BCI_LSL_CLIENTS lists:
+timeflux needs another pylsl than this project.
 """
 
 import json
@@ -73,7 +73,7 @@ os._exit(0)
 TIMEFLUX = """
 import json, sys, time
 from timeflux.nodes.lsl import Receive
-signal, marker = Receive(name=sys.argv[1]), Receive(name=sys.argv[2])
+signal, marker = (Receive(prop="name", value=name) for name in sys.argv[1:3])
 found = {}
 while len(found) < 2:
     for key, node in (("signal", signal), ("marker", marker)):
