@@ -19,7 +19,7 @@ REMEDIES = {
     r"IPv6|multicast": "a network interface that has it",
     r"Linux|/proc|/dev/full|this system has no": "run the tests on Linux",
     r"small disk|network namespaces|descriptors": "run the tests as root, on Linux",
-    r"joblib": DEV,
+    r"joblib|mne-bids|BIDS validator": DEV,
     r"LSL client": "pip install ezmsg-lsl or timeflux, and list that Python in BCI_LSL_CLIENTS",
     r"MNE": "mne.datasets.testing.data_path(), where the network allows it",
     r"Python \S+ is not installed": "install that Python, with pyenv for example",

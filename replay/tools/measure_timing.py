@@ -25,7 +25,7 @@ MATCH_S = 0.5
 REST_S = 0.005
 """Edges closer than this are one edge: a photodiode's signal crosses its threshold several times."""
 
-Verdict = Literal["good", "usable", "unsuitable"]
+Suitability = Literal["good", "usable", "unsuitable"]
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def measure_timing(received: Received) -> Timing:
     if len(received.arrivals) < 3 or len(stamps) < 3:
         raise ValueError("too few samples")
     steps = np.diff(stamps)
-    missing = _missing(stamps, rate)
+    missing = missing_samples(stamps, rate)
     numbers = np.concatenate(([0], np.cumsum(1 + missing)))
     seconds = float(stamps[-1] - stamps[0])
     slope, height = np.polyfit(numbers, stamps - stamps[0], 1)
@@ -128,7 +128,7 @@ def measure_timing(received: Received) -> Timing:
     )
 
 
-def _missing(stamps: Seconds, rate: float) -> NDArray[np.int64]:
+def missing_samples(stamps: Seconds, rate: float) -> NDArray[np.int64]:
     """Number of samples missing after each one but the last: the stamps after a gap stay later."""
     missing = np.zeros(len(stamps) - 1, dtype=np.int64)
     delays = stamps - stamps[0] - np.arange(len(stamps)) / rate
@@ -202,7 +202,8 @@ def code_edges(line: NDArray[np.float64], stamps: Seconds) -> Seconds:
     if not is_codes:
         return find_edges(line, stamps)
     changed = (line[1:] != line[:-1]) & (line[1:] != 0)
-    return stamps[1:][changed]
+    edges: Seconds = stamps[1:][changed]
+    return edges
 
 
 def match_markers(edges: Seconds, markers: Seconds) -> Seconds:
@@ -223,9 +224,9 @@ USABLE_LOSS = 0.001
 USABLE_DRIFT_PPM = 500.0
 
 
-def judge_for_erp(timing: Timing) -> tuple[Verdict, list[str]]:
+def judge_for_erp(timing: Timing) -> tuple[Suitability, list[str]]:
     """Whether event-related potentials can be measured with this timing, and why not."""
-    found: list[tuple[Verdict, str]] = []
+    found: list[tuple[Suitability, str]] = []
 
     def check(value: float, good: float, usable: float, text: str) -> None:
         if value > good:
@@ -249,13 +250,13 @@ def judge_for_erp(timing: Timing) -> tuple[Verdict, list[str]]:
         found.append(("unsuitable", f"{timing.backwards} stamps do not increase"))
     if timing.triggers is not None:
         found += _judge_triggers(timing.triggers)
-    order: tuple[Verdict, ...] = ("good", "usable", "unsuitable")
+    order: tuple[Suitability, ...] = ("good", "usable", "unsuitable")
     worst = max((order.index(verdict) for verdict, _ in found), default=0)
     return order[worst], [text for _, text in found]
 
 
-def _judge_triggers(triggers: TriggerTiming) -> list[tuple[Verdict, str]]:
-    found: list[tuple[Verdict, str]] = []
+def _judge_triggers(triggers: TriggerTiming) -> list[tuple[Suitability, str]]:
+    found: list[tuple[Suitability, str]] = []
     if triggers.without_edge or triggers.without_marker or not triggers.matched:
         found.append(
             (
