@@ -81,3 +81,48 @@ def measure_command(
     if plot is not None:
         measure.plot(received, timing, plot)
         click.echo(f"drawn: {plot}", err=True)
+
+
+@click.command("look")
+@click.argument("source")
+@click.option("--host", default="127.0.0.1", show_default=True, help="0.0.0.0: for other machines.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8730, show_default=True)
+@click.option("--browser/--no-browser", default=True, help="Open the page in a browser here.")
+@wire_options
+def look_command(
+    source: str, host: str, port: int, browser: bool, scope: str, lsl_session: str, **_: object
+) -> None:
+    """Show the live signal of SOURCE on a page: a recording, a device, or a stream (lsl:NAME).
+
+    Scale, filters, spectrum, power line, faults of leads, triggers, lag and gaps.
+    """
+    import asyncio
+    import threading
+    import webbrowser
+    from contextlib import closing
+
+    from replay.sources import open_source
+    from replay.tools.look.live import LiveView, read_source
+    from replay.tools.look.server import listen, serve
+
+    stop = stop_on_signals()
+    transport = open_wire(scope, lsl_session)
+    with (
+        closing(open_source(source, None, transport)) as opened,
+        closing(listen(host, port)) as page,
+    ):
+        threading.Thread(target=lambda: stop.wait() and opened.close(), daemon=True).start()
+        session = next(iter(opened.sessions()))
+        view = LiveView(session, transport.now)
+        thread = threading.Thread(target=read_source, args=(opened, session, view, stop))
+        thread.start()
+        url = f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{page.getsockname()[1]}/"
+        click.echo(f"{len(view.leads)} leads at {session.rate:g} Hz: {url} (Ctrl-C ends it)")
+        if browser:
+            webbrowser.open(url)
+        try:
+            asyncio.run(serve(view, page, stop))
+        finally:
+            stop.set()
+            opened.close()
+            thread.join()

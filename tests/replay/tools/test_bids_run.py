@@ -88,7 +88,9 @@ def test_signal_events_and_the_xdf_are_in_the_dataset(tmp_path):
     (ours,) = open_source(str(root / "sourcedata" / "sub-01" / "sub-01_task-mi.xdf")).sessions()
     assert ours.n_samples == N
     assert set(json.loads(next(root.rglob("*_events.json")).read_text())) == set(table(root)[0]) - {
-        "HED"
+        "onset",
+        "duration",
+        "HED",
     }
 
 
