@@ -27,6 +27,7 @@ from replay.tools.commands import (
     prepare_command,
     record_command,
 )
+from replay.tools.lab_commands import look_command, measure_command
 
 if TYPE_CHECKING:
     from replay.model.options import SourceOptions
@@ -322,3 +323,5 @@ main.add_command(emulate_command, "emulate")
 main.add_command(mark_command, "mark")
 main.add_command(record_command, "record")
 main.add_command(prepare_command, "prepare")
+main.add_command(measure_command, "measure")
+main.add_command(look_command, "look")

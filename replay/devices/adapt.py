@@ -41,8 +41,10 @@ class LiveResampler:
         cutter = Packetiser(packet_samples, self._stamp)
         for packet in packets:
             made = list(cutter.push(self._step(packet)))
-            if packet.last_of_block:
+            is_short = len(packet.samples) < self.device_samples(packet_samples)
+            if is_short or packet.last_of_block:  # nothing follows it at once
                 made += cutter.flush()
+            if packet.last_of_block:
                 made[-1:] = [replace(last, last_of_block=True) for last in made[-1:]]
             yield from made
         yield from cutter.flush(last_of_block=True)

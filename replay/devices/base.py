@@ -32,6 +32,9 @@ TRIGGER_WAIT_S = 1.0
 Arrived = tuple[Chunk, float]
 """A chunk and the LSL time at which it was received."""
 
+LOST_CONNECTION = None
+"""Stands between chunks where the connection ended: nothing more comes of the samples before it."""
+
 
 class ConnectionLostError(Exception):
     """The device can't be reached just now, for the reason given; it is connected again."""
@@ -164,9 +167,10 @@ class DeviceFeed:
                     return self._info
             raise SourceError(f"the search for {self.device.name} was stopped")
 
-    def chunks(self, missing: Callable[[], int] = lambda: 1) -> Iterator[Arrived]:
+    def chunks(self, missing: Callable[[], int] = lambda: 1) -> Iterator[Arrived | None]:
         """Each chunk with the LSL time at which it was received, until `close` or the device's end.
 
+        LOST_CONNECTION is yielded where the connection ended, before the device is searched again.
         missing: number of samples that the next packet still needs.
         """
         with self._reader():
@@ -174,7 +178,7 @@ class DeviceFeed:
             self.device.start()
             self._wait_at_most(max(self._timeouts.first_s, self._timeouts.reconnect_s))
             for batch in self._batches(self._timeouts.reconnect_s):
-                yield from batch
+                yield from [LOST_CONNECTION] if batch is None else batch
 
     def close(self) -> None:
         """End every wait, from any thread."""
@@ -214,8 +218,11 @@ class DeviceFeed:
         """How long the device is still waited for; 0: it is given up."""
         return max(0.0, self._deadline - self._clock.now())
 
-    def _batches(self, reconnect_s: float) -> Iterator[list[Arrived]]:
-        """The chunks of one connection after another; an empty batch right after each connect."""
+    def _batches(self, reconnect_s: float) -> Iterator[list[Arrived] | None]:
+        """The chunks of one connection after another; an empty batch right after each connect.
+
+        None after the last chunk of a connection that was lost.
+        """
         failures = 0
         while not self._stop.is_set():
             received = False
@@ -232,6 +239,8 @@ class DeviceFeed:
                 return
             except ConnectionLostError as why:
                 yield from self._flush()
+                if received:
+                    yield None
                 self._disconnect()
                 if self._stop.is_set():
                     return
@@ -348,7 +357,11 @@ class LiveSession:
         chunks = self._feed.chunks(lambda: packetiser.missing)
         if not self._feed.device.counts_samples:
             chunks = find_silent_gaps(chunks, self.rate)
-        for chunk, arrival in chunks:
+        for arrived in chunks:
+            if arrived is LOST_CONNECTION:
+                yield from packetiser.flush()
+                continue
+            chunk, arrival = arrived
             chunk = self._with_manual_triggers(chunk, timeline.end_of(chunk, arrival), arrival)
             placed = timeline.place(chunk, arrival)
             self._status.count(placed, timeline.clock)

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 from functools import cache
+from importlib import resources
+from importlib.resources.abc import Traversable
 from typing import Any
 
 import numpy as np
@@ -112,9 +114,19 @@ class BoardFacts:
 
 @cache
 def board_numbers() -> dict[str, int]:
+    from brainflow import board_shim, data_filter
     from brainflow.board_shim import BoardIds
 
+    for module in (board_shim, data_filter):
+        # They look for their libraries beside a module, which Python 3.11 does for packages only;
+        # BrainFlow then needs pkg_resources, which setuptools no longer brings.
+        module.files = _brainflow_files
     return {board.name: board.value for board in BoardIds if board.name != "NO_BOARD"}
+
+
+def _brainflow_files(_: str) -> Traversable:
+    """Replaces `importlib.resources.files` in BrainFlow's modules."""
+    return resources.files("brainflow")
 
 
 def find_board(name: str) -> BoardFacts:

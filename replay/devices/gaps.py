@@ -365,12 +365,18 @@ LONGEST_S = 2.0
 
 
 def find_silent_gaps(
-    chunks: Iterable[tuple[Chunk, float]], rate: float
-) -> Iterator[tuple[Chunk, float]]:
-    """The same chunks and arrival times; `lost` is None for a chunk before which samples are missing."""
+    chunks: Iterable[tuple[Chunk, float] | None], rate: float
+) -> Iterator[tuple[Chunk, float] | None]:
+    """The same chunks and arrival times; `lost` is None for a chunk before which samples are missing.
+
+    At None, where a connection ended, nothing is held back any longer.
+    """
     watch = _ArrivalWatch(rate)
-    for chunk, arrival in chunks:
-        yield from watch.step(chunk, arrival)
+    for arrived in chunks:
+        if arrived is None:
+            yield from [*watch.release(lost=True), None]
+        else:
+            yield from watch.step(*arrived)
     yield from watch.release(lost=True)
 
 

@@ -192,7 +192,8 @@ class LslDevice(Device):
     def flush(self) -> list[Chunk]:
         if self._inlet is None:
             return []
-        return self._released(self._gaps.flush(), self._clock.now())
+        released = self._released(self._gaps.flush(), self._clock.now())
+        return released + self._late.flush(self._gaps.rate)
 
     def _take_markers(self, now: float) -> None:
         """Place the new markers; those from before the first sample are ignored."""

@@ -24,6 +24,9 @@ DEVICES = {
 }
 """Scheme of the URI -> module with the two functions of `DeviceModule`, imported when it is used."""
 
+MISSING = {"pkg_resources": "pip install --upgrade brainflow, or pip install 'setuptools<81'"}
+"""Module that a device's library needs -> what to install, where it is not a package of that name."""
+
 
 class DeviceModule(Protocol):
     def make_device(self, context: DeviceContext) -> Device:
@@ -75,7 +78,13 @@ def open_live(
 
 
 def _module(scheme: str) -> DeviceModule:
-    return cast(DeviceModule, import_module(DEVICES[scheme]))
+    try:
+        return cast(DeviceModule, import_module(DEVICES[scheme]))
+    except ModuleNotFoundError as error:
+        raise SourceError(
+            f"{scheme}: needs the Python module {error.name!r}, which is not installed: "
+            f"{MISSING.get(error.name or '', f'pip install {error.name}')}"
+        ) from error
 
 
 def all_device_rows() -> list[DeviceRow]:

@@ -105,11 +105,23 @@ class LateTriggers:
             start, end, oldest = self._chunks.popleft()
             if chunk.lost is None and len(self._chunks) == 1:
                 end = (end + start_ms) / 2  # a trigger in the gap is placed on the nearest sample
-            triggers = (*oldest.triggers, *self._take(start, end, oldest.n, rate))
-            newer = sum(waiting.n + (waiting.lost or 0) for _, _, waiting in self._chunks)
-            in_order = tuple(sorted(triggers, key=lambda trigger: trigger[0]))
-            released.append(replace(oldest, triggers=in_order, newer=newer))
+            released.append(self._release(start, end, oldest, rate))
         return released
+
+    def flush(self, rate: float) -> list[Chunk]:
+        """All chunks that wait, with their triggers: no more come."""
+        held = list(self._chunks)
+        released = []
+        for start, end, chunk in held:
+            self._chunks.popleft()
+            released.append(self._release(start, end, chunk, rate))
+        return released
+
+    def _release(self, start: float, end: float, chunk: Chunk, rate: float) -> Chunk:
+        triggers = (*chunk.triggers, *self._take(start, end, chunk.n, rate))
+        newer = sum(waiting.n + (waiting.lost or 0) for _, _, waiting in self._chunks)
+        in_order = tuple(sorted(triggers, key=lambda trigger: trigger[0]))
+        return replace(chunk, triggers=in_order, newer=newer)
 
     def _take(self, start: float, end: float, n: int, rate: float) -> Triggers:
         due = sorted(trigger for trigger in self._triggers if trigger[0] < end)

@@ -36,6 +36,9 @@ TEAMS_S = 60.0
 LISTENERS_S, STOPPED_LISTENERS_S, LISTENERS_POLL_S = 1.0, 0.2, 0.05
 """How long they stay open for other listeners (normally, after a stop), and the polling interval."""
 
+MAX_LISTENERS_S = 10.0
+"""The longest time for a replay that was fast or late, whose listeners may be behind too."""
+
 
 def check_live_pace(uri: str, pace: Pace) -> None:
     """Raise SourceError unless the pace is real time: a live device sets the pace itself."""
@@ -234,10 +237,13 @@ class Player:
     def _drain_listeners(self) -> None:
         """Stay a moment for listeners, because LSL does not say whether they have received everything.
 
-        An inlet that does not recover drops what it has not handed out when its stream ends.
+        An inlet that does not recover drops what it has not handed out when its stream ends. A listener of a
+        replay at 40 times its rate, on a busy computer, is seconds behind.
         """
         begun = now = self._clock.now()
-        while now - begun < (STOPPED_LISTENERS_S if self._stop.is_set() else LISTENERS_S):
+        stay_s = LISTENERS_S * max(1.0, self._pace.speed) + self.progress.worst_late_s
+        stay_s = min(stay_s, MAX_LISTENERS_S)
+        while now - begun < (STOPPED_LISTENERS_S if self._stop.is_set() else stay_s):
             if not self._outlets.has_consumers():
                 return
             self._clock.wait_until(now + LISTENERS_POLL_S)

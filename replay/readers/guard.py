@@ -100,7 +100,10 @@ def _refuse_losses(name: str, form: str, messages: list[str]) -> None:
     for text in messages:
         # A file may be called truncated.fif, and a library may quote its name.
         if _LOSSES.search(text.replace(name, "").replace(Path(name).name, "")):
-            raise SourceError(f"{name} is damaged or incomplete ({form}): {text}")
+            save = f"; `bci-replay record NEW.xdf --from {name}` saves what is whole"
+            raise SourceError(
+                f"{name} is damaged or incomplete ({form}): {text}{save if form == 'XDF' else ''}"
+            )
 
 
 def first_line(error: object) -> str:

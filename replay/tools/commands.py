@@ -17,6 +17,7 @@ from bci_stream.cli import (
     require_posix,
     stop_on_signals,
     stop_signals,
+    wait_option,
     wire_options,
 )
 from tracks.common.codes import MAX_CODE
@@ -25,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 @click.command("record")
-@click.argument("out", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("out", type=click.Path(path_type=Path, dir_okay=False), required=False)
 @click.option("--name", "names", multiple=True, help="A stream of this name; repeatable.")
 @click.option("--type", "kinds", multiple=True, help="All streams of this type; repeatable.")
 @click.option(
@@ -34,14 +35,44 @@ logger = logging.getLogger(__name__)
     type=SecondsType(min=0, min_open=True),
     help="Duration (default: until Ctrl-C).",
 )
-@click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
+@click.option("--overwrite", is_flag=True, help="Replace OUT (or the BIDS run) if it exists.")
+@wait_option(30.0, "the named streams")
+@click.option(
+    "--from",
+    "earlier",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="Record nothing: take this XDF file, and save what is whole of one that is cut off.",
+)
+@click.option(
+    "--bids",
+    "bids_root",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Also write a run of this BIDS dataset (needs bci-stream[bids]).",
+)
+@click.option("--subject", help="BIDS: the subject's label, such as 01.")
+@click.option("--task", help="BIDS: the task's label, such as mi.")
+@click.option("--session", "bids_session", help="BIDS: the session's label.")
+@click.option("--run", "bids_run", type=click.IntRange(1), help="BIDS: the number of the run.")
+@click.option(
+    "--run-log",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="BIDS: a run log of the judge, for the results of the trials.",
+)
 @wire_options
 def record_command(
-    out: Path,
+    out: Path | None,
     names: tuple[str, ...],
     kinds: tuple[str, ...],
     duration_s: float | None,
     overwrite: bool,
+    wait_s: float,
+    earlier: Path | None,
+    bids_root: Path | None,
+    subject: str | None,
+    task: str | None,
+    bids_session: str | None,
+    bids_run: int | None,
+    run_log: Path | None,
     scope: str,
     lsl_session: str,
     **_: object,
@@ -49,23 +80,45 @@ def record_command(
     """Write LSL streams to OUT, an XDF file; all streams, if none is named.
 
     Streams that come later are not recorded.
+    Waits until every named stream is there. With --bids, OUT may be left away: the XDF file is then in the
+    dataset's sourcedata.
     """
     require_posix("bci-replay record", "record with LabRecorder's own window")
     from bci_stream.wire.network import config
-    from replay.tools.record import query, record
+    from replay.tools.bids_run import BidsName, write_bids_run
+    from replay.tools.record import query, record, take_earlier
 
-    queries = [query(name=name) for name in names] + [query(kind=kind) for kind in kinds]
-    done = record(
-        out,
-        queries,
-        stop=stop_on_signals(),
-        duration_s=duration_s,
-        lsl_config=config(scope, lsl_session),  # type: ignore[arg-type]
-        overwrite=overwrite,
-        on_start=lambda: logger.info("recording; Ctrl-C ends it"),
-    )
-    listed = ", ".join(f"{name} ({kind})" for name, kind in done.streams)
-    click.echo(f"{done.path}: {done.n_bytes} bytes, {len(done.streams)} streams: {listed}")
+    run: BidsName | None = None
+    if bids_root is not None:
+        if not subject or not task:
+            raise click.UsageError("--bids needs --subject and --task: --subject 01 --task mi")
+        run = BidsName(bids_root, subject, task, bids_session, bids_run)
+        run.check(overwrite)
+    elif subject or task or bids_session or bids_run or run_log:
+        raise click.UsageError("--subject, --task, --session, --run and --run-log belong to --bids")
+    path = out or (run.xdf_path if run else None)
+    if path is None:
+        raise click.UsageError("name the XDF file: bci-replay record OUT.xdf")
+    if earlier is not None:
+        click.echo(take_earlier(earlier, path, overwrite))
+    else:
+        queries = [query(name=name) for name in names] + [query(kind=kind) for kind in kinds]
+        done = record(
+            path,
+            queries,
+            stop=stop_on_signals(),
+            duration_s=duration_s,
+            lsl_config=config(scope, lsl_session),  # type: ignore[arg-type]
+            overwrite=overwrite,
+            wait_s=wait_s,
+            on_start=lambda: logger.info("recording; Ctrl-C ends it"),
+        )
+        click.echo(f"{done.path}: {done.n_bytes} bytes, {len(done.streams)} streams")
+        for count in done.counts:
+            click.echo(f"  {count}")
+    if run is not None:
+        for line in write_bids_run(path, run, run_log, overwrite):
+            click.echo(line)
 
 
 @click.command("prepare")

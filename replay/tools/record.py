@@ -18,6 +18,7 @@ from bci_stream.errors import BciError, NotFoundError, SourceError
 from bci_stream.files import with_filename
 from replay.readers.guard import reading
 from replay.tools.lab_recorder import WHERE, LabRecorder, StreamToRecord, find_streams
+from replay.tools.xdf_file import StreamCount, count_streams, salvage_xdf
 
 logger = logging.getLogger(__name__)
 
@@ -44,8 +45,8 @@ class GrowingFile(AbstractContextManager["GrowingFile"]):
         if path.exists():
             raise SourceError(f"{path} exists already: name another file, or use --overwrite")
         raise SourceError(
-            f"{self.part} is left of a recording that was interrupted: rename it to a name that ends "
-            "in .xdf, or use --overwrite"
+            f"{self.part} is left of a recording that was interrupted: save it with `bci-replay record "
+            f"{path.with_name('saved.xdf')} --from {self.part}`, or use --overwrite"
         )
 
     def __exit__(self, *_: object) -> None:
@@ -103,11 +104,12 @@ Streams = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True)
 class Recorded:
-    """A finished recording: the file, its size, and its streams as (name, type)."""
+    """A finished recording: the file, its size, its streams as (name, type), and what each one holds."""
 
     path: Path
     n_bytes: int
     streams: Streams
+    counts: tuple[StreamCount, ...] = ()
 
 
 def query(name: str | None = None, kind: str | None = None, source_id: str | None = None) -> str:
@@ -127,6 +129,7 @@ def record(
     duration_s: float | None = None,
     lsl_config: str | None = None,
     overwrite: bool = False,
+    wait_s: float = 0.0,
     on_start: Callable[[], None] = lambda: None,
 ) -> Recorded:
     """Record the streams that the queries match, or all streams, until `stop` is set.
@@ -134,6 +137,7 @@ def record(
     Streams that appear later are not recorded. Streams that can't be recorded, and errors of LabRecorder, are
     logged.
     lsl_config: text of an lsl_api.cfg, so that LabRecorder searches where this process does.
+    wait_s: how long to wait until each query has found a stream.
     on_start: called when every stream is being written.
     """
     if path.suffix.lower() != ".xdf":
@@ -141,7 +145,7 @@ def record(
     with GrowingFile(path, overwrite=overwrite) as file:
         try:
             asked = list(queries) or [query()]
-            chosen = _choose(asked, find_streams(asked, lsl_config, stop))
+            chosen = _choose(asked, _wait_for_streams(asked, lsl_config, stop, wait_s))
             with LabRecorder(file.part, chosen, lsl_config, lock=file.lock) as recorder:
                 recorder.wait_for_start(stop)
                 on_start()
@@ -152,7 +156,23 @@ def record(
             _keep(file, error)
             raise
         file.finish()
-    return Recorded(path, path.stat().st_size, streams)
+    return Recorded(path, path.stat().st_size, streams, tuple(count_streams(path)))
+
+
+def _wait_for_streams(
+    queries: Sequence[str], lsl_config: str | None, stop: threading.Event, wait_s: float
+) -> list[list[StreamToRecord]]:
+    """Search until each query has found a stream, but not longer than wait_s."""
+    deadline, missing = time.monotonic() + wait_s, ""
+    while True:
+        found = find_streams(queries, lsl_config, stop)
+        names = [asked for asked, streams in zip(queries, found, strict=True) if not streams]
+        listed = ", ".join("a stream" if name == EVERYTHING else name for name in names)
+        if not names or time.monotonic() >= deadline:
+            return found
+        if listed != missing:
+            logger.info("waiting for %s, at most %.0f s", listed, deadline - time.monotonic())
+            missing = listed
 
 
 def _choose(queries: Sequence[str], found: Sequence[Sequence[StreamToRecord]]) -> dict[str, str]:
@@ -190,6 +210,10 @@ def _keep(file: GrowingFile, error: BaseException) -> None:
     """Keep what was recorded before an error, and add its path to the error."""
     if not file.part.stat().st_size:
         return
+    with suppress(SourceError, OSError):  # a file without footers can't be read
+        whole = file.part.with_name(file.part.name + ".whole")
+        salvage_xdf(file.part, whole)
+        whole.replace(file.part)
     kept = file.keep()
     if isinstance(error, BciError):
         raise SourceError(f"{error}; the recording up to that point is in {kept}") from error
@@ -207,3 +231,21 @@ def _complete_streams(path: Path, errors: Sequence[str]) -> Streams:
         why = f"it reported: {'; '.join(errors)}" if errors else "is the disk full?"
         raise SourceError(f"LabRecorder did not complete the recording ({why})")
     return tuple((str(name), str(kind)) for name, kind in streams.values())
+
+
+def take_earlier(earlier: Path, path: Path, overwrite: bool) -> str:
+    """Copy an XDF file that exists, with an end for each stream that has none; returns a line about it."""
+    if path.suffix.lower() != ".xdf":
+        raise SourceError(f"{path}: name it *.xdf")
+    if path.exists() and path.samefile(earlier):
+        raise SourceError(f"{path} is the file itself: name another one for what is saved of it")
+    with GrowingFile(path, overwrite=overwrite) as file:
+        saved = salvage_xdf(earlier, file.part)
+        file.finish()
+    text = f"{path}: {saved.samples} samples of {earlier}"
+    if not saved.names and not saved.dropped:
+        return f"{text}, which is whole"
+    return (
+        f"{text}, which is cut off: {saved.dropped} bytes at its end were dropped, and {len(saved.names)} "
+        f"streams closed ({', '.join(saved.names)})"
+    )

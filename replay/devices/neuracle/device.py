@@ -65,6 +65,9 @@ class Parser(Protocol):
     def reply(self) -> bytes:
         """What the device expects from its client now; mostly empty."""
 
+    def flush(self) -> list[Chunk]:
+        """The connection ended: the samples that wait for their triggers."""
+
     def restart(self) -> None:
         """A new connection begins: drop the unfinished frame."""
 
@@ -157,6 +160,9 @@ class NeuracleDevice(Device):
         except OSError as error:
             raise ConnectionLostError(f"can't connect: {error.strerror or error}") from None
         self._connected_at = self._clock.now()
+
+    def flush(self) -> list[Chunk]:
+        return self._parser.flush()
 
     def disconnect(self) -> None:
         self._connection.disconnect()

@@ -52,6 +52,9 @@ class HeegParser:
     def reply(self) -> bytes:
         return b""
 
+    def flush(self) -> list[Chunk]:
+        return []
+
     def feed(self, data: bytes) -> list[Chunk]:
         return [self._chunk(run) for run in _runs(self._scanner.feed(data))]
 

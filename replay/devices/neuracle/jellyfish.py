@@ -237,6 +237,9 @@ class JellyfishParser:
         reply, self._reply = self._reply, b""
         return reply
 
+    def flush(self) -> list[Chunk]:
+        return self._late.flush(self._layout.rate) if self.info is not None else []
+
     def feed(self, data: bytes) -> list[Chunk]:
         chunks: list[Chunk] = []
         for frame in self._scanner.feed(data):

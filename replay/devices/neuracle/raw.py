@@ -107,6 +107,9 @@ class RawParser:
     def reply(self) -> bytes:
         return b""
 
+    def flush(self) -> list[Chunk]:
+        return []
+
     def feed(self, data: bytes) -> list[Chunk]:
         if self._error is not None:
             raise self._error

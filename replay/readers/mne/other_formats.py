@@ -6,6 +6,7 @@ cut off as far as they go; and it reads as many events of a CNT as are left. Suc
 
 import re
 import struct
+import tempfile
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,7 +24,38 @@ from replay.readers.mne.raw_file import RawFile
 
 
 def read_brainvision(path: Path, options: SourceOptions) -> Content:
-    return _read(path, "BrainVision", options, mne.io.read_raw_brainvision, check_parts)
+    return _read(path, "BrainVision", options, _open_brainvision, check_parts)
+
+
+SECTIONS = (
+    "Common Infos",
+    "Binary Infos",
+    "ASCII Infos",
+    "Channel Infos",
+    "Coordinates",
+    "Comment",
+)
+"""Headings of a BrainVision header, as MNE knows them."""
+_HEADING = re.compile(rb"^\[(\w+(?: \w+)?)\]", re.MULTILINE)
+_PART = re.compile(rb"^\s*(DataFile|MarkerFile)\s*=\s*(.+?)\s*$", re.MULTILINE | re.IGNORECASE)
+
+
+def _open_brainvision(path: str, **arguments: Any) -> Any:
+    """MNE's reader; a header whose headings have other capitals is given to it as a copy."""
+    header, known = Path(path), {name.lower().encode(): name.encode() for name in SECTIONS}
+    text = header.read_bytes()
+    usual = _HEADING.sub(lambda h: b"[%s]" % known.get(h[1].lower(), h[1]), text)
+    if usual == text:
+        return mne.io.read_raw_brainvision(path, **arguments)
+
+    def absolute(found: re.Match[bytes]) -> bytes:
+        part = _part(header, found[1].decode(), found[2].decode("utf-8", "replace"))
+        return found[1] + b"=" + str(part.absolute()).encode()
+
+    with tempfile.TemporaryDirectory(prefix="bci-header-") as folder:
+        copy = Path(folder) / header.name
+        copy.write_bytes(_PART.sub(absolute, usual))
+        return mne.io.read_raw_brainvision(str(copy), **arguments)
 
 
 def read_cnt(path: Path, options: SourceOptions) -> Content:

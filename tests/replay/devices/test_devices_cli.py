@@ -14,10 +14,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from bci_stream.errors import BciError
+from bci_stream.errors import BciError, SourceError
 from replay.devices.emulator.encoders import PROTOCOLS
 from replay.devices.manual_triggers import ManualTriggers, ManualTriggerServer
-from replay.devices.registry import all_device_rows
+from replay.devices.registry import all_device_rows, open_device
 from replay.tools.commands import PROTOCOL_NAMES, devices_command, emulate_command, mark_command
 
 
@@ -114,3 +114,27 @@ def test_an_emulator_without_a_client_ends_on_a_signal(number, processes):
     process.send_signal(number)
     _, errors = process.communicate(timeout=30)
     assert (process.returncode, errors) == (0, "")
+
+
+def test_brainflow_needs_no_setuptools() -> None:
+    """In a process of its own, where pkg_resources can't be imported."""
+    script = (
+        "import sys; sys.modules['pkg_resources'] = None\n"
+        "from replay.devices.boards import find_board\n"
+        "from replay.devices.registry import open_device\n"
+        "from brainflow.data_filter import DataFilter\n"
+        "open_device('brainflow', 'SYNTHETIC', {})\n"
+        "print(find_board('SYNTHETIC').rate, DataFilter.get_version())\n"
+    )
+    command = [sys.executable, "-c", script]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.stdout.startswith("250 "), ended.stderr
+
+
+def test_a_missing_module_is_named_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(_: str) -> None:
+        raise ModuleNotFoundError(name="pkg_resources")
+
+    monkeypatch.setattr("replay.devices.registry.import_module", missing)
+    with pytest.raises(SourceError, match="pip install --upgrade brainflow, or"):
+        open_device("brainflow", "SYNTHETIC", {})

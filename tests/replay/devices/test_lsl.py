@@ -321,6 +321,37 @@ def test_a_stream_that_ends_is_found_again():
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("params", [{}, {"markers": "m"}])
+def test_the_last_samples_before_a_loss_leave_before_the_stream_comes_back(params):
+    lab = Lab(EEG, marker_name=params.get("markers", ""))
+    source = lab.source(**params)
+    (session,) = source.sessions()
+    seen: list[str] = []
+    source.listen(lambda status: seen.append(status.state))
+    pushed_later(lab, lambda: lab.push(25), lambda: lab.signal.close())
+    left = []
+    for packet in session.packets(10):
+        left.append((packet.start, len(packet.samples), "reconnecting" in seen))
+        if len(left) == 3:
+            source.close()
+    assert left == [(0, 10, False), (10, 10, False), (20, 5, False)]
+
+
+def test_resampled_samples_before_a_loss_leave_too():
+    lab = Lab((Lead("C3"),))
+    options = SourceOptions(track="mi")
+    source = open_device("lsl", "amp", {"wait_s": "5"}, lab.transport, options)
+    (session,) = source.sessions()
+    pushed_later(lab, lambda: lab.push(101), lambda: lab.signal.close())
+    received = 0
+    for packet in session.packets(40):
+        received += len(packet.samples)
+        if len(packet.samples) < 40:
+            source.close()
+            break
+    assert received == 1001
+
+
 def test_closing_ends_the_search_for_a_lost_stream():
     lab = Lab(EEG)
     source = lab.source()

@@ -15,7 +15,14 @@ from bci_stream.wire.memory import MemorySampleInlet, MemoryTransport
 from replay.model.recording import ArrayBlock, Recording
 from replay.model.source import RawPacket
 from replay.player.plan import PlaybackPlan
-from replay.player.player import LISTENERS_POLL_S, LISTENERS_S, STOPPED_LISTENERS_S, Pace, Player
+from replay.player.player import (
+    LISTENERS_POLL_S,
+    LISTENERS_S,
+    MAX_LISTENERS_S,
+    STOPPED_LISTENERS_S,
+    Pace,
+    Player,
+)
 from replay.player.realtime import LISTENER_LEAD_IN_S
 
 N_SAMPLES = 99
@@ -32,19 +39,19 @@ class FailingRecording(Recording):
 class PlayedRecording:
     """A player, and how long it stays after its last packet."""
 
-    def __init__(self, folder: Path, kind: type[Recording] = Recording) -> None:
+    def __init__(self, folder: Path, kind: type[Recording] = Recording, speed: float = 1.0) -> None:
         self.clock = ManualClock()
         self.stop = threading.Event()
         self._transport = MemoryTransport(self.clock.now)
         block = ArrayBlock(np.zeros((N_SAMPLES, 1), np.float32), ())
         recording = kind("S1", 250.0, (Lead("Cz"),), [block])
-        self._player = Player(
+        self.player = Player(
             self._transport,
             self.clock,
             Contest("c", folder),
             PlaybackPlan(None, (recording,), (None,), live=False),
             name="r",
-            pace=Pace(lockstep=False),
+            pace=Pace(lockstep=False, speed=speed),
             start_on="now",
             stop=self.stop,
         )
@@ -59,14 +66,14 @@ class PlayedRecording:
         wait = self.clock.wait_until
 
         def wait_until(deadline: float, *others: object) -> bool:
-            if self._player.progress.played == N_SAMPLES:
+            if self.player.progress.played == N_SAMPLES:
                 if not ends:
                     meanwhile()
                 ends.append(self.clock.now())
             return wait(deadline, *others)  # type: ignore[arg-type]
 
         self.clock.wait_until = wait_until  # type: ignore[assignment]
-        self._player.play()
+        self.player.play()
         return self.clock.now() - ends[0] if ends else 0.0
 
 
@@ -81,6 +88,21 @@ def test_a_listener_can_still_read_after_the_last_packet(played: PlayedRecording
     stayed_s = played.stayed_s(lambda: read.append(len(listener.pull(1000, 0.0)[0])))
     assert read == [N_SAMPLES]
     assert stayed_s == pytest.approx(LISTENERS_S, abs=LISTENERS_POLL_S)
+
+
+@pytest.mark.parametrize(("speed", "stay_s"), [(4.0, 4 * LISTENERS_S), (40.0, MAX_LISTENERS_S)])
+def test_a_listener_of_a_fast_replay_has_longer(
+    tmp_path: Path, speed: float, stay_s: float
+) -> None:
+    played = PlayedRecording(tmp_path, speed=speed)
+    _ = played.listener()
+    assert played.stayed_s() == pytest.approx(stay_s, abs=LISTENERS_POLL_S)
+
+
+def test_a_listener_of_a_late_replay_has_longer(played: PlayedRecording) -> None:
+    _ = played.listener()
+    played.player.progress.worst_late_s = 2.0
+    assert played.stayed_s() == pytest.approx(LISTENERS_S + 2.0, abs=LISTENERS_POLL_S)
 
 
 def test_without_listeners_it_ends_at_once(played: PlayedRecording) -> None:

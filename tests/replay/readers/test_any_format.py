@@ -64,6 +64,18 @@ def test_a_marker_past_the_end_is_left_out_and_counted(tmp_path):
     assert f"1 of 4 markers lie past the end of the data (sample {N})" in " ".join(session.notes)
 
 
+def test_headings_of_a_brainvision_header_may_have_any_capitals(tmp_path):
+    path = WRITERS["BrainVision .ahdr"](tmp_path)
+    samples, triggers, session = played(str(path))
+    text = path.read_text()
+    other = text.replace("[Common Infos]", "[COMMON infos]").replace("[Channel I", "[channel i")
+    path.write_text(other.replace("[Binary Infos]", "[binary infos]"))
+    assert path.read_text() != text
+    again, same_triggers, same = played(str(path))
+    np.testing.assert_array_equal(again, samples)
+    assert (same_triggers, same.leads) == (triggers, session.leads)
+
+
 def test_parameters_are_passed_to_mnes_reader(tmp_path):
     path = WRITERS["Nicolet"](tmp_path)
     _, _, session = played(f"{path}?ch_type=seeg&misc=CZ")

@@ -1,0 +1,1 @@
+"""`bci-replay look`: a page with the live signal of any source."""

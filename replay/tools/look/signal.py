@@ -1,0 +1,175 @@
+"""What the viewer computes of a signal: filters, columns to draw, spectrum, and faults of leads."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import signal
+
+from bci_stream.packet import FloatArray, Lead
+
+Values = NDArray[np.float64]
+
+FLAT_UV = 0.5
+"""A lead whose range is smaller has no contact, or is switched off."""
+SATURATED_SHARE = 0.05
+"""A lead of which so many samples have its largest or smallest value is at the end of the range."""
+LINE_UV, LINE_SHARE = 10.0, 0.5
+"""Power line: so many microvolts, and such a share of the lead's power."""
+BRIDGE_SHARE = 1e-3
+"""Two leads are bridged if the power of their difference is below this share of the smaller one's."""
+LARGEST_HZ = 100.0
+SPECTRUM_S = 2.0
+
+
+@dataclass(frozen=True)
+class FilterSettings:
+    """Corner frequencies in Hz; 0: this filter is off. notch: the power line's frequency."""
+
+    highpass: float = 1.0
+    lowpass: float = 40.0
+    notch: float = 50.0
+
+    def sections(self, rate: float) -> NDArray[np.float64]:
+        """Second-order sections; a filter above half the rate is left out."""
+        parts = []
+        half = rate / 2
+        if 0 < self.highpass < half:
+            parts.append(signal.butter(2, self.highpass, "highpass", fs=rate, output="sos"))
+        if 0 < self.lowpass < half:
+            parts.append(signal.butter(4, self.lowpass, fs=rate, output="sos"))
+        if 0 < self.notch < half:
+            parts.append(signal.tf2sos(*signal.iirnotch(self.notch, 20, fs=rate)))
+        return np.concatenate(parts) if parts else np.empty((0, 6))
+
+
+class DisplayFilter:
+    """Filters samples as they come; values that are not finite count as 0."""
+
+    def __init__(self, settings: FilterSettings, rate: float) -> None:
+        self.settings = settings
+        self._sections = settings.sections(rate).astype(np.float32)
+        self._state: FloatArray | None = None
+
+    def step(self, samples: FloatArray) -> FloatArray:
+        samples = np.nan_to_num(samples, nan=0.0, posinf=0.0, neginf=0.0)
+        if not len(self._sections) or not len(samples):
+            return samples
+        if self._state is None:  # as if the first sample had been there before
+            rest = signal.sosfilt_zi(self._sections)[:, :, None]
+            self._state = (rest * samples[0]).astype(np.float32)
+        filtered, self._state = signal.sosfilt(self._sections, samples, axis=0, zi=self._state)
+        return filtered.astype(np.float32, copy=False)
+
+
+class ColumnMaker:
+    """Smallest and largest value of each lead in columns of equal length, as the page draws them."""
+
+    def __init__(self, samples_a_column: int, leads: int) -> None:
+        self._size = samples_a_column
+        self._rest: FloatArray = np.empty((0, leads), dtype=np.float32)
+
+    def step(self, samples: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(columns, leads) each; the result does not depend on how samples are divided into calls."""
+        samples = np.concatenate([self._rest, samples])
+        n = len(samples) // self._size
+        cut = samples[: n * self._size].reshape(n, self._size, samples.shape[1])
+        self._rest = samples[n * self._size :]
+        return cut.min(axis=1), cut.max(axis=1)
+
+
+@dataclass(frozen=True)
+class LeadFault:
+    """Faults of one lead. line_uv: amplitude at the power line's frequency. bridged: to these leads."""
+
+    name: str
+    flat: bool
+    saturated: bool
+    line: bool
+    line_uv: float
+    rms_uv: float
+    bridged: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, object]:
+        return asdict(self)
+
+
+def find_faults(
+    block: FloatArray, rate: float, line_hz: float, leads: Sequence[str]
+) -> list[LeadFault]:
+    """Judge the last seconds of a signal in microvolts, (samples, leads), unfiltered."""
+    values = np.nan_to_num(block.astype(np.float64))
+    size = np.ptp(values, axis=0)
+    flat = size < FLAT_UV
+    at_end = (values == values.max(axis=0)).mean(axis=0) + (values == values.min(axis=0)).mean(
+        axis=0
+    )
+    saturated = ~flat & (at_end > 2 * SATURATED_SHARE)
+    centred = signal.detrend(values, axis=0)
+    power = centred.var(axis=0)
+    line_uv = line_amplitude(centred, rate, line_hz)
+    is_line = (line_uv > LINE_UV) & (line_uv**2 / 2 > LINE_SHARE * power)
+    bridges = _bridges(centred, flat)
+    return [
+        LeadFault(
+            name,
+            bool(flat[i]),
+            bool(saturated[i]),
+            bool(is_line[i]),
+            float(line_uv[i]),
+            float(np.sqrt(power[i])),
+            tuple(leads[k] for k in np.flatnonzero(bridges[i])),
+        )
+        for i, name in enumerate(leads)
+    ]
+
+
+def line_amplitude(centred: Values, rate: float, line_hz: float) -> Values:
+    """Amplitude of each lead at this frequency."""
+    if not 0 < line_hz < rate / 2 or not len(centred):
+        return np.zeros(centred.shape[1])
+    wave = np.exp(-2j * np.pi * line_hz * np.arange(len(centred)) / rate)
+    window = signal.windows.hann(len(centred))
+    amplitude: Values = 2 * np.abs((wave * window) @ centred) / window.sum()
+    return amplitude
+
+
+def _bridges(centred: Values, flat: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    covariance = centred.T @ centred / max(1, len(centred))
+    power = np.diag(covariance)
+    difference = power[:, None] + power[None, :] - 2 * covariance
+    smaller = np.minimum(power[:, None], power[None, :])
+    bridged: NDArray[np.bool_] = difference < BRIDGE_SHARE * smaller
+    bridged &= ~flat[:, None] & ~flat[None, :]
+    np.fill_diagonal(bridged, False)
+    return bridged
+
+
+def power_density(block: FloatArray, rate: float) -> tuple[Values, Values]:
+    """Frequencies up to LARGEST_HZ, and the power of each lead there in dB of a microvolt squared a Hz."""
+    n = min(len(block), round(SPECTRUM_S * rate))
+    frequencies, power = signal.welch(np.nan_to_num(block), fs=rate, nperseg=n, axis=0)
+    kept = frequencies <= LARGEST_HZ
+    return frequencies[kept], 10 * np.log10(np.maximum(power[kept], 1e-6))
+
+
+def flat_positions(leads: Sequence[Lead]) -> list[tuple[float, float] | None]:
+    """Each lead on a disk seen from above, nose up, the ears at 1; by its position, or by its 10-20 name."""
+    known: dict[str, tuple[float, float, float]] = {}
+    if any(lead.position is None for lead in leads):
+        import mne
+
+        new, old = "colin27_1005", "standard_1005"  # MNE 1.13 has renamed it
+        montage = new if new in mne.channels.get_builtin_montages() else old
+        places = mne.channels.make_standard_montage(montage).get_positions()["ch_pos"]
+        known = {name.upper(): tuple(place) for name, place in places.items()}
+    return [_project(lead.position or known.get(lead.name.strip(".").upper())) for lead in leads]
+
+
+def _project(place: tuple[float, float, float] | None) -> tuple[float, float] | None:
+    if place is None or not np.linalg.norm(place):
+        return None
+    x, y, z = np.array(place) / np.linalg.norm(place)
+    angle, distance = np.arctan2(y, x), np.arccos(np.clip(z, -1, 1)) / (np.pi / 2)
+    return float(distance * np.cos(angle)), float(distance * np.sin(angle))

@@ -1,0 +1,154 @@
+"""XDF files as a whole: what each stream holds and lacks, and a complete copy of a file that is cut off."""
+
+import os
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+from xml.sax.saxutils import escape
+
+import numpy as np
+
+from bci_stream.errors import SourceError
+from replay.readers.guard import reading
+from replay.tools.measure_timing import missing_samples
+
+MAGIC = b"XDF:"
+STREAM_HEADER, SAMPLES, CLOCK_OFFSET, STREAM_FOOTER = 2, 3, 4, 6
+"""Tags of chunks that belong to a stream; its number is their first content."""
+_LENGTHS = {1: "<B", 4: "<I", 8: "<Q"}
+
+
+@dataclass(frozen=True)
+class StreamCount:
+    """A recorded stream. lost: samples that its stamps show as missing; None if it has no regular rate."""
+
+    name: str
+    kind: str
+    samples: int
+    lost: int | None
+    gaps: int = 0
+
+    def __str__(self) -> str:
+        text = f"{self.name} ({self.kind}): {self.samples} samples"
+        if not self.lost:
+            return text + (", none lost" if self.lost == 0 else "")
+        return f"{text}, {self.lost} lost in {self.gaps} gap{'s' if self.gaps > 1 else ''}"
+
+
+def count_streams(path: Path) -> list[StreamCount]:
+    """The samples of each stream, and those that its stamps show as missing."""
+    import pyxdf
+
+    with reading(str(path), "XDF"):
+        streams, _ = pyxdf.load_xdf(
+            str(path), synchronize_clocks=False, dejitter_timestamps=False, verbose=False
+        )
+    return [_count(stream) for stream in streams]
+
+
+def _count(stream: dict[str, Any]) -> StreamCount:
+    info, stamps = stream["info"], np.asarray(stream["time_stamps"], dtype=np.float64)
+    rate = float(info["nominal_srate"][0])
+    name, kind = str(info["name"][0]), str(info["type"][0])
+    if not rate:
+        return StreamCount(name, kind, len(stamps), None)
+    missing = missing_samples(stamps, rate) if len(stamps) > 1 else np.zeros(0, dtype=np.int64)
+    return StreamCount(name, kind, len(stamps), int(missing.sum()), int((missing > 0).sum()))
+
+
+@dataclass
+class _Stream:
+    """What is known of a stream while its file is copied."""
+
+    name: str = ""
+    samples: int = 0
+    stamps: list[float] = field(default_factory=list)
+    closed: bool = False
+
+
+@dataclass(frozen=True)
+class Salvaged:
+    """names: of the streams that were closed. dropped: bytes at the end that are no whole chunk."""
+
+    names: tuple[str, ...]
+    samples: int
+    dropped: int
+
+
+def salvage_xdf(cut: Path, out: Path) -> Salvaged:
+    """Copy all whole chunks of a file that is cut off, and close each stream. Raises SourceError."""
+    streams: dict[int, _Stream] = {}
+    size = cut.stat().st_size
+    with cut.open("rb") as source:
+        if source.read(len(MAGIC)) != MAGIC:
+            raise SourceError(f"{cut} is no XDF file: it does not begin with {MAGIC.decode()!r}")
+        with out.open("wb") as target:
+            target.write(MAGIC)
+            end = len(MAGIC)
+            for tag, head, content in _chunks(source, size):
+                target.write(head + content)
+                end += len(head) + len(content)
+                _note(streams, tag, content)
+            open_streams = {n: s for n, s in streams.items() if not s.closed}
+            for number, stream in open_streams.items():
+                target.write(_footer(number, stream))
+            target.flush()
+            os.fsync(target.fileno())
+    if not streams:
+        out.unlink()
+        raise SourceError(f"{cut} is cut off before its first stream: nothing can be saved")
+    names = tuple(stream.name for stream in open_streams.values())
+    return Salvaged(names, sum(stream.samples for stream in streams.values()), size - end)
+
+
+def _chunks(source: BinaryIO, size: int) -> Iterator[tuple[int, bytes, bytes]]:
+    """(tag, head, content) of each whole chunk; the head has the length and the tag."""
+    while True:
+        width = source.read(1)
+        form = _LENGTHS.get(width[0]) if width else None
+        if form is None:
+            return
+        length_bytes = source.read(width[0])
+        if len(length_bytes) < width[0]:
+            return
+        (length,) = struct.unpack(form, length_bytes)
+        if length < 2 or source.tell() + length > size:
+            return
+        tag_bytes = source.read(2)
+        yield (
+            struct.unpack("<H", tag_bytes)[0],
+            width + length_bytes + tag_bytes,
+            source.read(length - 2),
+        )
+
+
+def _note(streams: dict[int, _Stream], tag: int, content: bytes) -> None:
+    if tag not in (STREAM_HEADER, SAMPLES, STREAM_FOOTER) or len(content) < 4:
+        return
+    stream = streams.setdefault(struct.unpack_from("<I", content)[0], _Stream())
+    if tag == STREAM_HEADER:
+        text = content[4:].decode("utf-8", "replace")
+        stream.name = text.partition("<name>")[2].partition("</name>")[0]
+    elif tag == STREAM_FOOTER:
+        stream.closed = True
+    elif len(content) > 5 and content[4] in _LENGTHS:
+        width = content[4]
+        (n,) = struct.unpack_from(_LENGTHS[width], content, 5)
+        stream.samples += n
+        first = 5 + width
+        if n and len(content) > first + 8 and content[first] == 8:
+            stream.stamps.append(struct.unpack_from("<d", content, first + 1)[0])
+
+
+def _footer(number: int, stream: _Stream) -> bytes:
+    """first_timestamp and last_timestamp are those of the first and the last chunk of samples."""
+    first, last = (stream.stamps[0], stream.stamps[-1]) if stream.stamps else (0.0, 0.0)
+    text = (
+        f"<?xml version='1.0'?><info><first_timestamp>{first}</first_timestamp><last_timestamp>{last}"
+        f"</last_timestamp><sample_count>{stream.samples}</sample_count><desc><note>"
+        f"{escape('closed by bci-replay: the file was cut off')}</note></desc></info>"
+    )
+    content = struct.pack("<HI", STREAM_FOOTER, number) + text.encode()
+    return b"\x04" + struct.pack("<I", len(content)) + content
