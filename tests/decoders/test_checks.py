@@ -15,7 +15,7 @@ from tracks.registry import TRACKS
 
 pytestmark = pytest.mark.slow
 
-UNTRAINED = sorted(set(DECODERS) - {"erp-xdawn", "mi-csp", "mi-mdm", "mi-ts"})
+UNTRAINED = sorted(set(DECODERS) - {"erp-xdawn", "mi-csp", "mi-mdm", "mi-svm", "mi-ts"})
 
 
 def broken(track: str, factory, session) -> list[str]:
