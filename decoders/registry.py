@@ -86,6 +86,12 @@ DECODERS: dict[str, DecoderEntry] = {
         "reference: tangent space + LR, trained",
         f"{_MI}.references:TangentSpaceLr.fit",
     ),
+    "mi-svm": DecoderEntry(
+        "mi",
+        f"{_MI}.references:TangentSpaceSvm",
+        "reference: tangent space + SVM, trained",
+        f"{_MI}.references:TangentSpaceSvm.fit",
+    ),
     "mi-chance": DecoderEntry("mi", "decoders.chance:MiChance", "three random classes a trial"),
     "turing-phase": DecoderEntry(
         "turing",

@@ -105,6 +105,7 @@ class BandMoments:
         self._places = places
         q = decimation(rate, WORKING_RATE_HZ)
         self._decimator = Decimator(q, len(places))
+        self.working_rate = rate / q
         widths_hz = np.array([high - low for low, high in bands_hz])
         self.freedom: Array = np.minimum(2 * widths_hz * q / rate, 1.0)
         """(bands,): the share of samples that are independent; low for a narrow band."""

@@ -59,6 +59,12 @@ def upper_triangle(matrices: Array) -> Array:
     return vectors
 
 
+def bounded(vectors: Array, most: float | Array) -> Array:
+    """Vectors (..., n), those with a larger norm than `most` scaled down to it."""
+    norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return np.asarray(vectors * np.minimum(1.0, most / np.maximum(norms, SMALLEST)))
+
+
 def completed(matrix: Array, live: NDArray[np.bool_], reference: Array) -> Array:
     """The matrix with dead leads predicted from the live ones by the reference.
 

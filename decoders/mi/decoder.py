@@ -1,5 +1,7 @@
 """The mi decoder: filter bank, covariances, tangent space, re-centred on the session without labels."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from bci_stream.packet import Packet, SignalInfo
@@ -27,8 +29,16 @@ UNTRAINED = (
 class MiDecoder:
     """Filter bank and Riemannian tangent space; without a model it compares band powers instead."""
 
-    def __init__(self, model: Model | None = None, seed: int = 0) -> None:
+    def __init__(
+        self,
+        model: Model | None = None,
+        seed: int = 0,
+        watch: Callable[[int, Array], None] | None = None,
+    ) -> None:
+        """watch: called with each report's number in its trial, from 0, and the classes'
+        log-probabilities."""
         del seed  # deterministic
+        self._watch = watch
         self._models = None if model is None else MiModels.of(model)
         self.notice = UNTRAINED if model is None else ""
         self._subject = ""
@@ -49,19 +59,20 @@ class MiDecoder:
         """The classifier of a model; another session of the same subject keeps its reference."""
         model = models.model_of(info.subject)
         if self._reference is None or info.subject != self._subject:
-            self._reference = RunningReference(model)
+            self._reference = RunningReference(model.references, model.prior_trials)
         self._subject = info.subject
         reference = self._reference
         places, present = find_leads(model.leads, [plain_name(name) for name in info.lead_names])
         moments = BandMoments(info.rate, places, BANDS_HZ)
 
         def classify(number: int, last: bool) -> int:
-            del number  # one classifier for windows of any length
             covariances = reference.covariances(moments, ~present)
             scores = class_scores(model, reference.features(covariances))
             if last:
                 reference.learn(covariances)
-            return int(scores.argmax()) + 1
+            if self._watch is not None:
+                self._watch(number, scores)
+            return models.classes[int(scores.argmax())]
 
         return moments, classify
 

@@ -9,7 +9,15 @@ from numpy.typing import NDArray
 
 from decoders.dsp import Array
 from decoders.dsp.covariance import BandMoments, live_leads, sound
-from decoders.dsp.spd import completed, geodesic, positive_definite, tangent
+from decoders.dsp.spd import (
+    bounded,
+    completed,
+    geodesic,
+    inverse_root,
+    logarithm,
+    positive_definite,
+    upper_triangle,
+)
 from decoders.model import Model
 from tracks.mi import CLASSES
 
@@ -23,22 +31,25 @@ MEMORY_TRIALS = 60
 class MiModel:
     """references (bands, n, n), weights (bands, classes, features), bias (bands, classes).
 
-    prior_trials (bands,): how many trials of a session the reference weighs.
+    prior_trials (bands,): how many trials of a session the reference weighs. bounds (bands,): the
+    largest norm of a tangent vector; larger ones are scaled down.
     """
 
     leads: tuple[str, ...]
     references: Array
     prior_trials: Array
+    bounds: Array
     weights: Array
     bias: Array
 
 
 @dataclass(frozen=True)
 class MiModels:
-    """The general model, and one for each subject of the training."""
+    """The general model, and one for each subject of the training. classes: what rows stand for."""
 
     general: MiModel
     subjects: Mapping[str, MiModel]
+    classes: tuple[int, ...]
 
     @classmethod
     def of(cls, model: Model) -> "MiModels":
@@ -48,42 +59,57 @@ class MiModels:
         if not leads:
             raise model.broken("it has no leads")
         n = len(leads)
-        parts, bands, classes = len(subjects) + 1, len(BANDS_HZ), len(CLASSES)
+        older = "classes" not in model.settings and "bounds" not in model.arrays
+        classes = tuple(CLASSES) if older else _classes(model)
+        parts, bands = len(subjects) + 1, len(BANDS_HZ)
         references = model.array("references", (parts, bands, n, n))
         priors = model.array("prior_trials", (parts, bands))
-        weights = model.array("weights", (parts, bands, classes, n * (n + 1) // 2))
-        bias = model.array("bias", (parts, bands, classes))
+        unbounded = np.full((parts, bands), np.inf)
+        bounds = unbounded if older else model.array("bounds", (parts, bands))
+        weights = model.array("weights", (parts, bands, len(classes), n * (n + 1) // 2))
+        bias = model.array("bias", (parts, bands, len(classes)))
         if not all(positive_definite(reference) for part in references for reference in part):
             raise model.broken("a reference is not positive definite")
-        if not (priors > 0).all():
-            raise model.broken("prior_trials must be above 0")
-        arrays = zip(references, priors, weights, bias, strict=True)
+        if not ((priors > 0).all() and (bounds > 0).all()):
+            raise model.broken("prior_trials and bounds must be above 0")
+        arrays = zip(references, priors, bounds, weights, bias, strict=True)
         found = [MiModel(leads, *each) for each in arrays]
-        return cls(found[0], dict(zip(subjects, found[1:], strict=True)))
+        return cls(found[0], dict(zip(subjects, found[1:], strict=True)), classes)
 
     def model_of(self, subject: str) -> MiModel:
         """The subject's own model, or the general one."""
         return self.subjects.get(subject, self.general)
 
 
-def pack(parts: Sequence[MiModel], subjects: Sequence[str]) -> Model:
+def _classes(model: Model) -> tuple[int, ...]:
+    numbers = {name: number for number, name in CLASSES.items()}
+    names = model.names("classes")
+    if len(names) < 2 or not set(names) <= set(numbers):
+        raise model.broken(f"its classes are {', '.join(names)}, not of {', '.join(numbers)}")
+    return tuple(numbers[name] for name in names)
+
+
+def pack(parts: Sequence[MiModel], subjects: Sequence[str], classes: Sequence[int]) -> Model:
     """A model file of the general part and one part per subject."""
     arrays: dict[str, NDArray[Any]] = {
-        "references": np.stack([part.references for part in parts]),
-        "prior_trials": np.stack([part.prior_trials for part in parts]),
-        "weights": np.stack([part.weights for part in parts]),
-        "bias": np.stack([part.bias for part in parts]),
+        name: np.stack([getattr(part, name) for part in parts])
+        for name in ("references", "prior_trials", "bounds", "weights", "bias")
     }
-    settings = {"subjects": list(subjects), "leads": list(parts[0].leads), "bands_hz": BANDS_HZ}
+    settings = {
+        "subjects": list(subjects),
+        "leads": list(parts[0].leads),
+        "classes": [CLASSES[number] for number in classes],
+        "bands_hz": BANDS_HZ,
+    }
     return Model("mi", NAME, arrays, settings)
 
 
 class RunningReference:
     """The running Riemannian mean of a session's covariances, from the training's on; no labels."""
 
-    def __init__(self, model: MiModel) -> None:
-        self._references = model.references.copy()
-        self._trials = model.prior_trials.copy()
+    def __init__(self, references: Array, prior_trials: Array) -> None:
+        self._references = references.copy()
+        self._trials = prior_trials.copy()
         self._memory = np.maximum(self._trials, MEMORY_TRIALS)
 
     def covariances(self, moments: BandMoments, missing: NDArray[np.bool_]) -> Array:
@@ -98,12 +124,12 @@ class RunningReference:
 
     def features(self, covariances: Array) -> Array:
         """(bands, features): tangent vectors at the reference that includes this trial."""
-        return np.array(
-            [
-                tangent(c, reference)
-                for c, reference in zip(covariances, self._moved(covariances), strict=True)
-            ]
-        )
+        return upper_triangle(logarithm(self.centred(covariances)))
+
+    def centred(self, covariances: Array) -> Array:
+        """(bands, n, n): as seen from the reference that includes this trial; the identity is it."""
+        inner = inverse_root(self._moved(covariances))
+        return np.asarray(inner @ covariances @ inner)
 
     def learn(self, covariances: Array) -> None:
         """Update the reference with a finished trial."""
@@ -117,8 +143,9 @@ class RunningReference:
 
 
 def class_scores(model: MiModel, features: Array) -> Array:
-    """Log-probabilities of the classes, from all bands."""
-    scores: Array = np.einsum("bcf,bf->c", model.weights, features) + model.bias.sum(axis=0)
+    """Log-probabilities of the classes, from all bands; artefacts are bounded."""
+    held = bounded(features, model.bounds[:, None])
+    scores: Array = np.einsum("bcf,bf->c", model.weights, held) + model.bias.sum(axis=0)
     shifted = scores - scores.max()
     logs: Array = shifted - np.log(np.exp(shifted).sum())
     return logs

@@ -2,147 +2,23 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from pyriemann.geometry.mean import mean_riemann
-from scipy.optimize import minimize
-from scipy.special import log_softmax
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GroupKFold, StratifiedKFold
 
 from bci_stream.errors import TruthError
 from bci_stream.packet import Lead
 from decoders.dsp import Array
 from decoders.dsp.covariance import BandMoments, sound
-from decoders.dsp.leads import SENSORIMOTOR, common_names, find_leads, leads_over, plain_name
-from decoders.dsp.spd import tangent
+from decoders.dsp.leads import SENSORIMOTOR, brain_leads, common_names, find_leads, plain_name
+from decoders.dsp.spd import bounded, tangent
 from decoders.mi.model import BANDS_HZ, MiModel, pack
+from decoders.mi.stacking import Learner, Linear, Trials, fitted, stack
 from decoders.mi.trials import SEGMENT_S
 from decoders.model import Model
 from replay.model.source import Session
 from tracks.mi import CLASSES, IMAGERY_S, IMAGERY_START, SEGMENT_CODES
-
-FOLDS = 5
-CAUTION = 0.1
-"""Penalty of moving a stacking weight by 1, in nats per trial, against overfitting few trials."""
-
-Labels = NDArray[np.int64]
-
-
-class Learner(NamedTuple):
-    """A logistic regression on the features of one band; weight: its initial stacking weight.
-
-    penalty_c: sklearn's C; small values approach the nearest class mean.
-    """
-
-    band: int
-    penalty_c: float
-    weight: float
-
-
-class Linear(NamedTuple):
-    """weights (classes, features), bias (classes,)."""
-
-    weights: Array
-    bias: Array
-
-    def scores(self, x: Array) -> Array:
-        return np.asarray(x @ self.weights.T + self.bias)
-
-
-class Trials(NamedTuple):
-    """x (bands, windows, trials, features), y (trials,) labels, session (trials,) numbers."""
-
-    x: Array
-    y: Labels
-    session: Labels
-
-
-def stack(
-    trials: Trials, learners: tuple[Learner, ...], reported: list[int], seed: int
-) -> list[Linear]:
-    """One classifier per band; the sum of their scores is the stacked score of all learners.
-
-    reported: the windows used for validation.
-    """
-    everything = np.arange(len(trials.y))
-    fitted = [fit_linear(trials, learner, everything, seed) for learner in learners]
-    weights = _weights(trials, learners, reported, seed)
-    return [_sum(fitted, weights, learners, band) for band in range(len(trials.x))]
-
-
-def fit_linear(trials: Trials, learner: Learner, rows: Labels, seed: int) -> Linear:
-    """Fit a learner on some trials; each trial has weight 1 over all its windows."""
-    x = trials.x[learner.band][:, rows]
-    windows, _, features = x.shape
-    regression = LogisticRegression(
-        C=learner.penalty_c, class_weight="balanced", max_iter=2000, tol=1e-3, random_state=seed
-    )
-    share = np.full(windows * len(rows), 1 / windows)
-    y = np.tile(trials.y[rows], windows)
-    regression.fit(x.reshape(-1, features), y, sample_weight=share)
-    return Linear(regression.coef_, regression.intercept_)
-
-
-def _weights(
-    trials: Trials, learners: tuple[Learner, ...], reported: list[int], seed: int
-) -> Array:
-    """Non-negative weights, one per learner: maximum likelihood of held-out trials with a penalty."""
-    start = np.array([learner.weight for learner in learners])
-    folds = list(_folds(trials))
-    if not folds:
-        return start
-    classes, y = np.unique(trials.y, return_inverse=True)
-    held_out = np.zeros((len(learners), len(reported), len(y), len(classes)))
-    for rows, out in folds:
-        for number, learner in enumerate(learners):
-            linear = fit_linear(trials, learner, rows, seed)
-            seen = trials.x[learner.band][reported][:, out]
-            held_out[number][:, out] = log_softmax(linear.scores(seen), axis=-1)
-    log_p = held_out.reshape(len(learners), -1, len(classes))
-    loss = _loss(log_p, np.tile(y, len(reported)), start)
-    found = minimize(loss, start, jac=True, bounds=[(0, None)] * len(start), method="L-BFGS-B")
-    return np.asarray(found.x)
-
-
-def _loss(log_p: Array, y: Labels, start: Array) -> Callable[[Array], tuple[float, Array]]:
-    """log_p (learners, rows, classes) -> a function: weights to loss and gradient."""
-    right = log_p[:, np.arange(len(y)), y]
-
-    def loss(weights: Array) -> tuple[float, Array]:
-        joint = log_softmax(np.tensordot(weights, log_p, 1), axis=-1)
-        expected = (np.exp(joint) * log_p).sum(axis=-1)
-        away = weights - start
-        value = -joint[np.arange(len(y)), y].mean() + CAUTION * away @ away
-        return float(value), np.asarray((expected - right).mean(axis=1) + 2 * CAUTION * away)
-
-    return loss
-
-
-def _folds(trials: Trials) -> Iterator[tuple[Labels, Labels]]:
-    """(training, test) rows: leaves out sessions if there are three or more, else trials."""
-    sessions = len(np.unique(trials.session))
-    if sessions >= 3:
-        yield from GroupKFold(min(FOLDS, sessions)).split(trials.y, trials.y, trials.session)
-        return
-    fewest = int(np.unique(trials.y, return_counts=True)[1].min())
-    if fewest >= 2:
-        yield from StratifiedKFold(min(FOLDS, fewest)).split(trials.y, trials.y)
-
-
-def _sum(fitted: list[Linear], weights: Array, learners: tuple[Learner, ...], band: int) -> Linear:
-    own = [
-        (weight, linear)
-        for weight, linear, learner in zip(weights, fitted, learners, strict=True)
-        if learner.band == band
-    ]
-    return Linear(
-        np.asarray(sum(weight * linear.weights for weight, linear in own)),
-        np.asarray(sum(weight * linear.bias for weight, linear in own)),
-    )
-
 
 USUAL_TRIALS = 10.0
 """Used with one session, where the difference between sessions is unknown."""
@@ -171,14 +47,17 @@ WINDOWS = (WHOLE, (1, 4), (1, 6), (2, 5), (3, 6), (4, 7), (5, 8), (2, 6), (4, 8)
 REPORTED = [WINDOWS.index(window) for window in ((1, 4), (1, 6), WHOLE)]
 """The windows of the three reports."""
 MAX_LEADS = 24
+ENOUGH_LEADS = 16
+"""With fewer leads over the sensorimotor cortex the others are used as well."""
 MU, BETA, BROAD = range(len(BANDS_HZ))
 LEARNERS = (
     Learner(BROAD, 1.0, 0.5),
-    Learner(BROAD, 0.1, 0.5),
-    Learner(MU, 1.0, 0.0),
-    Learner(BETA, 1.0, 0.0),
+    Learner(BROAD, 0.1, 0.0),
+    Learner(MU, 1.0, 0.25),
+    Learner(BETA, 1.0, 0.25),
 )
-"""The broad band is the usual choice; mu and beta start with weight 0."""
+BOUND = 1.5
+"""The largest norm of a tangent vector, in median norms of the training's: artefacts are larger."""
 
 
 @dataclass(frozen=True)
@@ -195,17 +74,10 @@ class ImageryTrial:
 
     def covariances(self, window: tuple[int, int]) -> Array:
         """(bands, n, n) over some segments, shrunk for the number of independent samples."""
-        return self._covariances(window, self.freedom)
-
-    def plain_covariances(self, window: tuple[int, int]) -> Array:
-        """The same with every sample counted as independent, as in the libraries' examples."""
-        return self._covariances(window, np.ones(len(self.freedom)))
-
-    def _covariances(self, window: tuple[int, int], freedom: Array) -> Array:
         first, last = window
         n = self.count * (last - first)
         moments = self.moments[first:last].sum(axis=0)
-        return np.array([sound(m / n, n * f) for m, f in zip(moments, freedom, strict=True)])
+        return np.array([sound(m / n, n * f) for m, f in zip(moments, self.freedom, strict=True)])
 
 
 Labelled = tuple[str, list[ImageryTrial]]
@@ -213,63 +85,91 @@ Labelled = tuple[str, list[ImageryTrial]]
 
 
 def fit(recordings: Sequence[Session], *, seed: int, progress: Callable[[str], None]) -> Model:
-    """Train a general model, and one for each subject of these recordings."""
+    """Train a general model, and one for each subject of these recordings.
+
+    The general model is for people who are not among them. A subject's own starts from the model of
+    the other subjects, as far as the subject's held-out trials agree with it.
+    """
     leads = training_leads([session.leads for session in recordings])
-    sessions: list[Labelled] = []
+    labelled: list[Labelled] = []
     for session in recordings:
         progress(f"trials of {session.subject}")
         trials = list(labelled_trials(session, leads))
         if trials:
-            sessions.append((session.subject, trials))
-    check_labels(trial.label for _, trials in sessions for trial in trials)
-    sessions = _completed(sessions)
-    subjects = sorted({subject for subject, _ in sessions} - {""})
+            labelled.append((session.subject, trials))
+    classes = check_labels(trial.label for _, trials in labelled for trial in trials)
+    progress("features")
+    sessions = [CentredSession.of(*session) for session in _completed(labelled, classes)]
+    subjects = sorted({session.subject for session in sessions} - {""})
     progress("weights")
-    parts = [_fit_part([trials for _, trials in sessions], leads, seed)]
+    parts = [_fit_part(sessions, leads, seed)]
     if len(subjects) == len(sessions) == 1:
-        return pack([parts[0], parts[0]], subjects)
+        return pack([parts[0], parts[0]], subjects, classes)
     for subject in subjects:
         progress(f"weights of {subject}")
-        parts.append(_fit_part([t for name, t in sessions if name == subject], leads, seed))
-    return pack(parts, subjects)
+        own = [session for session in sessions if session.subject == subject]
+        rest = [session for session in sessions if session.subject != subject]
+        parts.append(_fit_part(own, leads, seed, _of_others(rest, classes, seed)))
+    return pack(parts, subjects, classes)
 
 
-def _completed(sessions: list[Labelled]) -> list[Labelled]:
+def _of_others(
+    sessions: Sequence["CentredSession"], classes: Sequence[int], seed: int
+) -> list[Linear] | None:
+    """The classifiers of other people, or None where they lack a class."""
+    labels = {int(label) for session in sessions for label in session.labels}
+    return fitted(_trials(sessions)[0], LEARNERS, seed) if labels == set(classes) else None
+
+
+def _completed(sessions: list[Labelled], classes: Sequence[int]) -> list[Labelled]:
     """Pool sessions that lack a class: by subject or, if that is not enough, over subjects.
 
     A session is centred on its own mean: with one class only, that would remove the class.
     """
-    found = [session for session in sessions if _complete(session)]
+
+    def complete(session: Labelled) -> bool:
+        return {trial.label for trial in session[1]} == set(classes)
+
+    found = [session for session in sessions if complete(session)]
     partial: dict[str, list[ImageryTrial]] = {}
-    for subject, trials in (session for session in sessions if not _complete(session)):
+    for subject, trials in (session for session in sessions if not complete(session)):
         partial.setdefault(subject, []).extend(trials)
-    found += [session for session in partial.items() if _complete(session)]
-    rest = [
-        trials for session in partial.items() if not _complete(session) for trials in session[1]
-    ]
+    found += [session for session in partial.items() if complete(session)]
+    rest = [trials for session in partial.items() if not complete(session) for trials in session[1]]
     return [*found, ("", rest)] if rest else found
 
 
-def _complete(session: Labelled) -> bool:
-    return {trial.label for trial in session[1]} == set(CLASSES)
-
-
 def training_leads(recordings: Sequence[Sequence[Lead]]) -> tuple[str, ...]:
-    """Plain names of the leads over the sensorimotor cortex that all recordings have."""
-    first, *others = recordings
-    over = [plain_name(first[place].name) for place in leads_over(SENSORIMOTOR, first)]
-    names = common_names([over, *([plain_name(lead.name) for lead in each] for each in others)])
-    spread = np.unique(np.linspace(0, len(names) - 1, MAX_LEADS).round().astype(int))
-    return tuple(names[i] for i in spread)
+    """Plain names of the leads to use, of those that all recordings have: the ones over the
+    sensorimotor cortex and, where these are fewer than ENOUGH_LEADS, the others as well."""
+    names = common_names(
+        [[plain_name(each[place].name) for place in brain_leads(each)] for each in recordings]
+    )
+    motor = [name for name in names if SENSORIMOTOR.fullmatch(name)]
+    if len(motor) >= ENOUGH_LEADS:
+        return tuple(_spread(motor, MAX_LEADS))
+    rest = [name for name in names if name not in motor]
+    chosen = {*motor, *_spread(rest, MAX_LEADS - len(motor))}
+    return tuple(name for name in names if name in chosen)
+
+
+def _spread(names: list[str], most: int) -> list[str]:
+    """At most so many of the names, evenly spread over their order."""
+    if len(names) <= most:
+        return names
+    return [names[i] for i in np.linspace(0, len(names) - 1, most).round().astype(int)]
 
 
 def labelled_trials(
-    session: Session, leads: tuple[str, ...], bands_hz: tuple[tuple[float, float], ...] = BANDS_HZ
+    session: Session,
+    leads: tuple[str, ...],
+    bands_hz: tuple[tuple[float, float], ...] = BANDS_HZ,
+    moments_class: type[BandMoments] = BandMoments,
 ) -> Iterator[ImageryTrial]:
     """Every complete imagery of a labelled session."""
     places, _ = find_leads(leads, [plain_name(lead.name) for lead in session.leads])
     segment = round(SEGMENT_S * session.rate)
-    moments = BandMoments(session.rate, places, bands_hz)
+    moments = moments_class(session.rate, places, bands_hz)
     for label, x in _imageries(session, N_SEGMENTS * segment):
         yield _trial(label, x.reshape(N_SEGMENTS, segment, -1), moments)
 
@@ -293,14 +193,17 @@ def _imageries(session: Session, length: int) -> Iterator[tuple[int, NDArray[np.
                 label, pieces = following or label, []
 
 
-def check_labels(labels: Iterable[int]) -> None:
-    """Raise TruthError unless there are at least 2 trials of every class."""
+def check_labels(labels: Iterable[int]) -> tuple[int, ...]:
+    """The classes of the trials. Raises TruthError unless there are two or more, each with at least
+    2 trials."""
     counts = dict.fromkeys(CLASSES, 0)
     for label in labels:
         counts[label] += 1
-    if min(counts.values()) < 2:
+    found = tuple(number for number, count in counts.items() if count)
+    if len(found) < 2 or min(counts[number] for number in found) < 2:
         got = ", ".join(f"{CLASSES[number]} {count}" for number, count in counts.items())
-        raise TruthError(f"mi training needs at least 2 trials of every class; got {got}")
+        raise TruthError(f"mi training needs at least 2 trials of two or more classes; got {got}")
+    return found
 
 
 def _begins(code: int) -> bool:
@@ -318,20 +221,60 @@ def _trial(label: int, segments: NDArray[np.float32], moments: BandMoments) -> I
     return ImageryTrial(label, np.diff(np.array(found), axis=0), count, moments.freedom)
 
 
-def _fit_part(sessions: list[list[ImageryTrial]], leads: tuple[str, ...], seed: int) -> MiModel:
-    """Each session is centred on its own mean, as the decoder does."""
-    windows = [np.array([[t.covariances(w) for t in ts] for w in WINDOWS]) for ts in sessions]
-    references, features, priors = [], [], []
-    for band in range(len(BANDS_HZ)):
-        own = [session[:, :, band] for session in windows]
-        whole = [session[WINDOWS.index(WHOLE)] for session in own]
-        means = [mean_riemann(session) for session in whole]
-        priors.append(prior_trials(whole))
-        pairs = zip(own, means, strict=True)
-        features.append(np.concatenate([tangent(x, mean) for x, mean in pairs], axis=1))
-        references.append(mean_riemann(np.array(means)))
-    labels = np.array([trial.label for trials in sessions for trial in trials])
-    numbers = np.repeat(np.arange(len(sessions)), [len(trials) for trials in sessions])
-    linear = stack(Trials(np.array(features), labels, numbers), LEARNERS, REPORTED, seed)
-    weights, bias = (np.array(values) for values in zip(*linear, strict=True))
-    return MiModel(leads, np.array(references), np.array(priors), weights, bias)
+@dataclass(frozen=True)
+class CentredSession:
+    """The trials of a session, seen from its own mean, as the decoder sees them.
+
+    x (bands, windows, trials, features): tangent vectors. means (bands, n, n). whole (bands, trials,
+    n, n): covariances of the whole imagery.
+    """
+
+    subject: str
+    labels: NDArray[np.int64]
+    x: Array
+    means: Array
+    whole: Array
+
+    @classmethod
+    def of(cls, subject: str, trials: Sequence[ImageryTrial]) -> "CentredSession":
+        seen = np.array([[trial.covariances(window) for trial in trials] for window in WINDOWS])
+        by_band = np.moveaxis(seen, 2, 0)  # bands, windows, trials
+        whole = by_band[:, WINDOWS.index(WHOLE)]
+        means = np.array([mean_riemann(covariances) for covariances in whole])
+        x = np.array([tangent(own, mean) for own, mean in zip(by_band, means, strict=True)])
+        return cls(subject, np.array([trial.label for trial in trials]), x, means, whole)
+
+
+def _trials(sessions: Sequence[CentredSession]) -> tuple[Trials, Array]:
+    """The trials of sessions with bounded tangent vectors, and the bounds (bands,).
+
+    What is left out together is a person if there are several, else a session.
+    """
+    x = np.concatenate([session.x for session in sessions], axis=2)
+    bounds = BOUND * np.median(np.linalg.norm(x[:, WINDOWS.index(WHOLE)], axis=-1), axis=-1)
+    subjects = [session.subject for session in sessions]
+    several = len(set(subjects)) > 1
+    groups = [subjects.index(each) if several else k for k, each in enumerate(subjects)]
+    group = np.repeat(groups, [len(session.labels) for session in sessions])
+    labels = np.concatenate([session.labels for session in sessions])
+    return Trials(bounded(x, bounds[:, None, None, None]), labels, group), bounds
+
+
+def _fit_part(
+    sessions: Sequence[CentredSession],
+    leads: tuple[str, ...],
+    seed: int,
+    others: Sequence[Linear] | None = None,
+) -> MiModel:
+    """others: the classifiers of other people, one per band, to start from."""
+    trials, bounds = _trials(sessions)
+    linear = stack(trials, LEARNERS, REPORTED, seed, others)
+    bands = range(len(BANDS_HZ))
+    return MiModel(
+        leads,
+        np.array([mean_riemann(np.array([s.means[band] for s in sessions])) for band in bands]),
+        np.array([prior_trials([s.whole[band] for s in sessions]) for band in bands]),
+        bounds,
+        np.array([each.weights for each in linear]),
+        np.array([each.bias for each in linear]),
+    )

@@ -17,6 +17,7 @@ from decoders.dsp import Array, ComplexArray
 from decoders.dsp.buffers import Ring
 from decoders.dsp.covariance import mend, shrink
 from decoders.dsp.spd import by_eigenvalues
+from decoders.turing.correlation import CanonicalEvidence
 
 GAINS = (0.3, 1.0, 3.0)
 """Possible strengths of a trial's response, relative to the person's mean."""
@@ -69,6 +70,11 @@ class ResponseModel:
         self._noise: Array = np.zeros((*shape, n_leads))
         self.inverse_noise: Array = np.zeros((*shape, n_leads))
         self.latency_s = 0.14
+
+    @property
+    def n_trials(self) -> int:
+        """How many trials were learned from and are kept."""
+        return len(self._trials)
 
     @property
     def n_frequencies(self) -> int:
@@ -193,8 +199,11 @@ HOP_S = 1.0
 SIDES_HZ = np.array([-2.0, -1.0, 1.0, 2.0])
 """Zeros of a 2 s window: a response at the frequency itself does not leak there."""
 MEMORY_WINDOWS = 60.0
-READY_WINDOWS = 4
+READY_WINDOWS = 1
+YOUNG_WINDOWS = 30
+"""While fewer windows were seen, the noise is estimated anew within a trial, once a window."""
 SHRINKAGE = 0.05
+"""The least share of the noise that is taken as independent between leads; more with few windows."""
 
 
 class NarrowbandNoise:
@@ -234,7 +243,9 @@ class NarrowbandNoise:
     def covariance(self) -> Array:
         """(*frequencies, leads, leads): of coefficients scaled by 1 / sqrt(samples); invertible."""
         mean = self._sum / np.maximum(self._weight, 1e-12)[:, None, None]
-        sound = [shrink(mend(cov), SHRINKAGE) for cov in mean]
+        n_leads = self._shape[-1]
+        amount = max(SHRINKAGE, n_leads / (n_leads + len(SIDES_HZ) * max(self.windows, 1)))
+        sound = [_without_correlation(mend(cov), amount) for cov in mean]
         return np.array(sound).reshape(self._shape)
 
     def _take_window(self) -> None:
@@ -253,6 +264,12 @@ class NarrowbandNoise:
         inverse = np.linalg.inv(self.covariance().reshape(len(z), *self._shape[-2:]))
         size = np.einsum("ksc,kcd,ksd->k", z.conj(), inverse, z).real / (z.shape[1] * z.shape[2])
         return np.asarray(1 / np.maximum(size, 1.0), dtype=np.float64)
+
+
+def _without_correlation(cov: Array, amount: float) -> Array:
+    """(1 - amount) * cov + amount * (its diagonal), and a little of its mean variance."""
+    kept = (1 - amount) * cov + amount * np.diag(np.diagonal(cov))
+    return shrink(kept, SHRINKAGE)
 
 
 class Demodulator:
@@ -314,14 +331,25 @@ BESIDE_HZ = np.array([-3.0, -2.5, -2.0, -1.5, -1.0, 1.0, 1.5, 2.0, 2.5, 3.0])
 BACKGROUND_WEIGHT = 10.0
 """Weight of the session's noise level, in coefficients beside the stimulus."""
 MIN_WINDOW_S = 0.2
+MIN_CORRELATED_S = 0.5
+CARRIED_TRIALS = 4.0
+"""After so many trials the canonical correlation has half of the weight."""
+MOST_CARRIED = 20
+"""After so many trials it has none."""
+COMPARED = np.array([0, 1, 3, 5, 6, 8, 10])
+"""The stimulus and the frequencies beside it that the correlation is compared with."""
 
 
 @dataclass(frozen=True)
 class SsvepEvidence:
-    """The evidence of a trial so far. log_odds (frequencies,): against no response."""
+    """The evidence of a trial so far. log_odds (frequencies,): against no response.
+
+    correlated (frequencies,): the log odds by canonical correlation alone.
+    """
 
     log_odds: Array
     sample: Sample | None
+    correlated: Array
 
 
 class SsvepDetector:
@@ -334,30 +362,55 @@ class SsvepDetector:
         nearby = base[..., None] + np.concatenate([[0.0], BESIDE_HZ])
         self._sums = Demodulator(nearby, rate, n_leads, self._onsets)
         self._noise = NarrowbandNoise(base, rate, n_leads)
-        self._noise_now: Array | None = None
+        self._noise_windows = 0  # of which the noise in use was estimated
         self._running = False
         self.response = ResponseModel(frequencies_hz, HARMONICS, len(ONSETS_S), n_leads)
+        self._correlation = CanonicalEvidence(n_leads)
 
     def push(self, x: Array) -> None:
         """Add filtered samples (n, leads)."""
         self._noise.push(x)
         if self._running:
+            self._correlation.push(x[max(self._onsets[0] - self._sums.count, 0) :])
             self._sums.push(x)
 
     def begin(self) -> None:
         """The next sample is the first of a stimulus: phase 0."""
         self._sums.restart()
+        self._correlation.restart()
         self._running = True
-        self._noise_now = self._noise.covariance() if self._noise.ready else None
-        if self._noise_now is not None:
-            self.response.set_noise(self._noise_now)
+        self._update_noise()
 
     def evidence(self) -> SsvepEvidence:
-        """Log odds of a response at each frequency; zeros while the noise is unknown."""
+        """Log odds of a response at each frequency.
+
+        In the first trials most of it is the canonical correlation; then more and more what was
+        learned of the noise and of the person's response. Zeros before anything can be known.
+        """
         sample = self._sample()
-        if sample is None:
-            return SsvepEvidence(np.zeros(self.response.n_frequencies), None)
-        return SsvepEvidence(self.response.log_odds(sample), sample)
+        correlated = self._correlated()
+        share = self._correlation_share()
+        learned = np.zeros_like(correlated) if sample is None else self.response.log_odds(sample)
+        return SsvepEvidence(share * correlated + (1 - share) * learned, sample, correlated)
+
+    def _correlation_share(self) -> float:
+        """The weight of the canonical correlation; 0 after enough trials."""
+        if not self._noise_windows:
+            return 1.0
+        trials = self.response.n_trials
+        return CARRIED_TRIALS / (CARRIED_TRIALS + trials) if trials < MOST_CARRIED else 0.0
+
+    def _correlated(self) -> Array:
+        onset = self._onsets[0]
+        short = self._sums.count - onset < MIN_CORRELATED_S * self._rate
+        if short or not self._correlation_share():
+            return np.zeros(self.response.n_frequencies)
+        return self._correlation.log_odds(self._sums.since(onset)[:, :, COMPARED])
+
+    def _update_noise(self) -> None:
+        if self._noise.ready and self._noise.windows > self._noise_windows:
+            self._noise_windows = self._noise.windows
+            self.response.set_noise(self._noise.covariance())
 
     def end(self) -> None:
         """The next sample belongs to no trial."""
@@ -365,11 +418,16 @@ class SsvepDetector:
 
     def learn(self, evidence: SsvepEvidence, prior: Array) -> None:
         """Learn from a trial. prior (frequencies + 1,): from other evidence, no response last."""
-        if evidence.sample is not None:
-            self.response.learn(evidence.sample, prior)
+        if evidence.sample is None:
+            return
+        odds = np.append(self._correlation_share() * evidence.correlated, 0.0)
+        known = prior * np.exp(odds - odds.max())
+        self.response.learn(evidence.sample, known / known.sum())
 
     def _sample(self) -> Sample | None:
-        if self._noise_now is None:
+        if self._noise_windows < YOUNG_WINDOWS:
+            self._update_noise()
+        if not self._noise_windows:
             return None
         lengths = np.array([self._sums.count - onset for onset in self._onsets])
         usable = lengths >= MIN_WINDOW_S * self._rate

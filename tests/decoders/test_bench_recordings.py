@@ -11,6 +11,7 @@ from scripts.bench import table as bench_row
 from scripts.bench.recordings import ecog as bench_ecog
 from scripts.bench.recordings import emotion as bench_emotion
 from scripts.bench.recordings import files as bench_files
+from scripts.bench.recordings import imagery as bench_imagery
 from scripts.bench.recordings import mi as bench_mi
 from scripts.bench.recordings import turing as bench_turing
 
@@ -35,8 +36,9 @@ def test_mi_takes_the_pairs_of_runs_that_are_there_and_whole_imageries_only(tmp_
     folder.mkdir(parents=True)
     for number in (4, 6, 12, 14):
         write_run(folder / f"S002R{number:02d}.edf", [(1.0, "T1"), (8.0, "T2"), (17.0, "T2")])
-    assert bench_mi.subjects(tmp_path / "mi") == ["S002"]
-    sessions = bench_mi.sessions_of(tmp_path / "mi" / "S002")
+    (person,) = bench_imagery.imagery_people(tmp_path)
+    assert (person.name, person.kind) == ("S002", "EEGMMIDB")
+    sessions = person.sessions
     assert [session.rate for session in sessions] == [128.0, 128.0]
     codes = [[code for _, code in block.triggers] for block in sessions[0].blocks]
     assert codes == [[242, 11, 12, 13, 241, 21, 22, 23, 241], [242, 31, 32, 33, 241]]
@@ -46,10 +48,60 @@ def test_mi_shows_which_runs_are_missing_and_which_do_not_fit(tmp_path: Path) ->
     for number in (4, 6, 8):
         write_run(tmp_path / f"S003R{number:02d}.edf", [(1.0, "T1")])
     with pytest.raises(NotThisLayout, match="there is no R10, R12, R14"):
-        bench_mi.sessions_of(tmp_path / "S003")
+        bench_imagery.read_mmidb(tmp_path / "S003")
     write_run(tmp_path / "S003R10.edf", [(1.0, "T1")], rate=160.0)
     with pytest.raises(NotThisLayout, match=r"S003R08.edf and S003R10.edf have different rates"):
-        bench_mi.sessions_of(tmp_path / "S003")
+        bench_imagery.read_mmidb(tmp_path / "S003")
+
+
+def write_two_classes(folder: Path, subject: str, runs: int = 2) -> None:
+    """Hand (21) lowers the power of C3, rest (31) does not; 125 Hz, 12 trials a run."""
+    folder.mkdir(exist_ok=True)
+    for run in range(runs):
+        rng = np.random.default_rng([run, *subject.encode()])
+        data = rng.normal(0, 10, (6, 12 * 750 + 750)).astype(np.float32)
+        data[-1] = 0
+        for trial in range(12):
+            begin, code = 125 + 750 * trial, 21 + 10 * (trial % 2)
+            data[2, begin : begin + 500] *= 0.4 if code == 21 else 1.0
+            data[-1, [begin, begin + 250, begin + 375, begin + 500]] = (
+                code,
+                code + 1,
+                code + 2,
+                241,
+            )
+        names = np.array(["Pz", "Cz", "C3", "C4", "F3", "TRIGGER"])
+        np.savez(folder / f"{subject}_{run:02d}.npz", data=data, rate=125.0, ch_names=names)
+
+
+def test_mi_leaves_sessions_and_people_out_for_all_methods(tmp_path: Path) -> None:
+    for subject in ("p01", "p02"):
+        write_two_classes(tmp_path / "mi_two", subject)
+    rows = list(bench_mi.run(tmp_path))
+    assert {row.data for row in rows} == {"mi_two p01", "mi_two p02"}
+    assert {row.method for row in rows} == set(bench_mi.METHODS)
+    right = [row for row in rows if row.measure.startswith(bench_mi.RIGHT)]
+    assert len(right) == 4 * len(bench_mi.METHODS)
+    assert all(row.n == 24 for row in right)
+    assert min(row.score for row in right if row.ours) > 0.8
+    gains = [row.score for row in rows if row.measure.startswith("nats")]
+    assert len(gains) == 4
+    assert min(gains) > 0.1
+
+
+def test_epochs_become_sessions_with_every_task(tmp_path: Path) -> None:
+    task = np.repeat([2, 3, 4, 8], 5)
+    x = np.random.default_rng(0).normal(0, 10, (20, 3, 500)).astype(np.float32)
+    (tmp_path / "mi_epochs").mkdir()
+    np.savez(
+        tmp_path / "mi_epochs" / "p01.npz", X=x, y=np.repeat([0, 1, 2, 3], 5), task=task,
+        rate=125.0, ch_names=np.array(["C3", "Cz", "C4"]),
+    )  # fmt: skip
+    (person,) = bench_imagery.imagery_people(tmp_path)
+    assert person.kind == "mi_epochs, 3 classes"
+    for session in person.sessions:
+        codes = [code for _, code in session.blocks[0].triggers if code in (11, 21, 31)]
+        assert sorted(codes) == [11, 11, 21, 31]
 
 
 def write_flicker(folder: Path, name: str, events: list[tuple[float, int]], rate: float = 256.0):

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 UNTRAINED = sorted(
     {name for name in DECODERS if not name.endswith("-pipeline")}
-    - {"erp-xdawn", "mi-csp", "mi-mdm", "mi-ts"}
+    - {"erp-xdawn", "mi-csp", "mi-mdm", "mi-svm", "mi-ts"}
 )
 
 

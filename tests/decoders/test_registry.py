@@ -22,7 +22,7 @@ from decoders.registry import (
 )
 from tracks.registry import TRACKS
 
-NEED_A_MODEL = {"erp-xdawn", "mi-csp", "mi-mdm", "mi-ts"}
+NEED_A_MODEL = {"erp-xdawn", "mi-csp", "mi-mdm", "mi-svm", "mi-ts"}
 
 
 @pytest.mark.parametrize("name", sorted(DECODERS))

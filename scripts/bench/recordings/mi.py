@@ -1,7 +1,7 @@
-"""Motor imagery on real recordings: EEGMMIDB as left, right, feet; each pair of runs left out once.
+"""Motor imagery on real recordings, streamed causally, beside re-centred references.
 
-Runs 04 08 12 hold left and right fists, 06 10 14 both feet (both fists there are no class of ours and
-are left out). A pair (04+06, ...) is one session of two blocks; the others train.
+Two ways of leaving out, for everybody: a session of the person (the person's other sessions train),
+and the person (other people of the same kind train; the person shows no label at all).
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,106 +10,130 @@ from typing import Any
 
 import numpy as np
 
-from bci_stream.packet import Lead
+from decoders.dsp import Array
 from decoders.mi import training
 from decoders.mi.decoder import MiDecoder
-from decoders.mi.references import CspLda, Mdm, TangentSpaceLr
+from decoders.mi.references import CspLda, Mdm, TangentSpaceLr, TangentSpaceSvm
 from decoders.model import Model
 from decoders.offline import OfflineRun, run_offline
-from replay.model.recording import ArrayBlock, Recording
-from scripts.bench.recordings.files import NotThisLayoutError, read_each, rows_of_each
-from scripts.bench.table import Row, row_of
-from tracks.common.codes import BLOCK_START, TRIAL_END
+from replay.model.source import Session
+from scripts.bench.recordings.augmented import AugmentedSvm
+from scripts.bench.recordings.files import rows_of_each
+from scripts.bench.recordings.imagery import ImageryPerson, imagery_people
+from scripts.bench.table import Row, mean, row_of
 from tracks.common.verdicts import Verdict
-from tracks.mi import IMAGERY_S, score
+from tracks.mi import CLASSES, score
 
-PAIRS = ((4, 6), (8, 10), (12, 14))
-METHODS: dict[str, tuple[Any, Any, bool]] = {
-    "mi-riemann": (training.fit, MiDecoder, True),
-    "mi-csp (CSP+LDA)": (CspLda.fit, CspLda, False),
-    "mi-mdm (MDM)": (Mdm.fit, Mdm, False),
-    "mi-ts (TS+LR)": (TangentSpaceLr.fit, TangentSpaceLr, False),
+OURS = "mi-riemann"
+METHODS: dict[str, tuple[Any, Any]] = {
+    OURS: (training.fit, MiDecoder),
+    "CSP+LDA, re-centred": (CspLda.fit, CspLda),
+    "MDM, re-centred": (Mdm.fit, Mdm),
+    "TS+LR, re-centred": (TangentSpaceLr.fit, TangentSpaceLr),
+    "TS+SVM, re-centred": (TangentSpaceSvm.fit, TangentSpaceSvm),
+    "ACM+TS+SVM, re-centred": (AugmentedSvm.fit, AugmentedSvm),
 }
-SEGMENT_TIMES_S = (0, 2, 3)
+RIGHT = "right at 2, 3, 4 s"
+BINS = ((0.0, 0.5), (0.5, 0.7), (0.7, 0.9), (0.9, 1.0))
+"""Of the best class's probability, for the reliability."""
 
 
 def run(data_dir: Path) -> Iterator[Row]:
-    """Rows for everybody with two pairs of runs or more below data_dir/mi."""
-    people = [data_dir / "mi" / subject for subject in subjects(data_dir / "mi")]
-    return rows_of_each(
-        read_each(people, sessions_of), lambda sessions: sessions[0].subject, rows_of_person
+    """Rows for everybody in the layouts of `imagery_people`."""
+    people = imagery_people(data_dir)
+
+    def rows_of(person: ImageryPerson) -> list[Row]:
+        others = [o for o in people if o.kind == person.kind and o.name != person.name]
+        found = _rows(person, "own other sessions train", _own_folds(person))
+        if others:
+            fold = ([s for o in others for s in o.sessions], list(person.sessions))
+            found += _rows(person, "other people train", [fold])
+        return found
+
+    return rows_of_each(people, lambda person: person.name, rows_of)
+
+
+Folds = list[tuple[list[Session], list[Session]]]
+"""(training, test) sessions."""
+
+
+def _own_folds(person: ImageryPerson) -> Folds:
+    every = list(person.sessions)
+    return [([*every[:k], *every[k + 1 :]], [every[k]]) for k in range(len(every))]
+
+
+def _rows(person: ImageryPerson, how: str, folds: Folds) -> list[Row]:
+    rows = []
+    for method, (fit, decoder_class) in METHODS.items():
+        outcomes: list[OfflineRun] = []
+        seen: list[Array] = []
+        for sessions, test in folds:
+            model: Model = fit(sessions, seed=0, progress=lambda _: None)
+            decoder = decoder_class(model=model, **_watching(method, seen))
+            outcomes.append(run_offline("mi", decoder, test))
+        rows.append(_method_row(f"{person.kind} {person.name}", how, method, outcomes))
+        if method == OURS:
+            classes = [CLASSES[int(c)] for c in _classes(folds)]
+            rows.append(_calibration(rows[0].data, how, outcomes, seen, classes))
+    return rows
+
+
+def _watching(method: str, seen: list[Array]) -> dict[str, Any]:
+    """Ours also shows its probabilities."""
+    return {"watch": lambda _number, scores: seen.append(scores)} if method == OURS else {}
+
+
+def _classes(folds: Folds) -> list[int]:
+    return sorted(
+        {
+            code // 10
+            for session in folds[0][0]
+            for _, triggers in session.block_triggers() or ()
+            for _, code in triggers
+            if 11 <= code <= 33
+        }
     )
 
 
-def rows_of_person(sessions: Sequence[Recording]) -> list[Row]:
-    return [_row(sessions[0].subject, method, sessions) for method in METHODS]
-
-
-def subjects(folder: Path) -> list[str]:
-    """Those of whom there is any run."""
-    return sorted({path.name[:4] for path in folder.rglob("S???R??.edf")})
-
-
-def sessions_of(person: Path) -> list[Recording]:
-    """person: folder and name, with which the names of the runs' files begin."""
-    runs = {int(path.stem[5:]): path for path in person.parent.rglob(f"{person.name}R??.edf")}
-    pairs = [pair for pair in PAIRS if set(pair) <= set(runs)]
-    if len(pairs) < 2:
-        missing = [f"R{n:02d}" for pair in PAIRS for n in pair if n not in runs]
-        raise NotThisLayoutError(
-            "one pair of runs is left out and the others train, so two of "
-            f"04+06, 08+10, 12+14 are needed; there is no {', '.join(missing)}"
-        )
-    return [session(person.name, [runs[number] for number in pair]) for pair in pairs]
-
-
-def session(subject: str, pair: Sequence[Path]) -> Recording:
-    """A pair of runs as one session of two blocks, with the track's training triggers."""
-    import mne
-
-    blocks, kinds = [], []
-    for path, classes in zip(pair, ({"T1": 1, "T2": 2}, {"T2": 3}), strict=True):
-        raw = mne.io.read_raw_edf(path, preload=True, verbose="ERROR")
-        rate = float(raw.info["sfreq"])
-        samples = np.ascontiguousarray(raw.get_data().T * 1e6, dtype=np.float32)
-        triggers = [(0, BLOCK_START)]
-        for mark in raw.annotations:
-            label = classes.get(str(mark["description"]))
-            imagery = _imagery(round(float(mark["onset"]) * rate), label or 0, rate)
-            if label is not None and imagery[-1][0] < len(samples):  # whole ones only
-                triggers += imagery
-        blocks.append(ArrayBlock(samples, tuple(triggers)))
-        kinds.append((rate, raw.ch_names))
-    if kinds[0] != kinds[1]:
-        names = " and ".join(path.name for path in pair)
-        raise NotThisLayoutError(f"{names} have different rates or leads")
-    return Recording(subject, rate, tuple(Lead(name) for name in raw.ch_names), blocks)
-
-
-def _imagery(start: int, label: int, rate: float) -> list[tuple[int, int]]:
-    marks = [(start + round(s * rate), 10 * label + 1 + k) for k, s in enumerate(SEGMENT_TIMES_S)]
-    return [*marks, (start + round(IMAGERY_S * rate), TRIAL_END)]
-
-
-def _row(subject: str, method: str, sessions: Sequence[Recording]) -> Row:
-    fit, decoder_class, ours = METHODS[method]
-    outcomes: list[OfflineRun] = []
-    for left_out in range(len(sessions)):
-        training = [s for k, s in enumerate(sessions) if k != left_out]
-        model: Model = fit(training, seed=0, progress=lambda _: None)
-        outcomes.append(run_offline("mi", decoder_class(model=model), [sessions[left_out]]))
+def _method_row(data: str, how: str, method: str, outcomes: Sequence[OfflineRun]) -> Row:
     verdicts = [verdict for outcome in outcomes for verdict in outcome.run.verdicts()]
+    common = {
+        "track": "mi",
+        "data": data,
+        "method": method,
+        "ours": method == OURS,
+        "compute_s": np.concatenate([outcome.compute_s for outcome in outcomes]).tolist(),
+    }
+    at = ", ".join(f"{p:.2f}" for p in _shares(verdicts))
+    note = f"at 2, 3, 4 s: {at}; {score(verdicts):.1f} bits/min if of three classes"
+    shares = [float(np.mean(verdict.right)) for verdict in verdicts]
+    return row_of(shares, mean, "trials", measure=f"{RIGHT}, {how}", note=note, **common)
+
+
+def _calibration(
+    data: str, how: str, outcomes: Sequence[OfflineRun], seen: Sequence[Array], classes: list[str]
+) -> Row:
+    """Log likelihood of the class in every report, in nats above chance, and the reliability."""
+    verdicts = [verdict for outcome in outcomes for verdict in outcome.run.verdicts()]
+    truth = np.repeat([classes.index(str(verdict.label)) for verdict in verdicts], 3)
+    logs = np.array(seen)
+    gains = logs[np.arange(len(truth)), truth] + np.log(len(classes))
+    best, right = np.exp(logs.max(axis=1)), logs.argmax(axis=1) == truth
+    parts = []
+    for low, high in BINS:
+        inside = (best > low) & (best <= high)
+        if inside.any():
+            parts.append(f"{best[inside].mean():.2f}:{right[inside].mean():.2f}")
     return row_of(
-        verdicts,
-        score,
-        "trials",
+        gains.tolist(),
+        mean,
+        "reports",
         track="mi",
-        data=f"EEGMMIDB {subject}",
-        method=method,
-        ours=ours,
-        measure="bits/min",
-        compute_s=np.concatenate([outcome.compute_s for outcome in outcomes]).tolist(),
-        note="right at 2, 3, 4 s: " + ", ".join(f"{p:.2f}" for p in _shares(verdicts)),
+        data=data,
+        method=OURS,
+        ours=True,
+        measure=f"nats gained over chance, {how}",
+        note=f"probability:share right {' '.join(parts)}",
     )
 
 

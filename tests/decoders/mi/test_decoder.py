@@ -11,7 +11,8 @@ from bci_stream.errors import TruthError
 from bci_stream.packet import Lead, SignalInfo
 from decoders.mi import training
 from decoders.mi.decoder import MiDecoder
-from decoders.mi.references import CspLda, Mdm, TangentSpaceLr
+from decoders.mi.model import MiModels
+from decoders.mi.references import CspLda, Mdm, TangentSpaceLr, TangentSpaceSvm
 from decoders.mi.trials import Windows
 from decoders.model import Model, ModelError
 from decoders.offline import run_offline
@@ -82,15 +83,89 @@ def test_without_a_model_it_still_beats_chance(mi_session) -> None:
     assert max(shares(outcome)) >= 0.5
 
 
-def test_a_known_subject_has_its_own_part(mi_session) -> None:
+def test_a_known_subject_has_its_own_part_and_an_unknown_one_the_general(mi_session) -> None:
     people = [mi_session(blocks=1, seed=s, subject=f"S{s}") for s in (1, 2)]
     both = training.fit(people, seed=0, progress=quiet)
-    alone = training.fit(people[1:], seed=0, progress=quiet)
     assert both.settings["subjects"] == ["S1", "S2"]
-    assert np.allclose(both.array("weights")[2], alone.array("weights")[1])
+    general, first, second = both.array("weights")
+    assert not np.allclose(first, second)
+    models = MiModels.of(both)
+    assert np.array_equal(models.model_of("S2").weights, second)
+    assert np.array_equal(models.model_of("S3").weights, general)
 
 
-@pytest.mark.parametrize("reference", [CspLda, Mdm, TangentSpaceLr])
+def only_classes(session: Recording, classes: tuple[int, ...]) -> Recording:
+    """The trials of some classes only."""
+    blocks = []
+    for block in session.blocks:
+        kept, inside = [], True
+        for place, code in block.triggers:
+            if 11 <= code <= 33:
+                inside = code // 10 in classes
+            if inside or code == 242:
+                kept.append((place, code))
+        blocks.append(ArrayBlock(block.data, tuple(kept)))
+    return replace(session, blocks=blocks)
+
+
+@pytest.mark.parametrize("classes", [(1, 2), (2, 3)])
+def test_two_classes_are_enough(mi_session, classes: tuple[int, ...]) -> None:
+    training_session = only_classes(mi_session(blocks=1, seed=1), classes)
+    test = only_classes(mi_session(blocks=1, trials=18, seed=2), classes)
+    for fit, decoder in (
+        (training.fit, MiDecoder),
+        (Mdm.fit, Mdm),
+        (TangentSpaceSvm.fit, TangentSpaceSvm),
+    ):
+        trained = fit([training_session], seed=0, progress=quiet)
+        outcome = run_offline("mi", decoder(model=trained), [test])
+        reported = {event["result"] for event in outcome.events if event["kind"] == "report"}
+        assert reported <= set(classes)
+        assert max(shares(outcome)) >= 0.8
+
+
+def test_a_model_of_an_older_version_still_works(mi_session, model: Model) -> None:
+    """Without classes and bounds in it: three classes, nothing is bounded."""
+    arrays = {name: value for name, value in model.arrays.items() if name != "bounds"}
+    settings = {name: value for name, value in model.settings.items() if name != "classes"}
+    older = replace(model, arrays=arrays, settings=settings)
+    outcome = run_offline("mi", MiDecoder(model=older), [mi_session(blocks=1, trials=9, seed=2)])
+    assert min(shares(outcome)) >= 0.7
+
+
+def test_an_artefact_is_bounded(mi_session, model: Model) -> None:
+    """A lead that jumps by millivolts in a trial costs no certainty that is not there."""
+    found: list[np.ndarray] = []
+    decoder = MiDecoder(model=model, watch=lambda _number, scores: found.append(scores))
+    session = mi_session(blocks=1, trials=9, seed=2)
+    data = session.blocks[0].data.copy()
+    data[:, 2] *= 1000
+    run_offline(
+        "mi", decoder, [replace(session, blocks=[ArrayBlock(data, session.blocks[0].triggers)])]
+    )
+    part = MiModels.of(model).general
+    most = (part.bounds[:, None] * np.linalg.norm(part.weights, axis=-1)).sum(axis=0).max()
+    assert min(float(scores.min()) for scores in found) > -2 * most - np.log(3)
+
+
+@pytest.mark.parametrize(
+    ("names", "used"),
+    [
+        (["C3", "Cz", "C4"], 3),
+        (["Pz", "Cz", "T6", "C4", "C3", "F3"], 6),  # few motor leads: all
+        ([f"{row}{k}" for row in ("FC", "C", "CP", "F", "P") for k in range(1, 7)], 18),
+        ([f"X{k}" for k in range(64)], 24),
+    ],
+)
+def test_all_leads_are_used_where_few_are_over_the_motor_cortex(
+    names: list[str], used: int
+) -> None:
+    leads = training.training_leads([[Lead(name) for name in names]])
+    assert len(leads) == used
+    assert [name for name in map(str.upper, names) if name in leads] == list(leads)
+
+
+@pytest.mark.parametrize("reference", [CspLda, Mdm, TangentSpaceLr, TangentSpaceSvm])
 def test_references_decode_too(mi_session, reference) -> None:
     trained = reference.fit([mi_session(blocks=2, seed=1)], seed=0, progress=quiet)
     session = mi_session(blocks=1, trials=18, seed=2)
@@ -166,7 +241,7 @@ def test_a_model_with_anything_wrong_is_refused_at_once(model: Model, spoilt_mod
             pytest.fail(f"taken: {name}, {MiDecoder(model=wrong)}")
 
 
-@pytest.mark.parametrize("reference", [CspLda, Mdm, TangentSpaceLr])
+@pytest.mark.parametrize("reference", [CspLda, Mdm, TangentSpaceLr, TangentSpaceSvm])
 def test_a_references_model_with_anything_wrong_is_refused_at_once(
     mi_session, spoilt_models, reference
 ) -> None:

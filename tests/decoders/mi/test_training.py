@@ -5,7 +5,8 @@ import pytest
 from scipy.optimize import check_grad
 from scipy.special import log_softmax
 
-from decoders.mi.training import USUAL_TRIALS, Learner, Trials, _loss, _weights, prior_trials, stack
+from decoders.mi.stacking import OTHERS_WEIGHT, Learner, Linear, Trials, _loss, _weights, stack
+from decoders.mi.training import USUAL_TRIALS, prior_trials
 
 pytestmark = pytest.mark.slow
 
@@ -29,6 +30,27 @@ def test_a_band_that_shows_the_class_is_used_and_noise_is_not(sessions: int) -> 
 
 def test_where_nothing_shows_the_class_all_are_used_less() -> None:
     assert max(_weights(made(0.0), LEARNERS, [0, 1], seed=0)) < 0.5
+
+
+def of_others(sign: float) -> list[Linear]:
+    """Other people's classifiers: band 0 shows the class, by its first three features."""
+    rows = sign * 2 * np.eye(3, 6)
+    return [Linear(rows, np.zeros(3)), Linear(np.zeros((3, 6)), np.zeros(3))]
+
+
+def test_other_people_count_as_far_as_the_persons_own_trials_agree_with_them() -> None:
+    own = made(1.0, n=18)
+    helpful = _weights(own, LEARNERS, [0, 1], 0, of_others(1.0))[-1]
+    harmful = _weights(own, LEARNERS, [0, 1], 0, of_others(-1.0))[-1]
+    assert helpful > OTHERS_WEIGHT > harmful
+    band, _ = stack(own, LEARNERS, [0, 1], 0, of_others(1.0))
+    unseen = made(1.0, n=300)
+    alone, _ = stack(own, LEARNERS, [0, 1], 0)
+    shares = [
+        np.mean(each.scores(unseen.x[0, 0]).argmax(axis=1) + 1 == unseen.y)
+        for each in (band, alone)
+    ]
+    assert shares[0] > shares[1]
 
 
 def test_too_few_trials_to_leave_any_out_keep_the_start() -> None:

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from decoders.turing.correlation import CanonicalEvidence
 from decoders.turing.ssvep import Demodulator, NarrowbandNoise, ResponseModel, Sample, SsvepDetector
 
 RATE = 250.0
@@ -80,11 +81,44 @@ def test_noise_covariance_is_invertible_with_a_flat_lead() -> None:
     assert np.linalg.cond(measured.covariance()[0]) < 1e3
 
 
-def test_no_evidence_before_the_noise_is_known() -> None:
-    detector = SsvepDetector((13.0, 17.0), RATE, LEADS)
-    detector.begin()
-    detector.push(noise(2, 0))
-    assert not detector.evidence().log_odds.any()
+def test_the_first_trial_of_a_session_is_carried_by_the_canonical_correlation() -> None:
+    """No noise was seen before it, and no response: yet the frequency is found."""
+    hz = (13.0, 17.0, 21.0)
+    right = 0
+    for seed in range(12):
+        detector = SsvepDetector(hz, RATE, LEADS)
+        detector.begin()
+        assert not detector.evidence().log_odds.any()  # nothing is known at all
+        detector.push(noise(3, seed) + 3.0 * flicker(hz[seed % 3], 3.0))
+        right += int(np.argmax(detector.evidence().log_odds) == seed % 3)
+    assert right >= 11
+
+
+def test_the_canonical_correlation_is_that_of_the_definition() -> None:
+    from sklearn.cross_decomposition import CCA
+
+    x = noise(4, 1) + flicker(13.0, 4.0)
+    t = np.arange(len(x)) / RATE
+    x = x - x.mean(axis=0)
+    hz = np.array([13.0, 26.0, 39.0])
+    waves = np.exp(-2j * np.pi * hz[:, None] * t)
+    found = CanonicalEvidence(LEADS)
+    found.push(x[:300])
+    found.push(x[300:])
+    ours = float(found.correlations((waves @ x)[None, :, None])[0, 0])
+    y = np.concatenate([waves.real, waves.imag]).T
+    first, second = CCA(n_components=1, scale=False, max_iter=2000).fit_transform(x, y)
+    assert ours == pytest.approx(abs(np.corrcoef(first[:, 0], second[:, 0])[0, 1]), abs=0.02)
+
+
+def test_noise_alone_is_rarely_taken_for_a_response_by_correlation() -> None:
+    detector = SsvepDetector((13.0, 17.0, 21.0), RATE, LEADS)
+    odds = []
+    for seed in range(40):
+        detector.begin()
+        detector.push(noise(4, seed))
+        odds.append(detector.evidence().correlated)
+    assert np.mean(np.array(odds) > 3) < 0.05
 
 
 def test_far_frequencies_are_distinguished_from_each_other_and_from_rest_without_any_label() -> (

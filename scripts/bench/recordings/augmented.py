@@ -1,0 +1,62 @@
+"""mi reference: augmented covariances (time-delay embedding), tangent space, linear SVM (ACM+TS+SVM).
+
+After Carrara and Papadopoulo (2023), with a fixed order and lag. The covariance of the embedded signal
+is block-Toeplitz; it is built of the lagged moments, so that windows of any length can be summed.
+"""
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decoders.dsp import Array
+from decoders.dsp.covariance import BandMoments
+from decoders.mi.references import TangentSpaceSvm
+
+ORDER = 3
+LAG_S = 0.024
+"""Three or four samples at 125 to 160 Hz."""
+
+
+class LaggedMoments(BandMoments):
+    """`BandMoments` of a signal together with its delayed copies: block-Toeplitz sums."""
+
+    def begin(self) -> None:
+        self._past: list[Array] | None = None
+        super().begin()
+
+    def forget(self) -> None:
+        super().forget()
+        n = ORDER * len(self._places)
+        self.sums = np.zeros((len(self._filters), n, n))
+
+    def add(self, x: NDArray[np.floating]) -> None:
+        kept = self._decimator.step(x[:, self._places])
+        self.count += len(kept)
+        lag = max(round(LAG_S * self.working_rate), 1)
+        if self._past is None:
+            self._past = [np.zeros((lag * (ORDER - 1), len(self._places)))] * len(self._filters)
+        for band, band_filter in enumerate(self._filters):
+            whole = np.concatenate([self._past[band], band_filter.step(kept)])
+            begin = lag * (ORDER - 1)
+            delayed = [whole[begin - k * lag : len(whole) - k * lag] for k in range(ORDER)]
+            lagged = [delayed[0].T @ each for each in delayed]
+            self.sums[band] += _block_toeplitz(lagged)
+            self._past[band] = whole[len(whole) - begin :]
+
+
+def _block_toeplitz(lagged: list[Array]) -> Array:
+    """Blocks (k, m): the moments at lag m - k."""
+    rows = [
+        [lagged[m - k] if m >= k else lagged[k - m].T for m in range(len(lagged))]
+        for k in range(len(lagged))
+    ]
+    return np.block(rows)
+
+
+class AugmentedSvm(TangentSpaceSvm):
+    """Tangent space of augmented covariances and a linear support vector machine."""
+
+    name = "mi-acm"
+    moments_class: ClassVar[type[BandMoments]] = LaggedMoments
+    copies: ClassVar[int] = ORDER
