@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from bci_stream.contest.contest import Contest
 from bci_stream.wire.names import is_name
-from bci_stream.wire.verify import TeamText, open_message
+from bci_stream.wire.verify import TeamText, made_with
 from tracks.common.reasons import Reason
 
 CHECK_EVERY_S = 1.0
@@ -16,8 +16,8 @@ MOST_STREAMS = 1000
 def token_problem(contest: Contest, claimed: TeamText) -> Reason | None:
     """Why the message of this team is refused; None if its token is valid, or if it names no team.
 
-    The token of a message that a present or an earlier token of the team opens was given by this contest;
-    any other is of another contest, or made up.
+    A message that was made with a present or an earlier token of the team is of this contest; any other token
+    is of another contest, or made up.
     """
     team = claimed.team
     if not is_name(team):
@@ -27,7 +27,7 @@ def token_problem(contest: Contest, claimed: TeamText) -> Reason | None:
         return Reason("team_unlisted", team=team)
     state = contest.keys.token_state(team)
     for number, token in enumerate(contest.keys.issued_tokens(team)):
-        if open_message(claimed, token, contest.name) is not None:
+        if made_with(claimed, token, contest.name):
             if state.revoked:
                 return Reason("token_revoked", team=team)
             return Reason("token_replaced", team=team) if number else None

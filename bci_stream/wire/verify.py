@@ -65,6 +65,17 @@ class TeamText:
     message: ResultsMessage | None = None
 
 
+def made_with(claimed: TeamText, token: bytes, contest: str) -> bool:
+    """Whether a text was signed or sealed with this token for this contest, whatever it says."""
+    if claimed.message is not None:
+        return verified(claimed.text, token) is not None
+    try:
+        unseal_results(claimed.text, token, contest)
+    except WireError:
+        return False
+    return True
+
+
 def open_message(claimed: TeamText, token: bytes, contest: str) -> ResultsMessage | None:
     """The message, if it was made with this token for this contest; None otherwise."""
     if claimed.message is not None:
@@ -132,8 +143,9 @@ class MessageVerifier:
         return message
 
     def opens(self, claimed: TeamText) -> bool:
-        """Whether the present token of the team opens a message, also if it is a copy."""
-        return self._authenticated(claimed) is not None
+        """Whether a message was made with the team's present token, also if it is a copy or can't be read."""
+        token = self._tokens(claimed.team)
+        return token is not None and made_with(claimed, token, self._contest)
 
     def admits(self, message: ResultsMessage) -> bool:
         """Whether a message is for this contest and a known run, with a number that was not used before.

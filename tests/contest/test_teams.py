@@ -189,3 +189,10 @@ def test_a_missing_team_can_not_be_given_a_file(cup) -> None:
     contest = load_contest(cup)
     with pytest.raises(ContestError, match="not on the list"):
         write_team_file(contest, "dave")
+
+
+def test_a_message_that_can_not_be_read_is_no_wrong_token(tmp_path) -> None:
+    (tmp_path / "contest.toml").write_text('name = "c"\nteams = ["alice"]\n')
+    contest = load_contest(tmp_path)
+    odd = seal_results("{NaN", contest.keys.token("alice"), "c", "alice", "", 1)
+    assert token_problem(contest, TeamText(odd, "alice", "")) is None

@@ -27,6 +27,6 @@ function awardsPanel(awards) {
 }
 
 export function drawOverall(node, standing, awards) {
-  put(node, h("h1", { class: "unseen" }, t("allTracks")),
-    awards.length ? awardsPanel(awards) : null, standing.length ? standingPanel(standing) : null);
+  put(node, h("h1", { class: "unseen" }, t("allTracks")), h("div", { class: "wide" },
+    awards.length ? awardsPanel(awards) : null, standing.length ? standingPanel(standing) : null));
 }
