@@ -217,6 +217,7 @@ def _make(
     if submission is not None:
         if decoder is not None:
             raise click.UsageError("give --decoder or --submission, not both")
+        how["calibration"] = played_persons(how["calibration"], contest)
         opened = _open_submission(submission, track, granted=contest.limits, stop=stop, **how)
         logger.info("submission %s", opened.title)
         logger.info("its output goes to %s", opened.log)
@@ -225,6 +226,18 @@ def _make(
     from decoders.registry import load
 
     return load(decoder, track, model, seed)
+
+
+def played_persons(uris: tuple[str, ...], contest: "Contest") -> tuple[str, ...]:
+    """Synthetic training sets of the persons that a replay of this contest plays.
+
+    In a contest with keys these are made from the contest's key, as far as it is here.
+    """
+    if not uris or not contest.keys.exist():
+        return uris
+    from replay.service import secret_seed
+
+    return tuple(secret_seed(uri, contest) for uri in uris)
 
 
 class _HostFailed(click.ClickException):
