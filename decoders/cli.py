@@ -256,6 +256,7 @@ def _make(
         require_posix("bci-decode --submission", "run your decoder with --decoder module:Class")
         if decoder is not None:
             raise click.UsageError("give --decoder or --submission, not both")
+        how["calibration"] = played_persons(how["calibration"], contest)
         opened = _open_submission(submission, track, granted=contest.limits, stop=stop, **how)
         logger.info("submission %s", opened.title)
         logger.info("its output goes to %s", opened.log)
@@ -298,6 +299,18 @@ def _pipeline_factory(
 
     trained = load_model(model).wanted_by(track, name)
     return lambda: adapter.PipelineDecoder(trained, trust=True)
+
+
+def played_persons(uris: tuple[str, ...], contest: "Contest") -> tuple[str, ...]:
+    """Synthetic training sets of the persons that a replay of this contest plays.
+
+    In a contest with keys these are made from the contest's key, as far as it is here.
+    """
+    if not uris or not contest.keys.exist():
+        return uris
+    from replay.service import secret_seed
+
+    return tuple(secret_seed(uri, contest) for uri in uris)
 
 
 class _HostFailed(click.ClickException):

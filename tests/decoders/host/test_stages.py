@@ -7,9 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bci_stream.contest.contest import Contest
 from bci_stream.errors import ContestError
 from bci_stream.judge.contest_run import ContestEntry, Journal, Outcome
 from bci_stream.judge.run_command import _measured_table, with_calibration
+from decoders.cli import played_persons
 from decoders.host.calibration import MOST_A_CLASS, CalibrationSets, find_places
 from decoders.host.detect import detect
 from decoders.host.inside import shim
@@ -17,6 +19,7 @@ from decoders.host.limits import SubmissionCrashed, SubmissionDisqualified, Subm
 from decoders.host.submission import SubmissionDecoder
 from decoders.offline import OfflineRun, run_offline
 from replay.model.source import Session
+from replay.service import secret_seed
 from replay.synthetic.registry import open_synthetic
 from tests.decoders.host import twins
 from tests.decoders.host.conftest import Open, Write, info
@@ -297,6 +300,19 @@ def test_synthetic_recordings_are_calibrated_on_their_training_set_and_files_on_
     assert found.decoder_arguments == ("--submission", "/a")
     decoder = ContestEntry("a", "mi", ("synthetic:mi",), ("--decoder", "mi-riemann"))
     assert with_calibration([decoder], ("b.edf",)) == [decoder]
+
+
+def test_in_a_contest_with_keys_the_training_set_is_of_the_persons_that_are_played(
+    tmp_path: Path,
+) -> None:
+    sealed = Contest("cup", tmp_path, results="sealed")
+    given = ("synthetic:mi?subjects=1&set=train", "a.edf")
+    assert played_persons(given, sealed) == given  # a team's own machine: the key is not here
+    sealed.keys.token("a")  # makes the keys
+    made, file = played_persons(given, sealed)
+    assert made == secret_seed(given[0], sealed) != given[0]
+    assert file == "a.edf"
+    assert "set=train" in made
 
 
 def test_what_was_measured_is_kept_and_shown(tmp_path: Path) -> None:
