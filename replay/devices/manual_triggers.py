@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from importlib import import_module
 from itertools import count
 from pathlib import Path
 from typing import Protocol
@@ -220,3 +221,40 @@ def send_to_trigger_box(port: SerialPort, code: int) -> None:
         port.flush()
     except OSError as error:  # pyserial's errors are OSErrors
         raise SourceError(f"the TriggerBox did not take the code: {error}") from None
+
+
+PULSE_S = 0.005
+"""How long a code stays on a parallel port: several samples of any amplifier."""
+
+
+class ParallelPort(Protocol):
+    def setData(self, value: int, /) -> None: ...  # noqa: N802 - pyparallel's name
+
+
+def open_parallel_port(port: str) -> ParallelPort:
+    """Open a parallel port by its number or device. Raises SourceError."""
+    try:
+        parallel = import_module("parallel")
+    except ModuleNotFoundError:
+        raise SourceError(
+            "a parallel port needs pyparallel: `pip install pyparallel` (Linux: also `modprobe ppdev`)"
+        ) from None
+    try:
+        opened: ParallelPort = parallel.Parallel(int(port) if port.isdigit() else port)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise SourceError(
+            f"can't open the parallel port {port}: {error}; check its name (/dev/parport0), `modprobe "
+            "ppdev`, and that your user may use it (group lp)"
+        ) from None
+    return opened
+
+
+def send_pulse(port: ParallelPort, code: int, pulse_s: float = PULSE_S) -> None:
+    """Put a code on the data lines for pulse_s, then 0."""
+    if not 1 <= code <= 255:
+        raise SourceError(f"a parallel port has 8 data lines, for codes from 1 to 255, got {code}")
+    port.setData(code)
+    try:
+        time.sleep(pulse_s)
+    finally:
+        port.setData(0)

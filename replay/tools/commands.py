@@ -288,6 +288,11 @@ def emulate_command(
             f"an amplifier ({protocol}) with {len(session.leads)} leads at {session.rate:g} Hz waits "
             f"for a client at {host}:{emulator.port}; connect to it with bci-replay start '{uri}'"
         )
+        if protocol == "raw":
+            click.echo(
+                "its trigger words are float32, as MetaBCI reads them; the vendor's own API reads uint32: "
+                "--protocol raw-uint"
+            )
         emulator.serve(stop)
     click.echo("the amplifier is off")
 
@@ -300,8 +305,23 @@ def emulate_command(
 @click.option(
     "--trigger-box", metavar="PORT", help="Send it through a TriggerBox on this serial port."
 )
-def mark_command(code: int, to: str | None, trigger_box: str | None) -> None:
+@click.option(
+    "--parallel-port",
+    metavar="PORT",
+    help="Send it as a pulse on this parallel port (needs pyparallel): 0, /dev/parport0.",
+)
+def mark_command(
+    code: int, to: str | None, trigger_box: str | None, parallel_port: str | None
+) -> None:
     """Set a trigger on a running device, on its next sample."""
+    if sum(given is not None for given in (to, trigger_box, parallel_port)) > 1:
+        raise click.UsageError("--to, --trigger-box and --parallel-port: give one of them")
+    if parallel_port is not None:
+        from replay.devices.manual_triggers import open_parallel_port, send_pulse
+
+        send_pulse(open_parallel_port(parallel_port), code)
+        click.echo(f"{code} sent to the parallel port {parallel_port}")
+        return
     if trigger_box is not None:
         from replay.devices.manual_triggers import open_port, send_to_trigger_box
 

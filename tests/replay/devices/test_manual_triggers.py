@@ -6,19 +6,25 @@ import os
 import pty
 import socket
 import stat
+import sys
 import tty
+import types
 
 import pytest
+from click.testing import CliRunner
 
 from bci_stream.errors import SourceError
 from replay.devices.manual_triggers import (
     ManualTriggerError,
     ManualTriggers,
     ManualTriggerServer,
+    open_parallel_port,
     open_port,
+    send_pulse,
     send_to_trigger_box,
     send_trigger,
 )
+from replay.tools.commands import mark_command
 
 
 @pytest.fixture
@@ -170,3 +176,38 @@ def test_a_line_that_breaks_is_reported():
 
     with pytest.raises(SourceError, match="did not take the code: unplugged"):
         send_to_trigger_box(Broken(), 5)
+
+
+class Lines:
+    """The data lines of a parallel port."""
+
+    def __init__(self, port: object = None) -> None:
+        self.port, self.values = port, []
+
+    def setData(self, value: int) -> None:
+        self.values.append(value)
+
+
+def test_a_code_is_a_pulse_on_a_parallel_port(monkeypatch):
+    made = []
+    parallel = types.SimpleNamespace(Parallel=lambda port: made.append(Lines(port)) or made[-1])
+    monkeypatch.setitem(sys.modules, "parallel", parallel)
+    ended = CliRunner().invoke(mark_command, ["51", "--parallel-port", "0"], catch_exceptions=False)
+    assert "51 sent to the parallel port 0" in ended.output
+    assert (made[0].port, made[0].values) == (0, [51, 0])
+
+
+def test_a_parallel_port_has_eight_lines():
+    with pytest.raises(SourceError, match="from 1 to 255, got 256"):
+        send_pulse(Lines(), 256)
+
+
+def test_pyparallel_is_named_where_it_is_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "parallel", None)
+    with pytest.raises(SourceError, match="pip install pyparallel"):
+        open_parallel_port("0")
+
+
+def test_one_way_to_set_a_mark_is_given():
+    ended = CliRunner().invoke(mark_command, ["5", "--to", "x", "--parallel-port", "0"])
+    assert ended.exit_code == 2
