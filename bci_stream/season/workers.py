@@ -61,13 +61,18 @@ class LocalEngine:
         return ChildProcess(self._module, [str(folder)], folder / "unit.log")
 
 
-def parse_engine(text: str) -> LocalEngine:
-    """`local:N`. Raises ContestError."""
+def parse_engine(text: str) -> Engine:
+    """`local:N`, or the address of a Dask scheduler. Raises ContestError."""
     kind, _, count = text.partition(":")
     if kind == "local" and count.isdecimal() and int(count) >= 1:
         return LocalEngine(int(count))
+    if kind in ("tcp", "tls"):
+        from bci_stream.season.cluster import ClusterEngine
+
+        return ClusterEngine(text)
     raise ContestError(
-        f"no engine {text!r}: give local:N, N units at the same time on this machine"
+        f"no engine {text!r}: give local:N, N units at the same time on this machine, or the address of a "
+        "Dask scheduler, such as tcp://scheduler:8786"
     )
 
 
