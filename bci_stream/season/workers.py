@@ -48,6 +48,8 @@ class Engine(Protocol):
     def start(self, folder: Path) -> RunningUnit:
         """Start the unit of a folder. Raises OSError."""
 
+    def close(self) -> None: ...
+
 
 class LocalEngine:
     """Processes on this machine; they end with this process, however it ends."""
@@ -59,6 +61,9 @@ class LocalEngine:
 
     def start(self, folder: Path) -> RunningUnit:
         return ChildProcess(self._module, [str(folder)], folder / "unit.log")
+
+    def close(self) -> None:
+        """Nothing to close: each unit is ended by whoever started it."""
 
 
 def parse_engine(text: str) -> Engine:
