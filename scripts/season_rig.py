@@ -95,6 +95,9 @@ class ThreadEngine:
         self.started += 1
         return RunningThread(self._do, folder)
 
+    def close(self) -> None:
+        """Nothing to close."""
+
 
 class RunningThread:
     """A unit in a thread."""

@@ -358,7 +358,7 @@ def reveal(contest_path: Path, out: Path, force: bool) -> None:
     "--engine",
     default="local:1",
     show_default=True,
-    help="Where submissions run: local:N, N at a time on this machine.",
+    help="Where submissions run: local:N, N at a time on this machine, or a Dask scheduler (tcp://...).",
 )
 @store_option
 @click.option("--upload-mb", type=click.IntRange(min=1), default=256, show_default=True)
@@ -385,14 +385,13 @@ def serve(contest_path: Path, **options: Any) -> None:
 @click.option("--track", type=TrackName(), required=True)
 @click.option("--phase", default="", help="Which phase (default: the first).")
 @click.option("--top", type=click.IntRange(min=1), default=3, show_default=True)
+@click.option("--engine", default="local:1", show_default=True, help="As of `serve`.")
 def rerun(contest_path: Path, **options: Any) -> None:
     """Run the best submissions of a season again, and compare their logs line by line."""
     from bci_stream.season.organiser import print_rerun
-    from bci_stream.season.workers import LocalEngine
 
     stop = stop_on_signals()
-    contest = open_contest(contest_path, "")
-    if not print_rerun(contest, engine=LocalEngine(1), stop=stop, **options):
+    if not print_rerun(open_contest(contest_path, ""), stop=stop, **options):
         click.get_current_context().exit(1)
 
 

@@ -26,7 +26,7 @@ from bci_stream.season.queue import PENDING
 from bci_stream.season.results import first_difference
 from bci_stream.season.standing import counted, phases_of, plan_of, standings
 from bci_stream.season.store import RUN, SeasonStore, Submission, open_season_store
-from bci_stream.season.workers import Engine, recording_place
+from bci_stream.season.workers import Engine, parse_engine, recording_place
 
 STORE: Final = "season.sqlite"
 RERUN: Final = "season-rerun"
@@ -173,14 +173,17 @@ def print_rerun(
     phase: str,
     track: str,
     top: int,
-    engine: Engine,
+    engine: str,
     stop: threading.Event,
 ) -> bool:
     """Print a line for each submission that is run again; whether all logs agree."""
     agree = True
-    with closing(open_organiser_store(contest, store)) as opened:
+    with (
+        closing(open_organiser_store(contest, store)) as opened,
+        closing(parse_engine(engine)) as on,
+    ):
         found, best = best_submissions(contest, opened, phase, track, top)
-        for each in rerun(contest, opened, found, best, engine, stop):
+        for each in rerun(contest, opened, found, best, on, stop):
             about = f"submission {each.submission.id} of {each.submission.team}"
             if each.difference is None:
                 print(f"{about}: the same log, score {each.submission.score:g}")

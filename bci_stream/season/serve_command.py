@@ -46,8 +46,12 @@ def serve_season(
     """Serve until `stop` is set. Raises ContestError, StoreError or PageError."""
     if not contest.tracks:
         raise ContestError("the contest file has no track: add [tracks.NAME] with its recordings")
-    tls, chosen = _tls(tls_cert, tls_key), parse_engine(engine)
-    with only_server(contest), closing(listen(host, port)) as listening:
+    tls = _tls(tls_cert, tls_key)
+    with (
+        only_server(contest),
+        closing(listen(host, port)) as listening,
+        closing(parse_engine(engine)) as chosen,
+    ):
         scheme = "http" if tls is None else "https"
         address = f"{scheme}://{host}:{listening.getsockname()[1]}/"
         logger.info(

@@ -30,7 +30,7 @@ from tracks.common.reasons import Reason
 
 NAME_CHARACTERS: Final = 120
 STANDINGS_S: Final = 2.0
-"""How long a leaderboard is shown before it is made again."""
+"""How long a leaderboard or a place in the queue is shown before it is looked up again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,10 @@ class PhaseView:
     left: tuple[int | None, int | None]
 
 
+_Shown = tuple[float, object, list[LeaderboardRow] | None]
+"""When a leaderboard was made or found unchanged, the version of its results, and its rows."""
+
+
 class SeasonService:
     """Takes uploads, and answers what may be seen of the submissions. work: folder of units in progress."""
 
@@ -56,7 +60,7 @@ class SeasonService:
         self._store = store
         self._uploads = uploads
         self._work = work
-        self._standings: dict[tuple[str, str], tuple[float, list[LeaderboardRow] | None]] = {}
+        self._standings: dict[tuple[str, str], _Shown] = {}
         self._queues: tuple[float, list[TeamQueue]] = (0.0, [])
 
     def close(self) -> None:
@@ -78,7 +82,7 @@ class SeasonService:
             assert why is not None
             raise UploadRefused(409, why)
         if found.after:
-            everyone = self._store.submissions(phase=found.after, track=track)
+            everyone = self._store.results(found.after, track)
             if why := entry_refusal(self.phases, found, track, team, everyone):
                 raise UploadRefused(403, why)
         self._admit(found, track, self._store.submissions(team=team), now)
@@ -141,13 +145,15 @@ class SeasonService:
 
     def standings(self, phase: str, track: str) -> list[LeaderboardRow] | None:
         """What everyone may see; None if the phase shows nothing, or there is no such phase or track."""
-        made_at, rows = self._standings.get((phase, track), (0.0, None))
+        made_at, version, rows = self._standings.get((phase, track), (0.0, None, None))
         if time.monotonic() - made_at > STANDINGS_S:
             found = next((each for each in self.phases if each.name == phase), None)
             if found is None or track not in self.tracks:
                 return None
-            rows = shown_standings(found, track, self._store.submissions(phase=phase, track=track))
-            self._standings[phase, track] = (time.monotonic(), rows)
+            present = self._store.results_version(phase, track)
+            if present != version:
+                rows = shown_standings(found, track, self._store.results(phase, track))
+            self._standings[phase, track] = (time.monotonic(), present, rows)
         return rows
 
     def list_views(self, team: str) -> list[dict[str, Any]]:

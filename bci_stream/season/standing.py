@@ -141,15 +141,18 @@ def counted(phase: Phase, track: str, submissions: Iterable[Submission]) -> dict
 
 def _counting(phase: Phase, made: Sequence[Submission]) -> Submission:
     """Of one team's submissions, in the order of arrival."""
+    if len(made) == 1:
+        return made[0]
     if phase.counts == "best":
-        best = rank(_row(submission) for submission in made)[0]
-        return next(s for s in made if replace(_row(s), rank=best.rank) == best)
+        rows = [_row(submission) for submission in made]
+        best = rank(rows)[0]
+        return made[[replace(row, rank=best.rank) for row in rows].index(best)]
     chosen = [s for s in made if s.chosen] if phase.counts == "chosen" else []
     return (chosen or made)[-1]
 
 
 def _row(submission: Submission) -> LeaderboardRow:
-    return replace(LeaderboardRow(**submission.row), rank=None, qualifies=None)
+    return LeaderboardRow(**{**submission.row, "rank": None, "qualifies": None})
 
 
 def standings(phase: Phase, track: str, submissions: Iterable[Submission]) -> list[LeaderboardRow]:

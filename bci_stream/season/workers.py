@@ -48,6 +48,8 @@ class Engine(Protocol):
     def start(self, folder: Path) -> RunningUnit:
         """Start the unit of a folder. Raises OSError."""
 
+    def close(self) -> None: ...
+
 
 class LocalEngine:
     """Processes on this machine; they end with this process, however it ends."""
@@ -60,14 +62,22 @@ class LocalEngine:
     def start(self, folder: Path) -> RunningUnit:
         return ChildProcess(self._module, [str(folder)], folder / "unit.log")
 
+    def close(self) -> None:
+        """Nothing to close: each unit is ended by whoever started it."""
 
-def parse_engine(text: str) -> LocalEngine:
-    """`local:N`. Raises ContestError."""
+
+def parse_engine(text: str) -> Engine:
+    """`local:N`, or the address of a Dask scheduler. Raises ContestError."""
     kind, _, count = text.partition(":")
     if kind == "local" and count.isdecimal() and int(count) >= 1:
         return LocalEngine(int(count))
+    if kind in ("tcp", "tls"):
+        from bci_stream.season.cluster import ClusterEngine
+
+        return ClusterEngine(text)
     raise ContestError(
-        f"no engine {text!r}: give local:N, N units at the same time on this machine"
+        f"no engine {text!r}: give local:N, N units at the same time on this machine, or the address of a "
+        "Dask scheduler, such as tcp://scheduler:8786"
     )
 
 

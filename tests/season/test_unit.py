@@ -126,7 +126,7 @@ def test_a_run_without_a_log_or_stopped_by_us(tmp_path: Path) -> None:
 
 def test_engines_and_recordings_are_named(tmp_path: Path) -> None:
     assert parse_engine("local:3").slots == 3
-    for wrong in ("local", "local:0", "tcp://x:1", "local:x"):
+    for wrong in ("local", "local:0", "http://x:1", "local:x"):
         with pytest.raises(Exception, match="no engine"):
             parse_engine(wrong)
     contest = make_contest(tmp_path / "cup")

@@ -15,7 +15,7 @@ import msgspec
 from aiohttp import BodyPartReader, hdrs, web
 
 from bci_stream.errors import StoreError
-from bci_stream.leaderboard.ranking import to_csv, to_records
+from bci_stream.leaderboard.ranking import LeaderboardRow, to_csv, to_records
 from bci_stream.leaderboard.web.connections import Acceptor, Handler, TimedConnection
 from bci_stream.leaderboard.web.published import PageLimits
 from bci_stream.leaderboard.web.server import SECURITY
@@ -63,6 +63,9 @@ class SeasonServer:
     ) -> None:
         self._owner = ThreadPoolExecutor(1, thread_name_prefix="season-store")
         self._service = self._owner.submit(service).result()
+        # A leaderboard of thousands of submissions takes long: status requests must not wait for it.
+        self._board_owner = ThreadPoolExecutor(1, thread_name_prefix="season-board")
+        self._boards = self._board_owner.submit(service).result()
         self._uploads = uploads
         self._wake = wake
         self._secure = secure
@@ -94,8 +97,9 @@ class SeasonServer:
             await runner.cleanup()
 
     def close(self) -> None:
-        self._owner.submit(self._service.close).result()
-        self._owner.shutdown()
+        for owner, service in ((self._owner, self._service), (self._board_owner, self._boards)):
+            owner.submit(service.close).result()
+            owner.shutdown()
 
     def app(self) -> web.Application:
         """All routes."""
@@ -125,6 +129,12 @@ class SeasonServer:
         """Call a method of the service on the thread that owns it."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._owner, partial(method, *values))
+
+    async def _board(self, phase: str, track: str) -> list[LeaderboardRow] | None:
+        """The leaderboard that everyone may see."""
+        loop = asyncio.get_running_loop()
+        ask = partial(self._boards.standings, phase, track)
+        return await loop.run_in_executor(self._board_owner, ask)
 
     # --- errors -------------------------------------------------------------------------------
 
@@ -205,7 +215,7 @@ class SeasonServer:
 
     async def _home(self, request: web.Request) -> web.StreamResponse:
         views = await self._ask(self._service.phase_views, None, time.time())
-        boards = [(v, await self._ask(self._service.standings, v.name, v.track)) for v in views]
+        boards = [(view, await self._board(view.name, view.track)) for view in views]
         return self._page(request, "home", "Leaderboard", boards=boards)
 
     async def _login_page(self, request: web.Request) -> web.StreamResponse:
@@ -286,7 +296,7 @@ class SeasonServer:
 
     async def _rows(self, request: web.Request) -> Any:
         phase, track = request.query.get("phase", ""), request.query.get("track", "")
-        rows = await self._ask(self._service.standings, phase, track)
+        rows = await self._board(phase, track)
         if rows is None:
             raise UploadRefused(404, Reason("no_standings", phase=phase[:64], track=track[:64]))
         return rows
