@@ -76,17 +76,27 @@ def _import(where: str, spec: str) -> Any:
         path = Path(where).resolve()
         if not path.is_file():
             raise DecoderError(f"{spec}: there is no file {where}")
-        loader = importlib.util.spec_from_file_location(path.stem, path)
+        loader = importlib.util.spec_from_file_location(_module_name(path), path)
         assert loader is not None
         assert loader.loader is not None
         module = importlib.util.module_from_spec(loader)
-        sys.modules[path.stem] = module  # a saved model names its classes by the module
+        sys.modules[loader.name] = module  # a saved model names its classes by the module
         loader.loader.exec_module(module)
     except DecoderError:
         raise
     except Exception as error:  # a user's module may raise anything
         raise DecoderError(f"{spec} can't be imported: {format_exception(error)}") from error
     return module
+
+
+def _module_name(path: Path) -> str:
+    """The file's name, unless another module has it: a file moabb.py must not hide MOABB."""
+    known = sys.modules.get(path.stem)
+    place = getattr(known, "__file__", None)
+    if known is None:
+        found = importlib.util.find_spec(path.stem) if path.stem.isidentifier() else None
+        place = str(path) if found is None else found.origin
+    return path.stem if place and Path(place).resolve() == path else f"pipeline_{path.stem}"
 
 
 def _of_moabb_module(module: Any, name: str, spec: str) -> Online:

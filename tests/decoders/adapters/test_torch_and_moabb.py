@@ -86,4 +86,5 @@ def test_a_moabb_dataset_is_evaluated_with_one_line() -> None:
     assert {session["subject"] for session in result.sessions} == {"FakeDataset-1", "FakeDataset-2"}
     assert len(result.verdicts) == 32
     assert {v.label for v in result.verdicts} == {"left", "right"}
-    assert all(len(v.answers) == 3 and v.answers[2].when == 3.96 for v in result.verdicts)
+    # FakeDataset's last trial of a run has 3 s of data, so its third report never comes.
+    assert sum(v.answers[2].when == 3.96 for v in result.verdicts) == 28
