@@ -104,7 +104,7 @@ def describe_signal(
 
 
 def _unmasked(samples: FloatArray) -> FloatArray:
-    """Without the samples in which every lead is 0, as where a track masks its cues; all if nothing is left."""
+    """Without the samples in which all leads are 0, as where a track masks its cues; all if none is left."""
     kept = samples[(samples != 0).any(axis=1)]
     return kept if len(kept) else samples
 
