@@ -57,6 +57,17 @@ def test_a_view_has_the_chosen_leads_and_the_quality_of_all() -> None:
     assert set(verdicts.values()) == {"good"}
 
 
+def test_what_a_track_masks_is_no_fault_of_a_lead() -> None:
+    samples = signal(8.0) + 400  # zeros stand far from the signal, as at an extreme
+    samples[-round(3 * RATE) :] = 0
+    verdicts = [
+        q["verdict"] for q in describe_signal(samples, RATE, LEADS, SignalChoice({}))["quality"]
+    ]
+    assert verdicts[0] == "good"
+    assert verdicts[1:4] == ["flat", "line noise", "saturated"]
+    assert set(verdicts[4:]) == {"good"}
+
+
 def test_without_a_choice_the_first_leads_are_shown() -> None:
     view = describe_signal(signal(0.2), RATE, LEADS, SignalChoice({}))
     assert view["leads"] == list(LEADS[:8])

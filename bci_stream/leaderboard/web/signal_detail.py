@@ -79,7 +79,7 @@ def describe_signal(
     """Traces, spectra and quality; samples: (n, leads).
 
     traces: for each chosen lead its columns, least and largest value of each. spectra: in dB (uV^2/Hz).
-    quality: of every lead, from the unfiltered signal.
+    quality: of every lead. Spectra and quality are of the unfiltered signal, without what is masked.
     """
     chosen = [leads.index(name) for name in choice.leads if name in leads] or list(
         range(min(8, len(leads)))
@@ -88,7 +88,8 @@ def describe_signal(
     shown = filtered(samples[:, chosen], rate, choice.band, mains_hz)
     shown = shown[-round(choice.seconds * rate) :]
     thinned = extremes(shown, SHOWN_COLUMNS)
-    frequencies, density = _spectra(samples[:, chosen], rate)
+    played = _unmasked(samples)
+    frequencies, density = _spectra(played[:, chosen], rate)
     return {
         "rate": rate,
         "seconds": choice.seconds,
@@ -98,8 +99,14 @@ def describe_signal(
         "traces": np.moveaxis(thinned, 1, 0).round(2).tolist(),
         "frequencies": frequencies.round(2).tolist(),
         "spectra": density.T.round(1).tolist(),
-        "quality": _qualities(samples, rate, leads, mains_hz or 50.0),
+        "quality": _qualities(played, rate, leads, mains_hz or 50.0),
     }
+
+
+def _unmasked(samples: FloatArray) -> FloatArray:
+    """Without the samples in which all leads are 0, as where a track masks its cues; all if none is left."""
+    kept = samples[(samples != 0).any(axis=1)]
+    return kept if len(kept) else samples
 
 
 def _spectra(samples: FloatArray, rate: float) -> tuple[Floats64, Floats64]:
