@@ -23,7 +23,7 @@ from bci_stream.errors import NotFoundError, WireError
 from bci_stream.wire.network import FIRST_PORT, PORT_COUNT, NetworkSettings, Scope
 from bci_stream.wire.transport import FoundStream, StreamSpec, Transport
 
-State = Literal["ok", "note", "fail"]
+FindingState = Literal["ok", "note", "fail"]
 
 PREFIX = "bci-doctor/"
 """Of the source ids of the doctors' own streams."""
@@ -56,7 +56,7 @@ class Finding:
     """One line: what was checked, what was found, and what to do about it."""
 
     check: str
-    state: State
+    state: FindingState
     found: str
     remedy: str = ""
 
@@ -73,7 +73,7 @@ def disk(folder: Path) -> Iterator[Finding]:
     """Room for run logs and states."""
     place = next(p for p in (folder, *folder.resolve().parents) if p.exists())
     free = shutil.disk_usage(place).free
-    state: State = "fail" if free < LEAST_DISK else "note" if free < SMALL_DISK else "ok"
+    state: FindingState = "fail" if free < LEAST_DISK else "note" if free < SMALL_DISK else "ok"
     writable = os.access(place, os.W_OK)
     if not writable:
         yield Finding("disk", "fail", f"{place} can't be written", "choose another folder")
@@ -302,7 +302,7 @@ def _host(transport: Transport, check: str, found: Sequence[FoundStream]) -> Fin
         remedy = "let TCP on LSL's ports pass there; see docs/hosts.md"
         return Finding(check, "fail", f"{count} seen, but {error}", remedy)
     jitter_s = max(offsets) - min(offsets)
-    state: State = "note" if jitter_s > MOST_JITTER_S else "ok"
+    state: FindingState = "note" if jitter_s > MOST_JITTER_S else "ok"
     remedy = "use a cable: reports would arrive late and unevenly" if state == "note" else ""
     facts = f"clock offset {statistics.median(offsets):+.4f} s, jitter {jitter_s * 1000:.2f} ms"
     return Finding(check, state, f"{count} seen and opened, {facts}", remedy)
@@ -331,7 +331,7 @@ def examine(
     yield from optional_parts()
 
 
-MARKS: dict[State, tuple[str, str]] = {
+MARKS: dict[FindingState, tuple[str, str]] = {
     "ok": ("✔", "green"),
     "note": ("!", "yellow"),
     "fail": ("✘", "red"),
