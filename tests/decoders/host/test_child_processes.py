@@ -10,7 +10,9 @@ from tests.decoders.host.conftest import SMALL, Open, Write, needs_bubblewrap, p
 
 pytestmark = [pytest.mark.usefixtures("hostable"), pytest.mark.slow]
 
-ROOMY = replace(SMALL, start_s=100, step_s=100, processes=16, threads=200, memory_bytes=2 << 30)
+ROOMY = replace(
+    SMALL, start_s=100, step_s=100, end_s=100, processes=16, threads=200, memory_bytes=2 << 30
+)
 
 WORK = """
     from Algorithm.AlgorithmInterface import AlgorithmInterface
