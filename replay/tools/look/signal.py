@@ -119,7 +119,7 @@ def find_faults(
             bool(is_line[i]),
             float(line_uv[i]),
             float(np.sqrt(power[i])),
-            tuple(leads[k] for k in np.flatnonzero(bridges[i])),
+            tuple(leads[k] for k in np.flatnonzero(bridges[i]).tolist()),
         )
         for i, name in enumerate(leads)
     ]
