@@ -97,9 +97,10 @@ def main() -> int:
         same = np.array_equal(rows, expected(int(name[1:]), sent[0], given.leads))
         wrong += not same
         print(f"{name}: {len(rows)} of {sent[0]} samples, {'equal' if same else 'NOT EQUAL'}")
+    equal = f"{given.streams - wrong} of {given.streams} are equal"
     print(
-        f"{given.streams} streams of {given.leads} leads at 1 kHz for {given.seconds:g} s ({passed_s:.0f} s with "
-        f"start and end), {done.n_bytes / 1e6:.0f} MB: {given.streams - wrong} of {given.streams} are equal"
+        f"{given.streams} streams of {given.leads} leads at 1 kHz for {given.seconds:g} s ({passed_s:.0f} s "
+        f"with start and end), {done.n_bytes / 1e6:.0f} MB: {equal}"
     )
     return int(wrong > 0)
 
