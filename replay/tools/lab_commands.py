@@ -111,7 +111,12 @@ def look_command(
         closing(open_source(source, None, transport)) as opened,
         closing(listen(host, port)) as page,
     ):
-        threading.Thread(target=lambda: stop.wait() and opened.close(), daemon=True).start()
+
+        def close_when_stopped() -> None:  # a device may be searched for many seconds
+            stop.wait()
+            opened.close()
+
+        threading.Thread(target=close_when_stopped, daemon=True).start()
         session = next(iter(opened.sessions()))
         view = LiveView(session, transport.now)
         thread = threading.Thread(target=read_source, args=(opened, session, view, stop))

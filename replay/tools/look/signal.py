@@ -9,7 +9,7 @@ from scipy import signal
 
 from bci_stream.packet import FloatArray, Lead
 
-Values = NDArray[np.float64]
+LeadValues = NDArray[np.float64]
 
 FLAT_UV = 0.5
 """A lead whose range is smaller has no contact, or is switched off."""
@@ -119,23 +119,23 @@ def find_faults(
             bool(is_line[i]),
             float(line_uv[i]),
             float(np.sqrt(power[i])),
-            tuple(leads[k] for k in np.flatnonzero(bridges[i])),
+            tuple(leads[k] for k in np.flatnonzero(bridges[i]).tolist()),
         )
         for i, name in enumerate(leads)
     ]
 
 
-def line_amplitude(centred: Values, rate: float, line_hz: float) -> Values:
+def line_amplitude(centred: LeadValues, rate: float, line_hz: float) -> LeadValues:
     """Amplitude of each lead at this frequency."""
     if not 0 < line_hz < rate / 2 or not len(centred):
         return np.zeros(centred.shape[1])
     wave = np.exp(-2j * np.pi * line_hz * np.arange(len(centred)) / rate)
     window = signal.windows.hann(len(centred))
-    amplitude: Values = 2 * np.abs((wave * window) @ centred) / window.sum()
+    amplitude: LeadValues = 2 * np.abs((wave * window) @ centred) / window.sum()
     return amplitude
 
 
-def _bridges(centred: Values, flat: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _bridges(centred: LeadValues, flat: NDArray[np.bool_]) -> NDArray[np.bool_]:
     covariance = centred.T @ centred / max(1, len(centred))
     power = np.diag(covariance)
     difference = power[:, None] + power[None, :] - 2 * covariance
@@ -146,7 +146,7 @@ def _bridges(centred: Values, flat: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return bridged
 
 
-def power_density(block: FloatArray, rate: float) -> tuple[Values, Values]:
+def power_density(block: FloatArray, rate: float) -> tuple[LeadValues, LeadValues]:
     """Frequencies up to LARGEST_HZ, and the power of each lead there in dB of a microvolt squared a Hz."""
     n = min(len(block), round(SPECTRUM_S * rate))
     frequencies, power = signal.welch(np.nan_to_num(block), fs=rate, nperseg=n, axis=0)

@@ -1,7 +1,12 @@
 """`bci-replay look`: filters, faults of leads, frames, and the page in a real browser."""
 
 import base64
+import signal
+import subprocess
+import sys
 import threading
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
@@ -209,10 +214,23 @@ def test_the_page_shows_signal_faults_spectrum_and_triggers(browser, page_url, t
 
 
 def test_a_page_of_another_host_gets_no_signal(page_url):
-    import urllib.error
-    import urllib.request
-
     request = urllib.request.Request(f"{page_url}frames", headers={"Origin": "http://evil.example"})
     with pytest.raises(urllib.error.HTTPError, match="403") as caught:
         urllib.request.urlopen(request, timeout=30)
     caught.value.close()
+
+
+@pytest.mark.slow
+def test_the_command_serves_its_page_and_ends_on_ctrl_c(processes, write):
+    command = [sys.executable, "-u", "-m", "replay", "look", str(write("run.edf")), "--no-browser",
+               "--port", "0"]  # fmt: skip
+    process = processes.start_program(command, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    assert "4 leads at 250 Hz: http://127.0.0.1:" in line
+    url = line.split()[-4]
+    with urllib.request.urlopen(url, timeout=30) as page:
+        assert "script-src 'self'" in page.headers["Content-Security-Policy"]
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert (process.returncode, errors) == (0, "")

@@ -122,8 +122,7 @@ function drawTraces() {
     for (let column = Math.max(0, view.at - n); column < view.at; column++) {
       const at = column % view.size, low = view.low[lead][at], high = view.high[lead][at];
       if (Number.isNaN(low)) continue;
-      const px = x(column);
-      g.moveTo(px, middle - low * scale); g.lineTo(px, middle - high * scale - 0.5);
+      g.lineTo(x(column), middle - low * scale); g.lineTo(x(column), middle - high * scale);
     }
     g.stroke();
   });
