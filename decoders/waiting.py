@@ -76,9 +76,9 @@ def _numbers(part: ast.expr) -> Iterator[tuple[int, int]]:
 
 def source_files(decoder: object) -> list[Path]:
     """The Python files of a submission's folder, or the file that a decoder's class is in."""
-    folder = getattr(getattr(decoder, "prepared", None), "folder", None)
-    if folder is not None:
-        return sorted(Path(folder).rglob("*.py"))
+    prepared = getattr(decoder, "prepared", None)
+    if prepared is not None:
+        return sorted(Path(prepared.root).rglob("*.py"))
     try:
         found = inspect.getsourcefile(type(decoder))
     except TypeError:

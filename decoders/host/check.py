@@ -56,9 +56,9 @@ def check_submission(decoder: SubmissionDecoder, track: str) -> CheckReport:
     """Dry-run an open submission, close it, and describe what would count and what would not."""
     try:
         dry = _dry_run(decoder, track_of(track))
+        silent = [] if dry.outcome.count("report") else _describe_silence(decoder, dry)
     finally:
         decoder.close()  # its log is complete after this
-    silent = [] if dry.outcome.count("report") else _describe_silence(decoder, dry)
     lines = [decoder.title, *_describe(dry, track), *silent, *_log_lines(dry, decoder.log)]
     text = "\n".join(map(escape_text, lines))
     return CheckReport(dry.failure is None and _something_counts(dry), text)
