@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -26,6 +27,7 @@ from bci_stream.packet import Packet, SignalInfo
 from decoders.decoder import Decoder, format_exception, reports_of
 from decoders.offline import introduce, track_of
 from decoders.registry import default_of, load
+from decoders.waiting import describe_awaited, describe_data, source_files, trigger_counts
 from replay.model.source import Session
 from replay.transform.masking import masked_packets
 
@@ -193,10 +195,30 @@ def _runs(factory: Factory, stream: DecoderStream) -> tuple[Law, TimedReports]:
 
     def run() -> str:
         reported.extend(feed(factory(), stream))
-        return "" if reported else "it never reported anything"
+        return (
+            ""
+            if reported
+            else "; ".join(["it never reported anything", *_silence(factory, stream)])
+        )
 
     law = _attempt("runs and reports", run)
     return replace(law, detail=f"{len(reported)} reports") if law.ok else law, reported
+
+
+def _silence(factory: Factory, stream: DecoderStream) -> list[str]:
+    """What the data had, and what the decoder's source waits for."""
+    info = stream.info
+    events: list[dict[str, Any]] = [
+        {
+            "kind": "session",
+            "rate": info.rate,
+            "leads": info.leads,
+            "packet_samples": info.packet_samples,
+        },
+        *({"kind": "packet", "triggers": packet.triggers} for packet in stream.packets),
+    ]
+    awaited = describe_awaited(source_files(factory()), trigger_counts(events))
+    return [*describe_data(events), *awaited]
 
 
 def _compare(expected: TimedReports, got: TimedReports) -> str:

@@ -101,7 +101,7 @@ def run_offline(
     on_packet: Callable[[Packet], None] | None = None,
 ) -> OfflineRun:
     """Stream the sessions through the decoder and judge its reports."""
-    track = track_of(track_name)
+    track = track_of(track_name).under(rules or {})
     outcome = OfflineRun()
     outcome.begin(track, rules)
     outcome.stream(track, decoder, sessions, on_packet)

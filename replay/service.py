@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from urllib.parse import parse_qsl, urlencode
 
@@ -17,7 +17,7 @@ from bci_stream.contest.pace import Pace
 from bci_stream.errors import SourceError
 from bci_stream.wire.transport import Transport
 from replay.daemon import OVER, DaemonState, start_time, write_state
-from replay.model.options import SourceOptions
+from replay.model.options import SourceOptions, track_named
 from replay.model.source import LiveDevice, Source, SourceStatus
 from replay.player.handshake import StartOn
 from replay.player.journal import PlaybackProgress
@@ -77,9 +77,10 @@ class Service:
         sys.setswitchinterval(SWITCH_S)
         self._write_state("starting")
         try:
+            options = self._fitted_options()
             source = concatenate_sources(
                 [
-                    open_source(secret_seed(uri, self.contest), self.options, self.transport)
+                    open_source(secret_seed(uri, self.contest), options, self.transport)
                     for uri in self.uris
                 ]
             )
@@ -89,6 +90,15 @@ class Service:
             self._write_state("failed", str(error) or type(error).__name__)
             raise
         self._write_state("stopped" if self.stop.is_set() else "finished")
+
+    def _fitted_options(self) -> SourceOptions:
+        """The options, at the rate of the profile that the contest's rules choose for the track."""
+        rules = self.contest.rules(self.track or "")
+        if not self.track or not rules.get("profile") or self.options.resample:
+            return self.options
+        rate = float(track_named(self.track).under(rules).rate)
+        synthetic = any(uri.startswith("synthetic:") for uri in self.uris)
+        return self.options if synthetic else replace(self.options, resample=rate)
 
     # --- playing ------------------------------------------------------------------------------
 

@@ -3,19 +3,21 @@
 A trial (section 1): 2 s cue, 4 s imagery, 2 s rest; cue and rest are zeroed. It begins at 200.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 from tracks.common.codes import BLOCK_END, BLOCK_START, SESSION_END, SESSION_START, TRIAL_END
 from tracks.common.leads import NEUSEN_64, NEUSEN_64_KINDS
-from tracks.common.masks import Samples, Triggers, recode, zeroed_outside
+from tracks.common.masks import Samples, Triggers, zeroed_outside
 from tracks.common.numbers import exact, read_number, strip
 from tracks.common.reasons import Reason
 from tracks.common.trials import Label, Trial, TrialReferee, TrialReport, itr_bits_per_min
 from tracks.common.truth import JITTER_S, Angles, LabelledBlock, TruthEvent, TruthReader, in_seconds
 from tracks.common.verdicts import Answer, Verdict, mean, scored
 from tracks.rules import COMMON_RULES, Rules
-from tracks.track import FRAMEWORKS, CodeList, MapFacts, TimelineFacts, Track
+from tracks.track import FRAMEWORKS, CodeList, MapFacts, Profile, TimelineFacts, Track
 
 CLASSES = {1: "left", 2: "right", 3: "feet"}
 CUE_S, IMAGERY_S, REST_S = 2, 4, 2
@@ -31,20 +33,38 @@ SEGMENT_CODES = {
 LIMITS_S = (2, 3, 4)
 """T_k, section 3.6 (1): the window of the k-th report, inclusive ("4 s inclusive")."""
 
-DEFAULTS = {"window_tolerance_s": 0.0, "class_names": True, **COMMON_RULES}
-"""Decided: `window_tolerance_s` is added to each T_k; the packet with 241 ends a trial anyway (2.1;
-"not 4 s": 2.2). `class_names`: a report may be left, right or feet instead of 1, 2 or 3."""
+_FIRST = {11: 1, 21: 2, 31: 3}
+_LATER = (12, 22, 32, 13, 23, 33)
+_OWN_CODES = dict(zip((201, 202, 203), CLASSES, strict=True))
+_NO_LATER: dict[int, int | None] = dict.fromkeys(_LATER)
+
+PROFILES = {
+    "2024": Profile(
+        1000, IMAGERY_START, _FIRST, {c: SEGMENT_CODES[c] for c in _LATER}, {n: n for n in CLASSES}
+    ),
+    "2023": Profile(250, 200, {**_FIRST, **_OWN_CODES}, _NO_LATER, _OWN_CODES),
+    "2022": Profile(250, 249, {**_FIRST, **_OWN_CODES}, _NO_LATER, _OWN_CODES),
+}
+"""By year. In 2022 and 2023 classes and results are 201-203, so the codes of the second and third
+segment, 202 and 203, can't be shown. Packets are 40 ms in all: 10 samples at 250 Hz."""
+
+DEFAULTS = {"window_tolerance_s": 0.0, "class_names": True, "profile": "2024", **COMMON_RULES}
+"""Decided: `profile` is the year whose codes are in use. `window_tolerance_s` is added to each T_k;
+the packet with 241 ends a trial anyway (2.1; "not 4 s": 2.2). `class_names`: a report may be left,
+right or feet instead of 1, 2 or 3."""
 
 
-def read(result: object, class_names: bool = True) -> int | None:
-    """1, 2, 3, or (decided) left, right, feet in any case."""
+def read(
+    result: object, class_names: bool = True, results: Mapping[int, int] = PROFILES["2024"].results
+) -> int | None:
+    """1, 2, 3 (or what the profile has), or (decided) left, right, feet in any case."""
     if class_names and isinstance(result, str):
         word = strip(result).lower()
         for number, name in CLASSES.items():
             if word == name:
                 return number
     number_read = read_number(result)
-    return number_read if number_read in CLASSES else None
+    return None if number_read is None else results.get(number_read)
 
 
 class MiReferee(TrialReferee):
@@ -58,12 +78,17 @@ class MiReferee(TrialReferee):
         super().__init__(subject, rate, rules)
         self._tolerance_s = exact(rules["window_tolerance_s"], "window_tolerance_s")
         self._class_names = bool(rules["class_names"])
+        self._profile = PROFILES[rules["profile"]]
 
     def read(self, result: object) -> int | None:
-        return read(result, self._class_names)
+        return read(result, self._class_names, self._profile.results)
+
+    def _label(self, value: object) -> Label:
+        number = read(value)  # a truth line has 1, 2, 3 in all profiles
+        return super()._label(value) if number is None else Label(number, CLASSES[number])
 
     def begins(self, code: int) -> bool:
-        return code == IMAGERY_START
+        return code == self._profile.trial_code
 
     def judge(self, trial: Trial, label: Label, missing: Reason | None) -> Verdict:
         answers = [self._answer(trial, k, label, missing) for k in range(len(LIMITS_S))]
@@ -129,12 +154,15 @@ class MiMask:
 
     _ENDS = (TRIAL_END, BLOCK_START, BLOCK_END, SESSION_START, SESSION_END)
 
-    def __init__(self, rate: Fraction) -> None:
+    def __init__(self, rate: Fraction, profile: Profile = PROFILES["2024"]) -> None:
         self._imagery = int(IMAGERY_S * rate)
         self._left = 0  # samples of imagery that are still to come
+        self._start = profile.trial_code
+        self._codes = {**profile.shown, **dict.fromkeys(profile.labels, profile.trial_code)}
 
     def step(self, samples: Samples, triggers: Triggers) -> tuple[Samples, Triggers]:
-        shown = recode(triggers, SEGMENT_CODES)
+        recoded = ((at, self._codes.get(int(code), int(code))) for at, code in triggers)
+        shown = tuple((at, code) for at, code in recoded if code is not None)
         return zeroed_outside(samples, self._windows(len(samples), shown)), shown
 
     def _windows(self, n: int, triggers: Triggers) -> list[tuple[int, int]]:
@@ -145,7 +173,7 @@ class MiMask:
             windows.append((position, min(offset, position + self._left)))
             self._left = max(0, self._left - (offset - position))
             position = offset
-            if code == IMAGERY_START:
+            if code == self._start:
                 self._left = self._imagery
             elif code in self._ENDS:
                 self._left = 0
@@ -163,12 +191,15 @@ class MiTruth(TruthReader):
 
     def __init__(self, rate: Fraction, rules: Rules, angles: Angles = None) -> None:
         super().__init__(rate, rules, angles)
+        self._profile = PROFILES[rules["profile"]]
         self._open: tuple[int, int, int] | None = None  # position, class, segment
 
     def code(self, position: int, code: int) -> list[TruthEvent]:
+        if code in self._profile.labels:
+            code = 10 * self._profile.labels[code] + 1
         if code in SEGMENT_CODES:
             return self._segment(position, code)
-        if code == IMAGERY_START:
+        if code == self._profile.trial_code:
             raise self.error(position, f"{code} is a test recording's code", "11, 21 or 31")
         if code == TRIAL_END:
             if self._open is None:
@@ -222,6 +253,19 @@ def trial_events(label: int, begins_s: float) -> str:
     return "+".join(f"{code}@{at_s:g}" for code, at_s in zip(codes, times_s, strict=True))
 
 
+def fit_profile(track: Track) -> Track:
+    """The track with the facts of its profile."""
+    profile = PROFILES[track.rules["profile"]]
+    return replace(
+        track,
+        rate=profile.rate,
+        packet_samples=track.packet_samples * profile.rate // track.rate,
+        read=partial(read, results=profile.results),
+        make_mask=partial(MiMask, profile=profile),
+        timeline=TimelineFacts(8.0, begins=lambda code: code == profile.trial_code),
+    )
+
+
 NAMES = {
     "en": {"mi": "Motor imagery"},
     "zh": {
@@ -262,4 +306,6 @@ TRACK = Track(
     default_decoder="mi-riemann",
     trial_events=trial_events,
     interfaces=(*FRAMEWORKS, "g5"),
+    profiles=PROFILES,
+    fit_profile=fit_profile,
 )

@@ -29,6 +29,8 @@ def changed(rules: Rules, changes: Rules) -> dict[str, Any]:
 def _checked(name: str, value: Any, default: Any) -> Any:
     if default is None and value == "off":  # as `bci-judge init` spells it, TOML having no null
         return None
+    if name == "profile":  # `Track.under` has checked it
+        return value
     if name in CHOICES:
         if value not in CHOICES[name]:
             words = " or ".join(f'"{choice}"' for choice in CHOICES[name])

@@ -87,6 +87,22 @@ class TraceFacts:
     rate: int
 
 
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The facts of one year's contest on a track; the referee and the score are the same.
+
+    rate: in Hz. trial_code: what begins a trial on the wire. labels: codes of a labelled recording
+    that begin a trial -> class. shown: other codes of a labelled recording -> code on the wire; None
+    where they are taken away. results: what a decoder reports -> class.
+    """
+
+    rate: int
+    trial_code: int
+    labels: Mapping[int, int]
+    shown: Mapping[int, int | None]
+    results: Mapping[int, int]
+
+
 def no_warnings(_: LabelledBlock) -> Iterator[str]:
     """For a track whose truth reader refuses all that is wrong with a recording."""
     return iter(())
@@ -106,6 +122,8 @@ class Track:
         make_referee: new ones for a session. read: the class that a result names, or None.
         score_by, running_by: the score of a session that is over, and while it still runs.
         explain_by: how a score is made up, in lines for a human.
+        profiles: what other years' documents have otherwise, by name; the rule `profile` chooses one.
+        fit_profile: the track with the facts of the profile that its rules name.
     Words
         unit: of the score. used_unit: of the data that a report used ("s", "sequences"); empty
         where the track does not count them. classes: number -> name. traces: the columns of a
@@ -164,10 +182,18 @@ class Track:
     left_out: LeftOut = "block"
     rearrange_test: str = ""
     trial_events: Callable[[int, float], str] | None = None
+    profiles: Mapping[str, Profile] = field(default_factory=dict)
+    fit_profile: "Callable[[Track], Track] | None" = None
 
     def under(self, changes: Rules) -> "Track":
-        """The same track in a contest that changes some of its rules."""
-        return replace(self, rules=changed(self.rules, changes))
+        """The same track in a contest that changes some of its rules, its profile among them."""
+        if changes.get("profile") is not None and self.profiles:
+            name = changes["profile"]
+            if not isinstance(name, str) or name not in self.profiles:
+                known = ", ".join(f'"{each}"' for each in self.profiles)
+                raise RuleError(f"profile must be one of {known}, got {name!r}")
+        made = replace(self, rules=changed(self.rules, changes))
+        return made if self.fit_profile is None else self.fit_profile(made)
 
     def mask(self, rate: float) -> Mask:
         """A new mask, for one session."""

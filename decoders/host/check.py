@@ -8,6 +8,7 @@ from pathlib import Path
 from decoders.host.limits import SubmissionError, escape_text
 from decoders.host.submission import SubmissionDecoder
 from decoders.offline import OfflineRun, track_of
+from decoders.waiting import describe_awaited, describe_data, source_files, trigger_counts
 from replay.synthetic.registry import open_synthetic
 from tracks.common.reasons import Reason
 from tracks.common.verdicts import Answer
@@ -55,10 +56,12 @@ def check_submission(decoder: SubmissionDecoder, track: str) -> CheckReport:
     """Dry-run an open submission, close it, and describe what would count and what would not."""
     try:
         dry = _dry_run(decoder, track_of(track))
+        silent = [] if dry.outcome.count("report") else _describe_silence(decoder, dry)
     finally:
         decoder.close()  # its log is complete after this
     measured = _measured(decoder)
-    lines = [decoder.title, *_describe(dry, track), *measured, *_log_lines(dry, decoder.log)]
+    shown = [*_describe(dry, track), *measured, *silent]
+    lines = [decoder.title, *shown, *_log_lines(dry, decoder.log)]
     text = "\n".join(map(escape_text, lines))
     return CheckReport(dry.failure is None and _something_counts(dry), text)
 
@@ -74,6 +77,15 @@ def _dry_run(decoder: SubmissionDecoder, track: Track) -> DryRun:
         outcome.report(error.results)
     outcome.end("finished" if failure is None else failure.ending)
     return DryRun(outcome, failure)
+
+
+def _describe_silence(decoder: SubmissionDecoder, dry: DryRun) -> list[str]:
+    """What the data had, and what the code waits for, where it reported nothing."""
+    events = dry.outcome.events
+    return [
+        *describe_data(events),
+        *describe_awaited(source_files(decoder), trigger_counts(events)),
+    ]
 
 
 # --- description -----------------------------------------------------------------------------

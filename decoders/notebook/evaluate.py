@@ -101,6 +101,9 @@ def _evaluate(
     options: dict[str, Any],
 ) -> Evaluation:
     track = track or _common_track(recordings, options)
+    if rules and rules.get("profile") and "resample" not in options:
+        fitted = {"resample": track_of(track).under(rules).rate}  # as a replay of that profile does
+        options = options if str(recordings).startswith("synthetic:") else {**fitted, **options}
     sessions = _sessions(recordings, track, options)
     online = as_online(decoder)
     if online is None and isinstance(decoder, str) and is_pipeline(decoder):

@@ -22,7 +22,9 @@ from decoders.registry import (
 )
 from tracks.registry import TRACKS
 
-NEED_A_MODEL = {"erp-xdawn", "mi-csp", "mi-mdm", "mi-svm", "mi-ts"}
+NEED_A_MODEL = {"erp-xdawn", "mi-csp", "mi-mdm", "mi-svm", "mi-ts"} | {
+    name for name in DECODERS if name.endswith("-pipeline")
+}
 
 
 @pytest.mark.parametrize("name", sorted(DECODERS))

@@ -14,7 +14,7 @@ from tracks.registry import TRACKS
 
 COMMON = {"void_reasons", "outage"}
 NAMED = {
-    "mi": {"window_tolerance_s", "class_names"},
+    "mi": {"window_tolerance_s", "class_names", "profile"},
     "turing": {"limit_inclusive", "missing_trial_s", "end_closes_trial"},
     "emotion": {"decision_limit_s", "grid_after_packet", "end_packet_counts", "restart_ends_block"},
     "ecog": {

@@ -91,3 +91,12 @@ def test_the_command_line_shows_what_it_looked_for(tmp_path: Path) -> None:
     assert done.exit_code == 1
     assert done.output.startswith("Error: no algorithm was found in the submission. Looked in")
     assert "Traceback" not in done.output
+
+
+def test_with_no_report_the_data_and_the_awaited_codes_are_shown(write: Write) -> None:
+    ok, text = checked(write, "249 in model.data[-1]", "201")
+    assert not ok
+    assert "0 reports" in text
+    assert "the data had 1000 Hz, 64 leads and TRIGGER: packets of 65 x 40" in text
+    assert re.search(r"triggers, with counts: 200 \(6\), .*241 \(6\)", text)
+    assert "codes that never came: 249 (AlgorithmImplement.py, line " in text
