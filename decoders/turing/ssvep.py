@@ -332,6 +332,7 @@ BACKGROUND_WEIGHT = 10.0
 """Weight of the session's noise level, in coefficients beside the stimulus."""
 MIN_WINDOW_S = 0.2
 MIN_CORRELATED_S = 0.5
+CORRELATE_EACH_S = 0.16
 CARRIED_TRIALS = 4.0
 """After so many trials the canonical correlation has half of the weight."""
 MOST_CARRIED = 20
@@ -366,6 +367,8 @@ class SsvepDetector:
         self._running = False
         self.response = ResponseModel(frequencies_hz, HARMONICS, len(ONSETS_S), n_leads)
         self._correlation = CanonicalEvidence(n_leads)
+        self._next_correlation = 0
+        self._last_correlated: Array = np.zeros(len(frequencies_hz))
 
     def push(self, x: Array) -> None:
         """Add filtered samples (n, leads)."""
@@ -378,6 +381,7 @@ class SsvepDetector:
         """The next sample is the first of a stimulus: phase 0."""
         self._sums.restart()
         self._correlation.restart()
+        self._next_correlation = 0
         self._running = True
         self._update_noise()
 
@@ -405,7 +409,12 @@ class SsvepDetector:
         short = self._sums.count - onset < MIN_CORRELATED_S * self._rate
         if short or not self._correlation_share():
             return np.zeros(self.response.n_frequencies)
-        return self._correlation.log_odds(self._sums.since(onset)[:, :, COMPARED])
+        if self._sums.count >= self._next_correlation:
+            self._next_correlation = self._sums.count + round(CORRELATE_EACH_S * self._rate)
+            self._last_correlated = self._correlation.log_odds(
+                self._sums.since(onset)[:, :, COMPARED]
+            )
+        return self._last_correlated
 
     def _update_noise(self) -> None:
         if self._noise.ready and self._noise.windows > self._noise_windows:

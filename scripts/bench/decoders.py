@@ -1,10 +1,10 @@
 """Decoders on real recordings, streamed causally, beside the usual references in the same run.
 
-    python scripts/bench/decoders.py [--track T]... [--json FILE]
+    python scripts/bench/decoders.py [--track T]... [--json FILE] [--page FILE]
 
 Takes whatever recordings of the known layouts stand in $BCI_DATA (default ../shared/data); what is not
 there, or can't be read, is named and skipped. Each track prints as it ends. Every figure of
-docs/decoders.md comes from here.
+docs/decoders-results.md comes from here.
 """
 
 import json
@@ -24,11 +24,12 @@ import click  # noqa: E402 - BLAS reads its variables when numpy is first import
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
+from scripts.bench.results import update_page  # noqa: E402
 from scripts.bench.table import HIDDEN, Row, Verdict, over_all, verdicts  # noqa: E402
 
 BENCHES = {
     "erp": ("scripts.bench.recordings.erp", "p300"),
-    "mi": ("scripts.bench.recordings.mi", "mi"),
+    "mi": ("scripts.bench.recordings.mi", "."),
     "turing": ("scripts.bench.recordings.turing", "ssvep"),
     "emotion": ("scripts.bench.recordings.emotion", "emotion"),
     "ecog": ("scripts.bench.recordings.ecog", "ecog"),
@@ -40,7 +41,8 @@ DEFAULT_DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 @click.command()
 @click.option("--track", "tracks", multiple=True, type=click.Choice(sorted(BENCHES)))
 @click.option("--json", "json_path", type=click.Path(path_type=Path), help="Write the rows there.")
-def main(tracks: tuple[str, ...], json_path: Path | None) -> None:
+@click.option("--page", type=click.Path(path_type=Path), help="Replace the tracks' sections there.")
+def main(tracks: tuple[str, ...], json_path: Path | None, page: Path | None) -> None:
     """Run the decoders over the real recordings in $BCI_DATA."""
     data_dir = Path(os.environ.get("BCI_DATA", DEFAULT_DATA))
     console = Console(width=int(os.environ.get("COLUMNS", "150")))
@@ -50,6 +52,9 @@ def main(tracks: tuple[str, ...], json_path: Path | None) -> None:
         found, whole = run_track(track, data_dir, console)
         rows += found
         failed |= not whole
+        if page is not None and found:
+            day = time.strftime("%Y-%m-%d")
+            update_page(page, track, found, list(verdicts(found)), day)
     if json_path is not None:
         found = [_plain(verdict) for verdict in verdicts(rows)]
         whole = {"rows": [_shown(row) for row in rows], "verdicts": found}

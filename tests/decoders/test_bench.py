@@ -1,11 +1,12 @@
 """The benchmark takes what stands in the folder, names what it skips, and claims no more than it saw."""
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from scripts.bench import table
+from scripts.bench import results, table
 from scripts.bench.recordings import erp as bench_erp
 from scripts.bench.recordings import files as bench_files
 from scripts.bench.recordings import spellers as bench_spellers
@@ -44,6 +45,19 @@ def test_ahead_is_reported_only_where_the_paired_interval_leaves_out_0() -> None
     assert found[0].difference == pytest.approx(1)
     assert "over 30 pairs" in str(found[0])
     assert rows[0].low < rows[3].high  # their own intervals overlap: only pairs tell them apart
+
+
+def test_the_results_page_replaces_the_section_of_its_track_only(tmp_path: Path) -> None:
+    page = tmp_path / "results.md"
+    rows = [row("ours", [1.0, 2.0, 3.0], ours=True), row("reference", [0.0, 1.0, 2.0])]
+    found = list(table.verdicts(rows))
+    for track, day in (("erp", "2020-01-01"), ("mi", "2020-01-02"), ("erp", "2020-01-03")):
+        results.update_page(page, track, rows, found, day)
+    text = page.read_text(encoding="utf-8")
+    assert re.findall(r"^## (.*)$", text, re.MULTILINE) == ["mi", "erp"]
+    assert "2020-01-01" not in text
+    assert "| D | **ours** | 2.000 |" in text
+    assert "ours is ahead of reference: +1.000" in text
 
 
 def test_with_two_units_nothing_is_claimed() -> None:

@@ -119,8 +119,9 @@ def _decoders(
     yield OURS, EcogDecoder(model=model), movement.part(begin, end)
     chosen = movement.only(unpack(model)[0][movement.name].leads)
     training, test = [chosen.part(a, b) for a, b in kept], chosen.part(begin, end)
-    yield "band power regression", BandPowerRegression(training, slow=False), test
-    yield "LMP regression", BandPowerRegression(training, slow=True), test
+    yield "band power regression", BandPowerRegression(training, "powers"), test
+    yield "LMP regression", BandPowerRegression(training, "slow"), test
+    yield "ridge, two scales, blocked CV", BandPowerRegression(training, "both"), test
     yield "constant mean", constant_angles(training), test
 
 

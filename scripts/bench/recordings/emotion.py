@@ -41,6 +41,12 @@ METHODS: dict[str, Make] = {
     "emotion-de": lambda people: EmotionDecoder(model=pack(train(people, LEADS))),
     "DE + LDA": lambda people: EntropyClassifier(people, len(LEADS), "lda"),
     "DE + SVM": lambda people: EntropyClassifier(people, len(LEADS), "svm"),
+    "DE + LDA, own units, smoothed": lambda people: EntropyClassifier(
+        people, len(LEADS), "lda", own_units=True
+    ),
+    "DE + SVM, own units, smoothed": lambda people: EntropyClassifier(
+        people, len(LEADS), "svm", own_units=True
+    ),
     "one class": lambda _: UsualClass(),
 }
 

@@ -97,7 +97,7 @@ def _classes(folds: Folds) -> list[int]:
 
 def _method_row(data: str, how: str, method: str, outcomes: Sequence[OfflineRun]) -> Row:
     verdicts = [verdict for outcome in outcomes for verdict in outcome.run.verdicts()]
-    common = {
+    common: dict[str, Any] = {
         "track": "mi",
         "data": data,
         "method": method,

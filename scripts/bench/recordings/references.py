@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.linalg import qr
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LinearRegression, RidgeCV
+from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
@@ -16,10 +17,11 @@ from sklearn.svm import SVC
 from bci_stream.packet import Packet, SignalInfo
 from decoders.chance import EcogConstant
 from decoders.dsp import Array
-from decoders.dsp.buffers import Ring
+from decoders.dsp.buffers import Ring, RunningScale
 from decoders.dsp.filters import CausalFilter, bandpass
 from decoders.dsp.leads import OCCIPITAL, common_names, leads_over
 from decoders.ecog.features import FEATURES_A_LEAD, POWERS, EcogFeatures, slow_features
+from decoders.emotion.decoder import PRIOR_SECONDS
 from decoders.emotion.features import BANDS_HZ, AffectFeatures, SecondCounter
 from decoders.emotion.training import EmotionPerson
 from decoders.erp.references import NAME as XDAWN
@@ -27,6 +29,7 @@ from decoders.model import Model
 from replay.model.source import Session
 from scripts.bench.recordings.spellers import Speller, flashes_of
 from tracks.common.angles import JOINTS
+from tracks.common.codes import TRIAL_START
 from tracks.emotion import CLASSES
 
 HARMONICS = 3
@@ -133,31 +136,50 @@ def _correlation(x: Array, y: Array) -> float:
 
 
 class EntropyClassifier:
-    """emotion: differential entropy of each second and an LDA or SVM; no smoothing.
+    """emotion: differential entropy of each second and an LDA or SVM.
 
-    normalised: in units of the training people; else as it is.
+    own_units: each person's seconds are standardised by the person's own so far, as ours are, and
+    the scores of a clip's seconds so far are averaged; else as it is, without smoothing.
     """
 
-    def __init__(self, people: Sequence[EmotionPerson], leads: int, kind: str) -> None:
+    def __init__(
+        self, people: Sequence[EmotionPerson], leads: int, kind: str, own_units: bool = False
+    ) -> None:
         size = len(BANDS_HZ) * leads
-        x = np.concatenate([p.x[:, :size] * p.sd[:size] + p.mean[:size] for p in people])
+        own = [p.x[:, :size] for p in people]
+        raw = [p.x[:, :size] * p.sd[:size] + p.mean[:size] for p in people]
+        x = np.concatenate(own if own_units else raw)
         y = np.concatenate([p.y for p in people])
         last = LinearDiscriminantAnalysis("lsqr", "auto") if kind == "lda" else SVC(kernel="linear")
         self._size = size
+        self._own_units = own_units
         self._classifier = make_pipeline(StandardScaler(), last).fit(x, y)
+        seconds = np.concatenate(raw)
+        self._usual = (seconds.mean(axis=0), seconds.std(axis=0))
 
     def start(self, info: SignalInfo) -> None:
         self._seconds = SecondCounter(info.packet_samples)
         self._features = AffectFeatures(info.rate, len(info.leads))
+        self._scale = RunningScale(*self._usual, PRIOR_SECONDS)
+        self._clip: list[Array] = []
 
     def step(self, packet: Packet) -> list[int]:
+        if any(code == TRIAL_START for _, code in packet.triggers):
+            self._clip = []
         reports: list[int] = []
         for span in self._seconds.spans(packet):
             self._features.push(packet.signal[span.begin : span.end])
             if span.completes:
-                row = self._features.take()[: self._size]
-                reports.append(int(self._classifier.predict(row[None])[0]))
+                reports.append(self._report(self._features.take()[: self._size]))
         return reports
+
+    def _report(self, row: Array) -> int:
+        if not self._own_units:
+            return int(self._classifier.predict(row[None])[0])
+        self._scale.update(row)
+        scores = self._classifier.decision_function(self._scale.standard(row)[None])[0]
+        self._clip.append(np.asarray(scores))
+        return int(self._classifier.classes_[int(np.mean(self._clip, axis=0).argmax())])
 
 
 class UsualClass:
@@ -174,15 +196,25 @@ class UsualClass:
         return [self._number for span in spans if span.completes]
 
 
-class BandPowerRegression:
-    """ecog: regression from the present band powers, or from the slow potential; no smoothing."""
+PENALTIES = np.logspace(0, 7, 15)
+BLOCKS = 5
 
-    def __init__(self, training: Sequence[Session], slow: bool) -> None:
-        self._slow = slow
+
+class BandPowerRegression:
+    """ecog: regression from the present band powers ("powers"), from the slow potential ("slow"), or
+    from all that ours sees ("both": powers in two smoothing scales and slow potential, with lags),
+    whose penalty is then chosen by cross-validation over blocks in time."""
+
+    def __init__(self, training: Sequence[Session], kind: str) -> None:
+        self._kind = kind
         pairs = [self._rows_of(session) for session in training]
         x = np.concatenate([x for x, _ in pairs])
         y = np.concatenate([y for _, y in pairs])
-        last = LinearRegression() if slow else RidgeCV(alphas=(1.0, 10.0, 100.0, 1000.0))
+        last = {
+            "powers": RidgeCV(alphas=(1.0, 10.0, 100.0, 1000.0)),
+            "slow": LinearRegression(),
+            "both": RidgeCV(alphas=PENALTIES, cv=KFold(BLOCKS)),
+        }[kind]
         self._regression = make_pipeline(StandardScaler(), last).fit(x[::8], y[::8])
 
     def start(self, info: SignalInfo) -> None:
@@ -202,9 +234,11 @@ class BandPowerRegression:
         return x, angles[: len(x)]
 
     def _present(self, rows: Array) -> Array:
-        """Of each lead the slow potential with its lags, or the powers without."""
-        powers: NDArray[np.bool_] = np.arange(FEATURES_A_LEAD) < POWERS
-        wanted = slow_features() if self._slow else powers
+        """The wanted features of each lead."""
+        number = np.arange(FEATURES_A_LEAD)
+        wanted = {"powers": number < POWERS, "slow": slow_features(), "both": number >= 0}[
+            self._kind
+        ]
         return rows[:, np.tile(wanted, rows.shape[1] // FEATURES_A_LEAD)]
 
 

@@ -61,7 +61,8 @@ def run(data_dir: Path) -> list[Row]:
     methods = {
         OURS: [_ours(person) for person in people],
         "CCA": [_correlated(person, bands=1) for person in people],
-        "FBCCA": [_correlated(person, bands=3) for person in people],
+        "FBCCA, 3 bands": [_correlated(person, bands=3) for person in people],
+        "FBCCA, 5 bands": [_correlated(person, bands=5) for person in people],
     }
     rows = [_score_row(name, results) for name, results in methods.items() if name == OURS]
     if len(people) > 1:  # a reference's threshold for rest needs other people
