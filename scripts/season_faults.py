@@ -106,9 +106,14 @@ class KilledServer:
 def run_faults(
     folder: Path, submissions: int, kills: int, seed: int, *, slots: int = 2, store: str = ""
 ) -> FaultsReport:
-    """Submit, kill at random until `kills` are made, wait for the end, and check everything."""
+    """Submit, kill at random until `kills` are made, wait for the end, and check everything.
+
+    submissions: the same number for each team, so that each uses up its quota.
+    """
+    if submissions % len(TEAMS):
+        raise click.UsageError(f"--submissions must be a multiple of {len(TEAMS)}, the teams")
     chance, report, began = random.Random(seed), FaultsReport(submissions), time.monotonic()
-    contest = _contest(folder / "cup", quota=-(-submissions // len(TEAMS)))
+    contest = _contest(folder / "cup", quota=submissions // len(TEAMS))
     store = store or str(contest.folder / "season.sqlite")
     server = KilledServer(contest.folder, store, slots)
     url = server.start()

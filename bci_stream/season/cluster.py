@@ -52,6 +52,8 @@ class ClusterEngine:
             raise ContestError(
                 "an engine on a cluster needs Dask; install it with: pip install 'bci-stream[cluster]'"
             ) from error
+        # Dask logs tracebacks of connections that break; what matters here is logged by this module.
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)
         try:
             return Client(self._address, timeout=CONNECT_S, set_as_default=False)
         except (OSError, ValueError) as error:
