@@ -683,14 +683,24 @@ class ReplaySession:
         self.is_over = self.is_over or not self.teams
 
     def close(self) -> None:
-        """End all runs, unless the session was abandoned."""
-        if not self._abandoned:
+        """End all runs, unless the session was abandoned.
+
+        A restarted judge that the replay has not sent its truth again leaves the logs to the next one.
+        """
+        if self._abandoned:
+            return
+        if self._restarted and not self._truth_complete:
+            self._leave_open()
+        else:
             self._stop_all(Reason("judge_stopped"))
+
+    def _leave_open(self) -> None:
+        self.is_over = self._abandoned = True
+        for team_run in self.teams.values():
+            team_run.abandon()
 
     def abandon(self, error: Exception) -> None:
         """Leave the logs as they are, without an end: a restarted judge continues them."""
         self.problems[f"judging it failed: {type(error).__name__}: {error}"] += 1
-        self.is_over = self._abandoned = True
-        for team_run in self.teams.values():
-            team_run.abandon()
+        self._leave_open()
         self._sink.alarm(Reason("session_failed", replay=self.name, detail=str(error)))

@@ -53,4 +53,4 @@ class CanonicalEvidence:
         white = np.swapaxes(sums @ whitening, 1, 2) * np.sqrt(2) / count
         waves = np.concatenate([white.real, white.imag], axis=2)  # ..., 2 * harmonics, leads
         gram = waves @ np.swapaxes(waves, -1, -2)
-        return np.sqrt(np.clip(np.linalg.eigvalsh(gram)[..., -1], 0.0, 1.0))
+        return np.asarray(np.sqrt(np.clip(np.linalg.eigvalsh(gram)[..., -1], 0.0, 1.0)))

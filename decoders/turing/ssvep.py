@@ -201,7 +201,7 @@ SIDES_HZ = np.array([-2.0, -1.0, 1.0, 2.0])
 MEMORY_WINDOWS = 60.0
 READY_WINDOWS = 1
 YOUNG_WINDOWS = 30
-"""While fewer windows were seen, the noise is estimated anew within a trial, once a window."""
+"""While fewer windows were seen, the noise is estimated again within a trial, once a window."""
 SHRINKAGE = 0.05
 """The least share of the noise that is taken as independent between leads; more with few windows."""
 

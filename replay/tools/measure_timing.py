@@ -3,7 +3,7 @@
 Everything here is a pure function of what was received; `replay.tools.measure` receives it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -110,7 +110,7 @@ def measure_timing(received: Received) -> Timing:
     numbers = np.concatenate(([0], np.cumsum(1 + missing)))
     seconds = float(stamps[-1] - stamps[0])
     slope, height = np.polyfit(numbers, stamps - stamps[0], 1)
-    residuals = np.abs(stamps - stamps[0] - (slope * numbers + height))
+    residuals = stamps - stamps[0] - (slope * numbers + height)
     arrivals, latency = chunk_latency(received)
     return Timing(
         seconds=seconds,
@@ -120,7 +120,7 @@ def measure_timing(received: Received) -> Timing:
         drift_ppm=(1 / float(slope) / rate - 1) * 1e6,
         latency=Spread.of(latency),
         latency_drift_ms=_floor_drift_ms(arrivals, latency),
-        jitter=Spread.of(residuals),
+        jitter=replace(Spread.of(np.abs(residuals)), sd=float(residuals.std()) * 1000),
         lost=int(missing.sum()),
         gaps=int((missing > 0).sum()),
         backwards=int((steps <= 0).sum()),

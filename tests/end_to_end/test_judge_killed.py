@@ -77,7 +77,13 @@ def play_with_deaths(
             judge.poll()
         die(judge)
     last = new_judge(transport, contest, stop)
-    last.judge(lambda j: j.all_over() or transport.now() > deadline, WAIT_S)
+
+    def is_over(judge: Judge) -> bool:
+        """The last judge may have closed the run before it died; then no replay is left to be judged."""
+        nothing_left = not judge.sessions and not threads[0].is_alive()
+        return judge.all_over() or nothing_left or transport.now() > deadline
+
+    last.judge(is_over, WAIT_S)
     stop.set()
     for thread in threads:
         thread.join(WAIT_S)

@@ -238,6 +238,19 @@ class TestRestart:
         logged = [line.get("i", line["kind"]) for line in scene.lines()]
         assert logged.index("report") < logged.index(30)
 
+    def test_a_judge_that_is_stopped_before_it_has_the_truth_again_leaves_the_logs_open(
+        self, scenes
+    ) -> None:
+        scene = scenes()
+        scene.packets(30)
+        scene.die()
+        scene.judge = scene.new_judge()
+        scene.poll()
+        scene.replay.seal(scene.replay.offer, TruthProbe())
+        scene.poll()
+        scene.judge.close()
+        assert scene.lines()[-1]["kind"] != "end"
+
     def test_a_team_that_is_gone_delays_the_run_for_a_moment_only(self, scenes) -> None:
         scene = scenes()
         self.restarted(scene)

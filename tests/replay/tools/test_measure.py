@@ -55,7 +55,7 @@ def test_lost_samples_are_counted_and_judged():
 
 def test_jitter_of_stamps():
     timing = measure_timing(received(jitter_s=0.0005))
-    assert timing.jitter.sd == pytest.approx(0.3, abs=0.05)  # of distances, which have no sign
+    assert timing.jitter.sd == pytest.approx(0.5, abs=0.05)
 
 
 @pytest.mark.parametrize(
