@@ -31,11 +31,21 @@ def column_triggers(samples: FloatArray) -> Triggers:
 class Packet:
     """Samples that arrive together, and their position in the recording.
 
-    samples: (n, leads + 1) float32, C-contiguous, microvolts; the last column is TRIGGER. This is
-        the layout that LSL sends, so a packet crosses the wire without a copy.
-    start: position of the first sample, counted from the beginning of its block.
-    block: which of the session's blocks this is, counted from 0.
-    finish: True on the very last packet of the run.
+    Attributes
+    ----------
+    samples : ndarray of float32, shape (n, leads + 1)
+        Microvolts, C-contiguous; the last column is TRIGGER. This is the layout that LSL sends, so a packet
+        crosses the wire without a copy.
+    triggers : tuple of (offset, code)
+        The triggers in the packet, by their place in it.
+    start : int
+        Position of the first sample, counted from the beginning of its block.
+    block : int
+        Which of the session's blocks this is, counted from 0.
+    subject : str
+        The session's subject.
+    finish : bool
+        True on the very last packet of the run.
     """
 
     samples: FloatArray
@@ -64,8 +74,14 @@ class Packet:
 class Lead:
     """One channel of a recording.
 
-    kind is an MNE channel type in capitals (EEG, ECOG, EOG, ECG, EMG, MISC, STIM).
-    position: x, y, z in metres in MNE's head frame, if known.
+    Attributes
+    ----------
+    name : str
+    kind : str
+        An MNE channel type in capitals (EEG, ECOG, EOG, ECG, EMG, MISC, STIM).
+    unit : str
+    position : tuple of float or None
+        x, y, z in metres in MNE's head frame, if known.
     """
 
     name: str
