@@ -18,6 +18,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -38,6 +39,14 @@ LONGEST_PATH = 100
 """Bytes of a socket's path; the system's limit is 103 to 107."""
 
 MOST_WAITING = 64
+
+HAS_UNIX_SOCKETS = hasattr(socketserver, "ThreadingUnixStreamServer")
+"""Windows has none: a judge there takes no commands of an operator."""
+
+if TYPE_CHECKING or HAS_UNIX_SOCKETS:
+    _UnixServer = socketserver.ThreadingUnixStreamServer
+else:
+    _UnixServer = socketserver.ThreadingTCPServer  # never opened
 
 WaitingRequest = tuple[OperatorRequest, "Future[OperatorAnswer]"]
 
@@ -107,7 +116,7 @@ class ControlSocket:
         self.path.unlink(missing_ok=True)
 
 
-class _Server(socketserver.ThreadingUnixStreamServer):
+class _Server(_UnixServer):
     daemon_threads = True
     block_on_close = False
     waiting: "queue.Queue[WaitingRequest]"

@@ -4,7 +4,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -15,7 +15,7 @@ from rich.console import Console
 
 from bci_stream.clock import SAME_CLOCK_S
 from bci_stream.contest.contest import Contest
-from bci_stream.contest.control_socket import ControlSocket, socket_path
+from bci_stream.contest.control_socket import HAS_UNIX_SOCKETS, ControlSocket, socket_path
 from bci_stream.contest.keys import CONSOLE_TOKEN
 from bci_stream.contest.start import StartGate
 from bci_stream.errors import ContestError, LogError, PageError
@@ -93,18 +93,14 @@ def judge_live(
             teams_of=contest.teams_of,
             display_name=contest.display_name,
         )
-        sockets = shown.enter_context(closing(ControlSocket(control_path(contest))))
-        journal = shown.enter_context(
-            closing(OperatorJournal(journal_path(contest.folder, contest.name)))
-        )
         if page is not None:
             shown.callback(_start_page(page, contest, board).stop)
         store = open_store(str(contest.folder / STORE))
         shown.callback(store.close)
         judge = _judge(transport, contest, board, team_count, stop)
-        token = contest.keys.console_token() if page is not None and page.console else ""
-        desk = OperatorDesk(judge, board, journal, announce=board.announce, token=token)
-        judge.operator = lambda: sockets.take(desk.handle)
+        if HAS_UNIX_SOCKETS:
+            has_console = page is not None and page.console
+            judge.operator = shown.enter_context(_operator(judge, board, has_console=has_console))
         awaited = _awaited(contest, team_count)
         logger.info("waiting for replays of contest %r, and %s", contest.name, awaited)
         if sys.stdout.isatty():
@@ -114,6 +110,19 @@ def judge_live(
         _print_summary(judge, board)
         for run in runs:
             _store(store, run, contest.name)
+
+
+@contextmanager
+def _operator(
+    judge: Judge, board: Leaderboard, *, has_console: bool
+) -> Iterator[Callable[[], None]]:
+    """Open the judge's socket and journal; yields what does the operator's requests."""
+    contest = judge.contest
+    token = contest.keys.console_token() if has_console else ""
+    journal = OperatorJournal(journal_path(contest.folder, contest.name))
+    with closing(journal), closing(ControlSocket(control_path(contest))) as sockets:
+        desk = OperatorDesk(judge, board, journal, announce=board.announce, token=token)
+        yield lambda: sockets.take(desk.handle)
 
 
 def _start_page(page: PageOptions, contest: Contest, board: Leaderboard) -> WebBoard:

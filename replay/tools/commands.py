@@ -99,6 +99,8 @@ def record_command(
     path = out or (run.xdf_path if run else None)
     if path is None:
         raise click.UsageError("name the XDF file: bci-replay record OUT.xdf")
+    if run is not None and path == run.xdf_path:
+        path.parent.mkdir(parents=True, exist_ok=True)  # of the dataset
     if earlier is not None:
         click.echo(take_earlier(earlier, path, overwrite))
     else:

@@ -29,7 +29,7 @@ for packet in live.packets(10):
     first += values
     triggers += [(packet.start + offset, code, values[offset]) for offset, code in packet.triggers]
     if len(starts) == mark_at:
-        send_trigger(123, "brainflow")
+        send_trigger(123, "board")
     if len(first) >= enough and (triggers or not mark_at):
         source.close()
 kinds = [(lead.name, lead.kind, lead.unit) for lead in live.leads]

@@ -135,7 +135,9 @@ class TestLockstep:
         assert not rig.outages("alice")
 
     def test_a_killed_worker_returns_where_it_was(self, rigs: Rigs) -> None:
-        rig = rigs("lockstep", teams=("alice",), trials=24)
+        # On a busy machine a worker may need more than the usual 10 s to start.
+        limits = "outage_s = 0.5\nreturn_s = 100.0"
+        rig = rigs("lockstep", teams=("alice",), trials=24, limits=limits)
         rig.wait_for_packets(0.1)
         rig.restart("alice")
         rig.wait_for_end()

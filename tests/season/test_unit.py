@@ -30,7 +30,7 @@ RECORDINGS = ["synthetic:erp?subjects=1&trials=1"]
 def prepared(folder: Path, package: Path, number: int, **rules: object) -> UnitJob:
     contest = make_contest(folder / "cup")
     job = UnitJob(1, number, 1, "alice", "erp", RECORDINGS)
-    write_job(folder / "unit", contest, TrackPlan([], rules), job, package)
+    write_job(folder / "unit", contest, TrackPlan([], rules=rules), job, package)
     return job
 
 
