@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
-JOBS ?= 3
+JOBS ?= 4
 PYTEST = $(BIN)/pytest
 unexport PYTHONDONTWRITEBYTECODE  # set in some containers: each worker would compile all tests again
 export OPENBLAS_NUM_THREADS = 1
@@ -39,7 +39,7 @@ install: $(STAMP)
 demo: $(STAMP)
 	$(BIN)/python scripts/demo.py
 
-# Three workers on two cores, because many tests wait for LSL or a browser. Quick tests come first.
+# Four workers on two cores, because many tests wait for LSL or a browser. Quick tests come first.
 test: check
 	$(PYTEST) -n $(JOBS)
 

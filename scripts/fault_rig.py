@@ -105,7 +105,7 @@ class FaultRig:
 
     folder: Path
     pace: str = "8"
-    trials: int = 8
+    trials: int = 6
     teams: tuple[str, ...] = ("alice", "bob")
     limits: str = "outage_s = 0.5"
     prefix: dict[str, Sequence[str]] = field(default_factory=dict)

@@ -55,13 +55,13 @@ def test_mi_shows_which_runs_are_missing_and_which_do_not_fit(tmp_path: Path) ->
 
 
 def write_two_classes(folder: Path, subject: str, runs: int = 2) -> None:
-    """Hand (21) lowers the power of C3, rest (31) does not; 125 Hz, 12 trials a run."""
+    """Hand (21) lowers the power of C3, rest (31) does not; 125 Hz, 8 trials a run."""
     folder.mkdir(exist_ok=True)
     for run in range(runs):
         rng = np.random.default_rng([run, *subject.encode()])
-        data = rng.normal(0, 10, (6, 12 * 750 + 750)).astype(np.float32)
+        data = rng.normal(0, 10, (6, 8 * 750 + 750)).astype(np.float32)
         data[-1] = 0
-        for trial in range(12):
+        for trial in range(8):
             begin, code = 125 + 750 * trial, 21 + 10 * (trial % 2)
             data[2, begin : begin + 500] *= 0.4 if code == 21 else 1.0
             data[-1, [begin, begin + 250, begin + 375, begin + 500]] = (
@@ -82,7 +82,7 @@ def test_mi_leaves_sessions_and_people_out_for_all_methods(tmp_path: Path) -> No
     assert {row.method for row in rows} == set(bench_mi.METHODS)
     right = [row for row in rows if row.measure.startswith(bench_mi.RIGHT)]
     assert len(right) == 4 * len(bench_mi.METHODS)
-    assert all(row.n == 24 for row in right)
+    assert all(row.n == 16 for row in right)
     assert min(row.score for row in right if row.ours) > 0.8
     gains = [row.score for row in rows if row.measure.startswith("nats")]
     assert len(gains) == 4

@@ -77,7 +77,7 @@ def network() -> Iterator[Network]:
 @pytest.fixture
 def rig(network: Network, tmp_path: Path) -> Iterator[FaultRig]:
     prefix = {name: ("ip", "netns", "exec", network.namespace(name)) for name in MEMBERS}
-    with FaultRig(tmp_path, pace="2", trials=5, prefix=prefix, options=("--scope", "link")) as made:
+    with FaultRig(tmp_path, pace="3", trials=4, prefix=prefix, options=("--scope", "link")) as made:
         made.start_all()
         yield made
 
