@@ -86,8 +86,8 @@ class TestRealTime:
     def test_a_worker_that_is_killed_may_return_and_the_other_team_loses_nothing(
         self, rigs: Rigs
     ) -> None:
-        rig = rigs("8")
-        rig.wait_for_packets(0.2)
+        rig = rigs("8", trials=14)  # long enough for a worker to start again on a busy machine
+        rig.wait_for_packets(0.1)
         rig.restart("bob")
         rig.wait_for_end()
         rig.check_complete("alice")

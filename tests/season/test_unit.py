@@ -1,5 +1,7 @@
 """The process of a unit: a real submission in its sandbox, and whose fault a failure is."""
 
+import subprocess
+import sys
 import tarfile
 import threading
 from pathlib import Path
@@ -23,7 +25,8 @@ from bci_stream.season.unit import run_unit
 from bci_stream.season.workers import parse_engine, recording_place
 from tracks.common.reasons import Reason
 
-TEMPLATE = Path(__file__).parents[2] / "scripts" / "templates" / "g1"
+ROOT = Path(__file__).parents[2]
+TEMPLATE = ROOT / "scripts" / "templates" / "g1"
 RECORDINGS = ["synthetic:erp?subjects=1&trials=1"]
 
 
@@ -53,7 +56,11 @@ def test_a_real_submission_is_run_in_its_sandbox_and_its_log_is_kept(tmp_path: P
     with tarfile.open(package, "w:gz") as archive:
         archive.add(TEMPLATE, ".")
     job = prepared(tmp_path, package, 1, sequence_s=2.0)
-    outcome = done(tmp_path)
+    # In a process of its own: liblsl has one configuration a process.
+    unit = [sys.executable, "-m", "bci_stream.season", str(tmp_path / "unit")]
+    subprocess.run(unit, cwd=ROOT, check=True, timeout=110)
+    outcome = read_outcome(tmp_path / "unit")
+    assert outcome is not None
     assert (outcome.ending, outcome.detail) == ("finished", "")
     assert read_progress(tmp_path / "unit").total > 0
     contest = make_contest(tmp_path / "cup")
