@@ -29,8 +29,12 @@ RETRY_S, LONGEST_RETRY_S = 0.5, 8.0
 MOST_UNVERIFIED = 64
 """How many streams may be open without a verified message."""
 
-MOST_TEXTS_GROUPED = 1000
-"""How many texts are kept for each stream while nothing is read."""
+MOST_TEXTS_GROUPED = 4000
+"""How many texts are kept for each stream while nothing is read; of more the oldest are dropped.
+
+In lockstep a dropped report ends the run, since those after it are refused: this must be more than a worker
+can send between two packets (`reports_per_packet` of a submission's limits, and `done`).
+"""
 
 
 class ReceivedText(NamedTuple):

@@ -13,6 +13,7 @@ from bci_stream.wire import groups, names
 from bci_stream.wire.groups import RETRY_S, VERIFY_S, StreamGroup
 from bci_stream.wire.memory import MemoryTextOutlet, MemoryTransport
 from bci_stream.wire.transport import FoundStream
+from decoders.host.limits import SubmissionLimits
 
 WAIT_S = 20.0
 CONTEST = "c"
@@ -103,6 +104,17 @@ def test_a_stream_that_does_not_open_delays_no_other(faulty: FaultyTransport) ->
     assert not faulty.release.is_set()  # the others still wait
     faulty.release.set()
     group.close()
+
+
+def test_all_that_a_submission_may_report_for_one_packet_waits_for_a_slow_reader(
+    group: StreamGroup, faulty: FaultyTransport
+) -> None:
+    outlet = faulty.outlet("alice")
+    look(group)
+    sent = [str(number) for number in range(SubmissionLimits().reports_per_packet + 10)]
+    for text in sent:
+        outlet.push(text)
+    assert texts(group) == sent
 
 
 def _uids(faulty: FaultyTransport, owner: str) -> set[str]:

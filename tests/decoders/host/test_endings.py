@@ -55,7 +55,7 @@ def test_the_log_shows_how_it_ended_and_why(reason: str, write: Write, tmp_path:
     root = write({"Algorithm/impl/AlgorithmImplement.py": code})
     (outcome,) = judged(root, tmp_path)
     log = [json.loads(line) for line in Path(outcome["log"]).read_text().splitlines()]
-    assert outcome["reason"] == log[-2]["reason"] == reason
+    assert outcome["reason"] == log[-2]["reason"] == reason, outcome["detail"]
     assert ("ValueError: mine" in log[-2]["detail"]) == (reason == "crashed")
     assert sum(event["kind"] == "packet" for event in log) == 100
     assert [event["result"] for event in log if event["kind"] == "report"][:1] == [1]
