@@ -7,11 +7,11 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from msgspec import structs
 
+from bci_stream.clock import thread_beside
 from bci_stream.contest.contest import Contest
 from bci_stream.contest.refusals import TokenRefusals
 from bci_stream.contest.start import StartGate
@@ -122,7 +122,8 @@ class Judge:
         """
         begun = self._transport.now()
         try:
-            with self._reading_thread():
+            self._reads_inline = False
+            with thread_beside(self._arrivals.read_until, "arrivals"):
                 while not self._stop.is_set() and not until(self):
                     self.poll()
                     if not self.sessions and self._transport.now() - begun > wait_s:
@@ -136,20 +137,6 @@ class Judge:
         finally:
             self._close_streams()
         return self.runs
-
-    @contextmanager
-    def _reading_thread(self) -> Iterator[None]:
-        over = threading.Event()
-        thread = threading.Thread(
-            target=self._arrivals.read_until, args=(over,), name="arrivals", daemon=True
-        )
-        self._reads_inline = False
-        thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-            thread.join()
 
     def poll(self) -> None:
         """Handle all that has arrived."""

@@ -3,11 +3,12 @@
 import logging
 import queue
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Literal
 
+from bci_stream.clock import thread_beside
 from bci_stream.contest.refusals import TokenRefusals
 from bci_stream.errors import NotFoundError
 from bci_stream.wire.handshake import OFFER_EVERY_S
@@ -132,26 +133,17 @@ class HandshakeServer:
         while not self._posted.empty():
             self._handle(self._posted.get())
 
-    @contextmanager
-    def polling_thread(self) -> Iterator[None]:
+    def polling_thread(self) -> AbstractContextManager[None]:
         """Receive messages on the thread "network" meanwhile; they are posted, not handled."""
-        over = threading.Event()
+        return thread_beside(self._receive_until, "network")
 
-        def receive() -> None:
-            try:
-                while not over.wait(NETWORK_POLL_S):
-                    for event in self.inlets.receive():
-                        self.post(event)
-            except Exception as error:  # noqa: BLE001 - raised by the playing thread
-                self.post(error)
-
-        thread = threading.Thread(target=receive, name="network", daemon=True)
-        thread.start()
+    def _receive_until(self, over: threading.Event) -> None:
         try:
-            yield
-        finally:
-            over.set()
-            thread.join()
+            while not over.wait(NETWORK_POLL_S):
+                for event in self.inlets.receive():
+                    self.post(event)
+        except Exception as error:  # noqa: BLE001 - raised by the playing thread
+            self.post(error)
 
     def requested(self, packet: int, timeout_s: float, *, by_request: bool) -> bool:
         """Lockstep: whether the team requests this packet.
