@@ -1,16 +1,15 @@
 """Links that are cut and heal: replay, judge and teams in network namespaces of their own.
 
-The namespaces hang on a bridge in a fourth one, so nothing leaves them. Only root can make them.
+Only root can make the namespaces.
 """
 
-import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from scripts.fault_rig import FaultRig, let_pass
+from tests.namespaces import Namespaces, made_or_skipped
 
 pytestmark = [pytest.mark.lsl, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -18,60 +17,29 @@ MEMBERS = ("replay", "judge", "alice", "bob")
 CUT_S = 3.0
 
 
-class Network:
-    """A bridge in a namespace, and a namespace on it for each member."""
-
-    def __init__(self) -> None:
-        self._id = f"bci{os.getpid()}"
-        self.hub = f"{self._id}-hub"
-        self._made: list[str] = []
-
-    def namespace(self, member: str) -> str:
-        return f"{self._id}-{member}"
+class Network(Namespaces):
+    """One bridge, and each member on it."""
 
     def make(self) -> None:
-        self._add(self.hub)
-        self._ip("-n", self.hub, "link", "add", "bridge", "type", "bridge", "mcast_snooping", "0")
-        self._ip("-n", self.hub, "link", "set", "bridge", "up")
+        super().make()
+        self.ip("-n", self.hub, "link", "add", "bridge", "type", "bridge", "mcast_snooping", "0")
+        self.ip("-n", self.hub, "link", "set", "bridge", "up")
         for number, member in enumerate(MEMBERS, 1):
-            inside = self.namespace(member)
-            self._add(inside)
-            peer = ("peer", "name", "lan", "netns", inside)
-            self._ip("-n", self.hub, "link", "add", member, "type", "veth", *peer)
-            self._ip("-n", self.hub, "link", "set", member, "master", "bridge", "up")
-            self._ip("-n", inside, "addr", "add", f"10.77.0.{number}/24", "dev", "lan")
-            for device in ("lo", "lan"):
-                self._ip("-n", inside, "link", "set", device, "up")
-            self._ip("-n", inside, "route", "add", "224.0.0.0/4", "dev", "lan")
+            inside = self.connect(member, "bridge", f"10.77.0.{number}/24")
+            self.ip("-n", inside, "route", "add", "224.0.0.0/4", "dev", "lan")
 
     def cut(self, member: str) -> None:
-        self._ip("-n", self.hub, "link", "set", member, "down")
+        self.ip("-n", self.hub, "link", "set", member, "down")
 
     def heal(self, member: str) -> None:
-        self._ip("-n", self.hub, "link", "set", member, "up")
-
-    def close(self) -> None:
-        for name in self._made:
-            self._ip("netns", "del", name)
-
-    def _add(self, name: str) -> None:
-        self._ip("netns", "add", name)
-        self._made.append(name)
-
-    def _ip(self, *arguments: str) -> None:
-        subprocess.run(["ip", *arguments], check=True, capture_output=True, timeout=20)
+        self.ip("-n", self.hub, "link", "set", member, "up")
 
 
 @pytest.fixture
 def network() -> Iterator[Network]:
-    made = Network()
-    try:
-        made.make()
-    except (OSError, subprocess.CalledProcessError) as error:
-        made.close()
-        pytest.skip(f"network namespaces can't be made here: {error}")
-    yield made
-    made.close()
+    network = Network("bci")
+    with made_or_skipped(network):
+        yield network
 
 
 @pytest.fixture

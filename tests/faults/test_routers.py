@@ -6,7 +6,6 @@ host may have a clock of its own. Only root can make the namespaces.
 """
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -17,6 +16,7 @@ import pytest
 
 from bci_stream.contest.contest import load_contest
 from scripts.fault_rig import FaultRig
+from tests.namespaces import Namespaces, made_or_skipped
 
 pytestmark = [pytest.mark.lsl, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -34,74 +34,37 @@ CLOCK_OFFSET_S = 5000
 PORTS = "16600-16663"
 
 
-class RoutedNetwork:
-    """A namespace for each host, and a router in one of its own with a bridge for each subnet."""
-
-    def __init__(self) -> None:
-        self._id = f"bcr{os.getpid()}"
-        self.router = f"{self._id}-router"
-        self._made: list[str] = []
-
-    def namespace(self, host: str) -> str:
-        return f"{self._id}-{host}"
+class RoutedNetwork(Namespaces):
+    """Two subnets; the hub has a bridge for each, and routes between them."""
 
     def make(self) -> None:
-        self._add(self.router)
-        self._inside(self.router, "sysctl", "-qw", "net.ipv4.ip_forward=1")
-        self._inside(self.router, "sysctl", "-qw", "net.ipv6.conf.all.forwarding=1")
+        super().make()
+        for setting in ("net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1"):
+            self.ip("netns", "exec", self.hub, "sysctl", "-qw", setting)
         for subnet in ("1", "2"):
-            bridge = f"subnet{subnet}"
-            self._ip("-n", self.router, "link", "add", bridge, "type", "bridge")
-            self._ip("-n", self.router, "addr", "add", f"10.78.{subnet}.254/24", "dev", bridge)
-            self._ip(
-                "-n", self.router, "addr", "add", f"fd78::{subnet}:254/112", "dev", bridge, "nodad"
-            )
-            self._ip("-n", self.router, "link", "set", bridge, "up")
+            bridge = ("dev", f"subnet{subnet}")
+            self.ip("-n", self.hub, "link", "add", *bridge, "type", "bridge")
+            self.ip("-n", self.hub, "addr", "add", f"10.78.{subnet}.254/24", *bridge)
+            self.ip("-n", self.hub, "addr", "add", f"fd78::{subnet}:254/112", *bridge, "nodad")
+            self.ip("-n", self.hub, "link", "set", *bridge, "up")
         for host, address in ADDRESSES.items():
             self._add_host(host, address, address.split(".")[2])
 
     def _add_host(self, host: str, address: str, subnet: str) -> None:
-        inside = self.namespace(host)
-        self._add(inside)
-        peer = ("peer", "name", "lan", "netns", inside)
-        self._ip("-n", self.router, "link", "add", host, "type", "veth", *peer)
-        self._ip("-n", self.router, "link", "set", host, "master", f"subnet{subnet}", "up")
-        self._ip("-n", inside, "addr", "add", f"{address}/24", "dev", "lan")
-        self._ip("-n", inside, "addr", "add", f"{IPV6[host]}/112", "dev", "lan", "nodad")
-        for device in ("lo", "lan"):
-            self._ip("-n", inside, "link", "set", device, "up")
-        self._ip("-n", inside, "link", "set", "lan", "multicast", "off")
-        self._ip("-n", inside, "route", "add", "default", "via", f"10.78.{subnet}.254")
-        self._ip("-n", inside, "-6", "route", "add", "default", "via", f"fd78::{subnet}:254")
+        inside = self.connect(host, f"subnet{subnet}", f"{address}/24", f"{IPV6[host]}/112")
+        self.ip("-n", inside, "link", "set", "lan", "multicast", "off")
+        self.ip("-n", inside, "route", "add", "default", "via", f"10.78.{subnet}.254")
+        self.ip("-n", inside, "-6", "route", "add", "default", "via", f"fd78::{subnet}:254")
         # Neither multicast nor broadcast leaves this host, whatever liblsl tries.
-        self._ip("-n", inside, "route", "add", "prohibit", "224.0.0.0/4")
-        self._ip("-n", inside, "route", "add", "prohibit", "255.255.255.255/32")
-
-    def close(self) -> None:
-        for name in self._made:
-            self._ip("netns", "del", name)
-
-    def _add(self, name: str) -> None:
-        self._ip("netns", "add", name)
-        self._made.append(name)
-
-    def _inside(self, name: str, *command: str) -> None:
-        self._ip("netns", "exec", name, *command)
-
-    def _ip(self, *arguments: str) -> None:
-        subprocess.run(["ip", *arguments], check=True, capture_output=True, timeout=20)
+        self.ip("-n", inside, "route", "add", "prohibit", "224.0.0.0/4")
+        self.ip("-n", inside, "route", "add", "prohibit", "255.255.255.255/32")
 
 
 @pytest.fixture
 def network() -> Iterator[RoutedNetwork]:
-    made = RoutedNetwork()
-    try:
-        made.make()
-    except (OSError, subprocess.CalledProcessError) as error:
-        made.close()
-        pytest.skip(f"network namespaces can't be made here: {error}")
-    yield made
-    made.close()
+    network = RoutedNetwork("bcr")
+    with made_or_skipped(network):
+        yield network
 
 
 def own_clock() -> tuple[str, ...]:
