@@ -77,16 +77,21 @@ class OutageTracker:
     def add_fault(self, since: float, until: float, code: str) -> None:
         """A fault of the organiser's side; one that overlaps the last one extends it.
 
-        The longest one gives the cause.
+        The longest one gives the cause. That a link was down is only inferred, from packets that left and
+        arrived late: a replay that stood still just after a packet had left looks the same.
         """
         fault = _Fault(since, until, code, self._delayed_until(since, until, code))
         last = self._faults[-1] if self._faults else None
         if last is not None and self._overlap(last, fault):
-            last.code = max(fault, last, key=lambda f: f.until - f.since).code
+            last.code = max(fault, last, key=self._explains_s).code
             last.since, last.until = min(since, last.since), max(until, last.until)
             last.delayed_until = max(fault.delayed_until, last.delayed_until)
         else:
             self._faults.append(fault)
+
+    def _explains_s(self, fault: _Fault) -> float:
+        inferred_s = self._longest_s if fault.code == "outage_link" else 0.0
+        return fault.until - fault.since - inferred_s
 
     def _delayed_until(self, since: float, until: float, code: str) -> float:
         """A judge that wakes up reads what has queued up. A link that is back carries the packets first.

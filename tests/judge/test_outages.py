@@ -55,6 +55,13 @@ class TestOutageTracker:
         ((first, last, code),) = spans(tracked.take(LATER))
         assert (first, last, code) == (9, 59, "outage_link")
 
+    def test_a_replay_that_stood_still_when_a_packet_had_just_left_is_the_cause(self) -> None:
+        tracked = tracker(10)
+        tracked.add_packet(10, 0.40, 0.40, 1.95)  # stamped, and still in the replay's own buffer
+        tracked.add_packet(11, 0.44, 1.92, 1.95)
+        ((_, _, code),) = spans(tracked.take(LATER))
+        assert code == "outage_replay"
+
     def test_other_connections_may_be_back_later_by_as_long_as_the_link_was_down(self) -> None:
         """TCP doubles its waits, so a team's reports may come so much later than the packets."""
         tracked = tracker(10)
