@@ -18,15 +18,19 @@ from bci_stream.leaderboard.board import Leaderboard
 from bci_stream.leaderboard.store import open_store
 from bci_stream.leaderboard.web.process import WebBoard
 from scripts.simulated_runs import SimulatedRun
+from tests.leaderboard.conftest import feed_board
 from tracks.registry import TRACKS
-from tracks.run import Run
 
 T = TypeVar("T")
 HOSTILE = "<img src=x onerror=alert(1)>\"'&/../%00"
 
 
 @pytest.fixture
-def board(feed_board: Callable[..., Run]) -> Leaderboard:
+def board() -> Leaderboard:
+    return full_board()
+
+
+def full_board() -> Leaderboard:
     board = Leaderboard("Finals")
     for track in TRACKS:
         feed_board(board, "alpha", track, SimulatedRun(track, "alpha", trials=2).events())
@@ -34,12 +38,18 @@ def board(feed_board: Callable[..., Run]) -> Leaderboard:
     return board
 
 
-@pytest.fixture
-def page(board: Leaderboard, tmp_path: Path, write_log: Callable[..., Path]) -> Iterator[WebBoard]:
-    store = open_store(str(tmp_path / "store.sqlite"))
-    store.rebuild([write_log("secret-folder-a", SimulatedRun("mi", "alpha", trials=1))], "finals")
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebBoard]:
+    """A page whose board does not change."""
+    folder = tmp_path_factory.mktemp("page")
+    log = folder / "secret-folder-a.jsonl"
+    log.write_text(
+        "".join(json.dumps(e) + "\n" for e in SimulatedRun("mi", "alpha", trials=1).events())
+    )
+    store = open_store(str(folder / "store.sqlite"))
+    store.rebuild([log], "finals")
     store.close()
-    served = WebBoard(board, port=0, store=str(tmp_path / "store.sqlite"), period_s=0.01)
+    served = WebBoard(full_board(), port=0, store=str(folder / "store.sqlite"), period_s=0.01)
     served.start()
     yield served
     served.stop()
@@ -211,23 +221,23 @@ def test_the_page_may_load_nothing_from_elsewhere(page: WebBoard) -> None:
 
 
 def test_a_page_gets_everything_then_what_changes_and_continues_after_its_last_update(
-    page: WebBoard, board: Leaderboard
+    bare_page: WebBoard, bare_board: Leaderboard
 ) -> None:
     async def ask(session: aiohttp.ClientSession) -> None:
         async with session.get("/api/v1/events") as answer:
             stream = events(answer)
             snapshot = await next_event(stream, "snapshot")
             assert json.loads(snapshot["data"])["contest"]["name"] == "Finals"
-            board.team("late", "mi", "running")
+            bare_board.team("late", "mi", "running")
             update = await next_event(stream, "update")
             assert [row["team"] for row in json.loads(update["data"])["rows"]][-1] == "late"
-        board.team("later", "mi", "running")
+        bare_board.team("later", "mi", "running")
         headers = {"Last-Event-ID": update["id"]}
         async with session.get("/api/v1/events", headers=headers) as answer:
             missed = await next_event(events(answer), "update")
             assert [row["team"] for row in json.loads(missed["data"])["rows"]][-1] == "later"
 
-    fetch(page, ask)
+    fetch(bare_page, ask)
 
 
 @pytest.mark.parametrize("takes", ["gzip, deflate, br", "identity"])
@@ -294,8 +304,13 @@ READ_TIMEOUT_S = 20
 
 
 @pytest.fixture
-def bare_page() -> Iterator[WebBoard]:
-    served = WebBoard(Leaderboard("Finals"), port=0, period_s=0.01)
+def bare_board() -> Leaderboard:
+    return Leaderboard("Finals")
+
+
+@pytest.fixture
+def bare_page(bare_board: Leaderboard) -> Iterator[WebBoard]:
+    served = WebBoard(bare_board, port=0, period_s=0.01)
     served.start()
     yield served
     served.stop()
