@@ -73,6 +73,8 @@ class Judge:
     ) -> None:
         self.gate = gate
         self.operator = operator
+        self.restore: Callable[[ReplaySession], None] = lambda _: None
+        """Does again what an operator has decided on a run under an earlier judge."""
         self._transport = transport
         self._contest = contest
         self._sink = sink
@@ -225,6 +227,7 @@ class Judge:
                 send=self._send,
                 may_start=self._may_begin,
                 kept_out=self.kept_out,
+                restore=self.restore,
             )
             self._by_uid[arrived.uid] = self._by_run[run] = session
             self.sessions.append(session)

@@ -103,10 +103,10 @@ class ReplaySession:
     """Follows a replay from its first sealed message to the end of its last team's run.
 
     run: the run's id. send: sends a message on the judge stream. may_start: whether the run may begin with
-    its teams, as they are now. kept_out: by track and team, whose run must not begin. go_given: the operator
-    has started the run. is_paused: the operator holds the packets back. left: teams that left before the
-    start, and why. problems: what could not be read or judged, and how often. is_over: nothing more will
-    happen.
+    its teams, as they are now. kept_out: by track and team, whose run must not begin. restore: called once
+    track and logs of an earlier judge are known. go_given: the operator has started the run. is_paused:
+    the operator holds the packets back. left: teams that left before the start, and why. problems: what could
+    not be read or judged, and how often. is_over: nothing more will happen.
     """
 
     def __init__(
@@ -121,6 +121,7 @@ class ReplaySession:
         send: Callable[[FromJudge], None],
         may_start: Callable[["ReplaySession"], bool],
         kept_out: Mapping[tuple[str, str], Reason] = MappingProxyType({}),
+        restore: Callable[["ReplaySession"], None] = lambda _: None,
     ) -> None:
         self._now = now
         self._contest = contest
@@ -129,6 +130,7 @@ class ReplaySession:
         self._send = send
         self._may_start = may_start
         self._kept_out = kept_out
+        self._restore = restore
         self._ready_outside: set[str] = set()
         self.go_given = self.is_paused = self._is_stopped = False
         self.health = LinkHealth()
@@ -344,6 +346,7 @@ class ReplaySession:
         if not offer.lockstep or TRACKS[offer.track].under(self._contest.rules(offer.track)).timed:
             self._outages = OutageTracker(limits.outage_s, self._grace_s())
         self._resume_earlier()
+        self._restore(self)
 
     def _handle_status(self, status: Status, at: float) -> None:
         if status.state == "second-worker":

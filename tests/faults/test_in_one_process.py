@@ -5,14 +5,18 @@ import json
 import threading
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from playground import WAIT_S, Quiet, Recorder, erp_recording, play, program
 
 from bci_stream.clock import RealClock
-from bci_stream.contest.contest import Contest, TrackPlan
+from bci_stream.contest.actions import OperatorRequest, PauseRuns, ResumeRuns
+from bci_stream.contest.contest import Contest, Limits, TrackPlan
 from bci_stream.judge.judge import Judge
+from bci_stream.judge.operator.desk import OperatorDesk
+from bci_stream.judge.operator.journal import OperatorJournal
 from bci_stream.packet import Packet
 from bci_stream.runlog import score_run
 from bci_stream.wire import names
@@ -138,6 +142,74 @@ def test_a_lockstep_replay_that_stands_still_makes_no_decision_late(
     late = [event for event in events if event.get("elapsed_s", 0.0) > 3.0]
     assert bool(late) == bool(jump_s)
     assert (first.void_parts > 0) or not jump_s
+
+
+PAUSE_S = 1.5
+
+
+@pytest.mark.parametrize("pace", ["10", "lockstep"])
+def test_an_operators_pause_is_no_outage_and_costs_no_team_anything(
+    contest: Contest, pace: str
+) -> None:
+    """A pause that is longer than any limit: of an outage, of silence, and of a decision."""
+    limits = Limits(outage_s=1.0, silence_s=1.0)
+    rules = {"emotion": TrackPlan(rules={"decision_limit_s": 1.0})}
+    contest = dataclasses.replace(contest, tracks=rules, limits=limits)
+    transport = MemoryTransport()
+    answers: list[str] = []
+
+    def operate(judge: Judge, sink: Quiet) -> None:
+        contest.folder.mkdir(parents=True, exist_ok=True)
+        journal = OperatorJournal(contest.folder / "operator.journal")
+        desk = OperatorDesk(judge, sink, journal, announce=lambda _: None)
+        paused_at = 0.0
+
+        def once() -> None:
+            nonlocal paused_at
+            packets = sum(event["kind"] == "packet" for event in sink.shown)
+            action: PauseRuns | ResumeRuns | None = None
+            if not answers and packets > 12:
+                action, paused_at = PauseRuns(reason="a cable"), transport.now()
+            elif len(answers) == 1 and transport.now() > paused_at + PAUSE_S:
+                action = ResumeRuns()
+            if action is not None:
+                answers.append(desk.handle(OperatorRequest(action, "test")).text)
+
+        judge.operator = once
+
+    def decider() -> Callable[[int, Packet], list[object]]:
+        in_block = 0
+
+        def decide(_: int, packet: Packet) -> list[object]:
+            nonlocal in_block
+            in_block = 0 if any(code == 242 for _, code in packet.triggers) else in_block + 1
+            time.sleep(0.005)  # in lockstep the pause must begin before the end
+            return [CLIPS[5][1]] if in_block and in_block % 5 == 0 else []
+
+        return decide
+
+    teams = ("alice",) if pace == "lockstep" else ("alice", "bob")
+    played = play(
+        transport,
+        contest,
+        program("emotion", labelled("emotion", [[(5, 1, 7)]])),
+        {name: Recorder(decider()) for name in teams},
+        pace=pace,
+        prepare=operate,
+    )
+    assert answers == ["paused: emotion", "goes on: emotion"]
+    assert not played.errors
+    for run in played.runs.values():
+        lines = [json.loads(line) for line in run.path.read_text().splitlines()]
+        assert run.ended == "finished"
+        assert [line for line in lines if line["kind"] == "outage"] == []
+        (clip,) = score_run(run.path).verdicts()
+        assert (clip.share, clip.void_parts) == (1.0, 0)
+        left = [line["t"] for line in lines if line["kind"] == "packet"]
+        waits = [later - earlier for earlier, later in pairwise(left)]
+        assert max(waits) > PAUSE_S - 0.5
+        assert run.compute_s < left[-1] - left[0] - PAUSE_S / 2
+    assert played.sink.alarms == []
 
 
 @pytest.mark.timeout(60)

@@ -37,7 +37,16 @@ from bci_stream.runlog import score_run
 from bci_stream.verification import VerificationKeys, verify_log
 from bci_stream.wire import groups, names
 from bci_stream.wire.crypto import sign
-from bci_stream.wire.messages import Behind, Done, Ready, ReportMessage, encode
+from bci_stream.wire.messages import (
+    Behind,
+    Done,
+    HistoryComplete,
+    Ready,
+    ReportMessage,
+    RunEvents,
+    TruthProbe,
+    encode,
+)
 from tests.judge.test_faults import Scene
 from tests.judge.test_judge import FakeTeam, ImmediateExecutor
 from tests.judge.test_team_run import fold_packet, lockstep_run
@@ -68,7 +77,25 @@ class Operated(Scene):
     def new_desk(self) -> OperatorDesk:
         journal = OperatorJournal(journal_path(self.contest.folder, self.contest.name))
         show = self.announced.append
-        return OperatorDesk(self.judge, self.sink, journal, announce=show, token="secret")
+        desk = OperatorDesk(self.judge, self.sink, journal, announce=show, token="secret")
+        self.judge.restore = desk.restore
+        return desk
+
+    def restart(self) -> None:
+        """Kill the judge, and start another one, which gets the replay's history."""
+        gone_at = self.clock.now()
+        self.die()
+        self.judge = self.new_judge()
+        self.desk = self.new_desk()
+        self.poll()
+        self.replay.seal(self.replay.offer, TruthProbe())
+        self.poll()
+        self.replay.send_truth()
+        if self.events:
+            self.replay.seal(RunEvents("", 0, self.events), HistoryComplete(gone_at))
+        for team in self.teams.values():
+            team.send(Ready, self.replay.run)
+        self.poll(4)
 
     def ask(self, action: OperatorAction) -> OperatorAnswer:
         return self.desk.handle(OperatorRequest(action, "test"))  # type: ignore[arg-type]
@@ -190,6 +217,33 @@ class TestPause:
         scene.do(ResumeRuns())
         assert scene.last_go() is not None
 
+    @pytest.mark.parametrize("begun", [3, 0])
+    def test_it_outlasts_the_judge(self, operated, begun: int) -> None:
+        """A run that has begun has it in its log; one that has not only in the journal."""
+        scene = operated()
+        scene.packets(begun)
+        scene.do(PauseRuns())
+        scene.restart()
+        go = scene.last_go()
+        assert go is None if begun == 0 else (go is not None and go["paused"])
+        (replay,) = scene.ask(ReadState()).state["replays"]
+        assert replay["state"] == "paused"
+        assert all(run.is_held for run in scene.judge.runs)
+        scene.do(ResumeRuns())
+        go = scene.last_go()
+        assert go is not None
+        assert not go["paused"]
+        scene.restart()
+        go = scene.last_go()
+        assert go is not None
+        assert not go["paused"]
+
+    def test_one_of_another_run_does_not_concern_this_one(self, operated) -> None:
+        scene = operated()
+        scene.do(PauseRuns())
+        assert list(scene.desk._journal.decisions("run-later")) == []
+        assert list(scene.desk._journal.decisions("run-r")) == [PauseRuns()]
+
     def test_in_lockstep_no_time_of_a_pause_is_the_teams(self, tmp_path: Path) -> None:
         limits = Limits(silence_s=5.0)
         run = lockstep_run(tmp_path / "log.jsonl", limits, 0.0)
@@ -238,6 +292,23 @@ class TestTeams:
         assert run.forfeited == "gave up"
         run.end("finished", "", 9.0)
         assert (run.ended, run.detail) == ("stopped", "forfeited (gave up)")
+
+    def test_a_team_that_was_kept_out_stays_out_after_a_restart_of_the_judge(
+        self, operated
+    ) -> None:
+        scene = operated(team_count=3)
+        scene.do(ForfeitTeam("t1", "ill"))
+        scene.do(DisqualifyTeam("t2", "two keys"))
+        scene.packets(2)
+        scene.restart()
+        assert [run.team for run in scene.judge.runs] == ["t0"]
+        assert {team: why.code for (_, team), why in scene.judge.kept_out.items()} == {
+            "t1": "forfeited",
+            "t2": "operator_disqualified",
+        }
+        scene.do(ReadmitTeam("t1"))
+        scene.restart()
+        assert sorted(run.team for run in scene.judge.runs) == ["t0", "t1"]
 
     def test_disqualified_while_it_runs(self, operated) -> None:
         scene = operated(team_count=2)

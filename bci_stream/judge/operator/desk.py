@@ -77,8 +77,10 @@ class OperatorDesk:
         if isinstance(request.do, ReadState):
             state = describe_contest(self._judge) | {"announced": self._announced}
             return OperatorAnswer(True, state=state)
+        track = getattr(request.do, "track", None)
+        runs = [s.run for s in self._judge.sessions if not s.is_over and track in ("", s.track)]
         answer = self._answer(request.do)
-        self._journal.add(request, answer)
+        self._journal.add(request, answer, runs)
         if not isinstance(request.do, LogIn):
             outcome = "done" if answer.done else "not done"
             logger.info("operator (%s): %s: %s", request.by, outcome, answer.text)
@@ -91,6 +93,30 @@ class OperatorDesk:
             raise
         except BciError as error:
             return OperatorAnswer(False, str(error))
+
+    def restore(self, session: ReplaySession) -> None:
+        """Do again what the journal has on a run that began under an earlier judge.
+
+        What is in the run logs (a forfeit of a team whose run has begun, what is void) is not done again.
+        """
+        paused = False
+        for action in self._journal.decisions(session.run):
+            if isinstance(action, GiveGo):
+                session.go_given = True
+            elif isinstance(action, PauseRuns | ResumeRuns):
+                paused = isinstance(action, PauseRuns)
+            elif isinstance(action, ReadmitTeam):
+                self._judge.kept_out.pop((session.track, action.team), None)
+            elif isinstance(action, ForfeitTeam | DisqualifyTeam):
+                is_forfeit = isinstance(action, ForfeitTeam)
+                code = "forfeited" if is_forfeit else "operator_disqualified"
+                status = "stopped" if is_forfeit else "disqualified"
+                if action.team not in session.teams:
+                    why = Reason(code, reason=action.reason)
+                    self._keep_out(action.team, [session.track], why, status)
+        if paused:
+            session.set_paused(True)
+            logger.info("%s is still paused by the operator: bci-judge resume", session.track)
 
     # --- runs ---------------------------------------------------------------------------------
 
