@@ -19,6 +19,7 @@ from bci_stream.clock import OffsetTrack
 from bci_stream.contest.contest import Contest
 from bci_stream.judge.ordering import PacketReceived, RealtimeOrder, message_event
 from bci_stream.judge.outages import OutageTracker
+from bci_stream.judge.repeats import BlockRequests
 from bci_stream.judge.team_run import (
     SessionPlan,
     TeamRun,
@@ -159,6 +160,7 @@ class ReplaySession:
         self._sealed_next: int | None = None
         self._events_next = 0
         self._outages: OutageTracker | None = None
+        self.repeats = BlockRequests()
         # After a restart of the judge, or if events are missing: what arrives before the replay's history
         # is held back.
         self._catching_up = False
@@ -321,6 +323,7 @@ class ReplaySession:
                 self._waiting.add(message.team)
         elif isinstance(message, TruthNote):
             add_truth(self._plan, message)
+            self.repeats.add_truth(message.session, message.event)
         elif isinstance(message, TruthProbe):
             self._answered = True
         elif isinstance(message, TruthComplete):
@@ -412,6 +415,9 @@ class ReplaySession:
         self.health.add_packet(due, left, arrived)
         if self._outages is not None:
             self._outages.add_packet(event.note.i, due, left, arrived)
+        for session, block in self.repeats.add_packet(event.note):
+            why = Reason("block_not_repeated", block=block + 1, session=session + 1)
+            self._sink.alarm(why)
         if event.note.finish:
             self._finished_at = self._now()
 
@@ -464,6 +470,11 @@ class ReplaySession:
         for team_run in self.teams.values():
             team_run.hold(now) if paused else team_run.release(now)
         self._sent_at = 0.0  # the replay learns of it with the next poll
+
+    def play_again(self, session: int, block: int) -> None:
+        """Have a block played again at the end of its session; both are counted from 0."""
+        self.repeats.asked.append((session, block))
+        self._sent_at = 0.0
 
     def stop_runs(self, why: Reason) -> None:
         """End all runs, and the replay with them."""
@@ -626,8 +637,16 @@ class ReplaySession:
         elif self._started or self._may_go():
             self._go_sent = True
             # Repeated: it shows that the judge is still there.
-            stopped = self._is_stopped
-            self._send(Go(contest, run, now=self.go_given, paused=self.is_paused, stopped=stopped))
+            self._send(
+                Go(
+                    contest,
+                    run,
+                    now=self.go_given,
+                    paused=self.is_paused,
+                    stopped=self._is_stopped,
+                    again=self.repeats.asked,
+                )
+            )
         else:
             self._send_ready()
             # A team whose run has begun already does not send `ready` unless it is asked.

@@ -279,6 +279,11 @@ class HandshakeServer:
         """Whether the judge's operator has ended the run."""
         return self._last_go is not None and self._last_go.stopped
 
+    @property
+    def blocks_again(self) -> list[tuple[int, int]]:
+        """(session, block) of each block that the judge's operator wants to be played again."""
+        return [] if self._last_go is None else self._last_go.again
+
     def check_judge_timeout(self, wait_s: float) -> None:
         """Raise NotFoundError where the judge has been away for longer than wait_s."""
         if self.judge_is_away and self.now() - self._judge_gone_at > wait_s:

@@ -24,6 +24,7 @@ from replay.player.lockstep import Lockstep
 from replay.player.outlets import ReplayOutlets
 from replay.player.plan import PlaybackPlan
 from replay.player.realtime import Realtime
+from replay.player.repeats import BlockRepeater
 from replay.player.teams import TeamRegistry
 
 __all__ = ["Pace", "Player", "check_confidential", "check_live_pace", "parse_pace"]
@@ -223,10 +224,18 @@ class Player:
     def _make_run(self) -> Lockstep | Realtime:
         streams = (self._outlets, self._handshake, self._journal)
         parts = (*streams, self._plan, self._clock, self._wait_s, self._stop)
+        repeats = BlockRepeater(
+            self._plan,
+            self._journal,
+            lambda: self._handshake.blocks_again,
+            stop=None if self._pace.lockstep else self._stop,
+            report=lambda text: self._outlets.send(Status("block", text)),
+        )
         if self._pace.lockstep:
-            return Lockstep(*parts, outage_s=self._outage_s)
+            return Lockstep(*parts, repeats=repeats, outage_s=self._outage_s)
         return Realtime(
             *parts,
+            repeats=repeats,
             speed=self._pace.speed,
             endless=self._endless,
             for_teams=self._for_teams,
