@@ -12,7 +12,7 @@ import pytest
 from playground import WAIT_S, Quiet, Recorder, erp_recording, play, program
 
 from bci_stream.clock import RealClock
-from bci_stream.contest.actions import OperatorRequest, PauseRuns, ResumeRuns
+from bci_stream.contest.actions import OperatorRequest, PauseRuns, PlayBlockAgain, ResumeRuns
 from bci_stream.contest.contest import Contest, Limits, TrackPlan
 from bci_stream.judge.judge import Judge
 from bci_stream.judge.operator.desk import OperatorDesk
@@ -23,6 +23,7 @@ from bci_stream.wire import names
 from bci_stream.wire.client import TeamClient
 from bci_stream.wire.memory import MemoryTransport
 from decoders.worker import Worker
+from replay.model.recording import ArrayBlock, Recording
 from replay.player.handshake import HandshakeServer
 from replay.player.player import Player, parse_pace
 from scripts.fault_rig import wait_for
@@ -147,11 +148,18 @@ def test_a_lockstep_replay_that_stands_still_makes_no_decision_late(
 PAUSE_S = 1.5
 
 
-@pytest.mark.parametrize("pace", ["10", "lockstep"])
-def test_an_operators_pause_is_no_outage_and_costs_no_team_anything(
+def first_seconds(recording: Recording, seconds: int) -> Recording:
+    (block,) = recording.blocks
+    n = round(seconds * recording.rate)
+    triggers = (*(t for t in block.triggers if t[0] < n - 1), (n - 1, 243))
+    return dataclasses.replace(recording, blocks=[ArrayBlock(block.read(0, n), triggers)])
+
+
+@pytest.mark.parametrize("pace", ["4", "lockstep"])
+def test_an_operator_pauses_and_plays_a_block_again_at_no_teams_cost(
     contest: Contest, pace: str
 ) -> None:
-    """A pause that is longer than any limit: of an outage, of silence, and of a decision."""
+    """The pause is longer than any limit: of an outage, of silence, and of a decision."""
     limits = Limits(outage_s=1.0, silence_s=1.0)
     rules = {"emotion": TrackPlan(rules={"decision_limit_s": 1.0})}
     contest = dataclasses.replace(contest, tracks=rules, limits=limits)
@@ -167,10 +175,12 @@ def test_an_operators_pause_is_no_outage_and_costs_no_team_anything(
         def once() -> None:
             nonlocal paused_at
             packets = sum(event["kind"] == "packet" for event in sink.shown)
-            action: PauseRuns | ResumeRuns | None = None
-            if not answers and packets > 12:
+            action: PauseRuns | PlayBlockAgain | ResumeRuns | None = None
+            if not answers and packets > 8:
                 action, paused_at = PauseRuns(reason="a cable"), transport.now()
-            elif len(answers) == 1 and transport.now() > paused_at + PAUSE_S:
+            elif len(answers) == 1:
+                action = PlayBlockAgain("a cable", block=1)
+            elif len(answers) == 2 and transport.now() > paused_at + PAUSE_S:
                 action = ResumeRuns()
             if action is not None:
                 answers.append(desk.handle(OperatorRequest(action, "test")).text)
@@ -192,19 +202,20 @@ def test_an_operators_pause_is_no_outage_and_costs_no_team_anything(
     played = play(
         transport,
         contest,
-        program("emotion", labelled("emotion", [[(5, 1, 7)]])),
+        program("emotion", first_seconds(labelled("emotion", [[(5, 1, 7)]]), 9)),
         {name: Recorder(decider()) for name in teams},
         pace=pace,
         prepare=operate,
     )
-    assert answers == ["paused: emotion", "goes on: emotion"]
+    assert (answers[0], answers[-1]) == ("paused: emotion", "goes on: emotion")
     assert not played.errors
     for run in played.runs.values():
         lines = [json.loads(line) for line in run.path.read_text().splitlines()]
         assert run.ended == "finished"
         assert [line for line in lines if line["kind"] == "outage"] == []
-        (clip,) = score_run(run.path).verdicts()
-        assert (clip.share, clip.void_parts) == (1.0, 0)
+        clip, again = score_run(run.path).verdicts()
+        assert (clip.block, clip.void) == (0, True)
+        assert (again.block, again.share, again.void_parts) == (1, 1.0, 0)
         left = [line["t"] for line in lines if line["kind"] == "packet"]
         waits = [later - earlier for earlier, later in pairwise(left)]
         assert max(waits) > PAUSE_S - 0.5

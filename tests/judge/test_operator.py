@@ -20,6 +20,7 @@ from bci_stream.contest.actions import (
     OperatorAnswer,
     OperatorRequest,
     PauseRuns,
+    PlayBlockAgain,
     ReadmitTeam,
     ReadState,
     ResumeRuns,
@@ -44,6 +45,7 @@ from bci_stream.wire.messages import (
     Ready,
     ReportMessage,
     RunEvents,
+    TruthNote,
     TruthProbe,
     encode,
 )
@@ -391,6 +393,76 @@ class TestVoid:
         assert not answer.done
         assert why in answer.text
         assert scene.lines() == before
+
+
+class TestPlayAgain:
+    def test_the_block_is_void_for_all_and_the_replay_is_asked(self, operated) -> None:
+        scene = operated(team_count=2)
+        scene.packets(2)
+        text = scene.do(PlayBlockAgain("a cable", block=1))
+        assert text == (
+            "block 1 of session 1 is void, and is played again at the end of the session: t0, t1"
+        )
+        go = scene.last_go()
+        assert go is not None
+        assert go["again"] == [[0, 0]]
+        for team in ("t0", "t1"):
+            (line,) = [line for line in scene.lines(team) if line["kind"] == "void"]
+            assert (line["block"], line["again"], line["reason"]) == (0, True, "a cable")
+        again = TruthNote(0, "S01", 2, 250.0, 1, 10, 60, {"blocks": [[], ["A"]], "again_of": 0})
+        scene.replay.seal(again)
+        scene.packets(2, finish=True)
+        for team in scene.teams.values():
+            team.send(Done, scene.replay.run, n=0)
+        scene.poll(4)
+        assert scene.sink.alarms == []
+        run = score_run(scene.judge.runs[0].path)
+        assert [(v.block, v.void) for v in run.verdicts()] == [(0, True), (1, False)]
+        assert scene.judge.runs[0].limit_s() == pytest.approx(60 / 250 + 60)
+        assert scene.holds()
+
+    def test_a_restarted_judge_asks_for_it_too(self, operated) -> None:
+        scene = operated()
+        scene.packets(2)
+        scene.do(PlayBlockAgain("a cable", block=1))
+        scene.restart()
+        go = scene.last_go()
+        assert go is not None
+        assert go["again"] == [[0, 0]]
+        assert [line["kind"] for line in scene.lines()].count("void") == 1
+        assert "played again already" in scene.ask(PlayBlockAgain("x", block=1)).text
+
+    def test_one_that_was_asked_for_too_late_is_shown(self, operated) -> None:
+        scene = operated()
+        scene.packets(2)
+        scene.do(PlayBlockAgain("a cable", block=1))
+        scene.packets(1, finish=True)
+        assert [alarm.code for alarm in scene.sink.alarms] == ["block_not_repeated"]
+        assert "has left" in scene.ask(PlayBlockAgain("x", block=2)).text
+
+    @pytest.mark.parametrize(
+        ("action", "why"),
+        [
+            (PlayBlockAgain("x", block=2), "block 2 of session 1 has not begun; 1 blocks"),
+            (PlayBlockAgain("x", block=1, session=2), "block 1 of session 2 has not begun"),
+            (PlayBlockAgain("x", block=1, team="t0"), "all teams receive one replay"),
+            (PlayBlockAgain("x", block=1, team="zoe"), "there is no team 'zoe'"),
+            (PlayBlockAgain("x", block=1, track="mi"), "no replay of track 'mi'"),
+        ],
+    )
+    def test_what_can_not_be_is_refused_and_nothing_is_written(
+        self, operated, action: PlayBlockAgain, why: str
+    ) -> None:
+        scene = operated()
+        scene.packets(2)
+        before = scene.lines()
+        answer = scene.ask(action)
+        assert not answer.done
+        assert why in answer.text
+        assert scene.lines() == before
+        go = scene.last_go()
+        assert go is not None
+        assert go["again"] == []
 
 
 def test_stop_ends_runs_and_replay(operated) -> None:
