@@ -17,9 +17,9 @@ from typing import Any, Protocol
 from bci_stream.amendments import log_seal
 from bci_stream.clock import OffsetTrack
 from bci_stream.contest.contest import Contest
+from bci_stream.judge.operator.block_requests import BlockRequests
 from bci_stream.judge.ordering import PacketReceived, RealtimeOrder, message_event
 from bci_stream.judge.outages import OutageTracker
-from bci_stream.judge.repeats import BlockRequests
 from bci_stream.judge.team_run import (
     SessionPlan,
     TeamRun,

@@ -111,13 +111,12 @@ class OperatorDesk:
                 session.play_again(action.session - 1, action.block - 1)
             elif isinstance(action, ReadmitTeam):
                 self._judge.kept_out.pop((session.track, action.team), None)
-            elif isinstance(action, ForfeitTeam | DisqualifyTeam):
-                is_forfeit = isinstance(action, ForfeitTeam)
-                code = "forfeited" if is_forfeit else "operator_disqualified"
-                status = "stopped" if is_forfeit else "disqualified"
-                if action.team not in session.teams:
-                    why = Reason(code, reason=action.reason)
-                    self._keep_out(action.team, [session.track], why, status)
+            elif isinstance(action, ForfeitTeam) and action.team not in session.teams:
+                why = Reason("forfeited", reason=action.reason)
+                self._keep_out(action.team, [session.track], why, "stopped")
+            elif isinstance(action, DisqualifyTeam) and action.team not in session.teams:
+                why = Reason("operator_disqualified", reason=action.reason)
+                self._keep_out(action.team, [session.track], why, "disqualified")
         if paused:
             session.set_paused(True)
             logger.info("%s is still paused by the operator: bci-judge resume", session.track)
