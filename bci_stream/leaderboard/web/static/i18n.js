@@ -4,7 +4,9 @@ const WORDS = {
   en: {
     skip: "Skip to the leaderboard", tracks: "Tracks", language: "Language: 中文", theme: "Dark or light",
     connecting: "Connecting…", live: "Live", lost: "Reconnecting…", published: "Final results",
-    allTracks: "All tracks", awards: "Awards", award: "Award", prize: "Prize", sum: "Sum of places", other: "中文",
+    allTracks: "All tracks", awards: "Awards", award: "Award", prize: "Prize", sum: "Sum of places",
+    standingRule: "Sum of the places on all tracks, the smallest first; a team without a place on a track counts there as the one after the last. While runs go on it may still change.",
+    other: "中文",
     leaderboard: "Leaderboard", rank: "Rank", team: "Team", score: "Score", accuracy: "Accuracy",
     used: "Data used", trials: "Trials", latency: "Latency p50 / p99", status: "Status",
     overTime: "Score over time", now: "Current trial", signal: "Signal", verdicts: "Verdicts",
@@ -47,7 +49,9 @@ const WORDS = {
   zh: {
     skip: "跳到排行榜", tracks: "赛道", language: "Language: English", theme: "深色或浅色",
     connecting: "连接中…", live: "直播", lost: "重新连接…", published: "最终结果",
-    allTracks: "所有赛道", awards: "奖项", award: "奖项", prize: "奖金", sum: "名次之和", other: "English",
+    allTracks: "所有赛道", awards: "奖项", award: "奖项", prize: "奖金", sum: "名次之和",
+    standingRule: "按各赛道名次之和排序，小者在前；在某赛道没有名次的队伍按该赛道最后一名之后计。比赛进行中仍可能变化。",
+    other: "English",
     leaderboard: "排行榜", rank: "名次", team: "队伍", score: "得分", accuracy: "正确率",
     used: "所用数据", trials: "试次", latency: "延迟 p50 / p99", status: "状态",
     overTime: "得分曲线", now: "当前试次", signal: "信号", verdicts: "判定",
