@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from typing import Any
 
 from bci_stream.clock import Clock
 from bci_stream.contest.contest import Contest
@@ -181,6 +182,11 @@ class Player:
     @property
     def progress(self) -> PlaybackProgress:
         return self._journal.progress
+
+    @property
+    def clocks(self) -> dict[str, dict[str, Any]]:
+        """Clock offsets of the judge's and the teams' hosts; any thread may read them."""
+        return self._inlets.clocks
 
     def _position(self) -> int:
         """Lockstep: number of the next packet once the run has begun; else -1."""

@@ -117,7 +117,9 @@ class Realtime:
             origin += self._hold()
             if self.handshake.is_stopped:
                 break
-            if packet.truth and not self.plan.live:  # a block is played again; it had to be read first
+            if (
+                packet.truth and not self.plan.live
+            ):  # a block is played again; it had to be read first
                 origin = max(origin, self.clock.now() + LEAD_IN_S - sent / self._rate)
             packet = self.repeats.settle(packet)
             self.journal.begin_session(packet.session, packet.round)
