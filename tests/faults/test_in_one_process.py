@@ -9,11 +9,12 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from playground import WAIT_S, Quiet, Recorder, erp_recording, play, program
+from playground import WAIT_S, Quiet, Recorder, erp_recording, logged_lines, play, program
 
 from bci_stream.clock import RealClock
 from bci_stream.contest.actions import OperatorRequest, PauseRuns, PlayBlockAgain, ResumeRuns
 from bci_stream.contest.contest import Contest, Limits, TrackPlan
+from bci_stream.errors import BciError, LostError, NotFoundError
 from bci_stream.judge.judge import Judge
 from bci_stream.judge.operator.desk import OperatorDesk
 from bci_stream.judge.operator.journal import OperatorJournal
@@ -236,6 +237,45 @@ def test_a_request_that_is_received_by_a_poll_is_not_lost(contest, monkeypatch) 
     played = play(MemoryTransport(), contest, program("erp", erp_recording()), {"alice": decoder})
     assert played.runs["alice"].ended == "finished"
     assert not played.errors
+
+
+def test_a_team_whose_replay_gives_up_before_the_start_learns_why(contest: Contest) -> None:
+    transport, stop = MemoryTransport(), threading.Event()
+    pace, clock = parse_pace("2"), RealClock(transport.now)
+    plan = program("erp", erp_recording())
+    player = Player(
+        transport,
+        clock,
+        contest,
+        plan,
+        name="r",
+        pace=pace,
+        start_on="judge",
+        stop=stop,
+        wait_s=2.0,
+    )
+    judge = Judge(transport, contest, Quiet(), stop=stop, may_start=lambda _: False)
+    client = TeamClient(transport, contest.name, "alice", contest.keys.token("alice"), stop=stop)
+    worker = Worker(client, Recorder(answer), track="erp", join_s=WAIT_S, stop=stop)
+    raised: list[BciError] = []
+
+    def guarded(work: Callable[[], None]) -> None:
+        try:
+            work()
+        except BciError as error:
+            raised.append(error)
+
+    threads = [threading.Thread(target=guarded, args=[w]) for w in (player.play, worker.run)]
+    with logged_lines("decoders") as lines:
+        for thread in threads:
+            thread.start()
+        judge.judge(lambda _: not any(thread.is_alive() for thread in threads), WAIT_S)
+    assert {type(error) for error in raised} == {NotFoundError, LostError}
+    (why,) = [str(error) for error in raised if isinstance(error, LostError)]
+    assert why.startswith(
+        "the run never began: replay 'r' ended before its first packet (waited 2 s"
+    )
+    assert [line for line in lines if line.startswith("team alice: joined run ")]
 
 
 @pytest.mark.timeout(100)
