@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from bci_stream.amendments import log_seal
 from bci_stream.clock import OffsetTrack
 from bci_stream.contest.contest import Contest
+from bci_stream.contest.refusals import refusal
 from bci_stream.judge.operator.block_requests import BlockRequests
 from bci_stream.judge.ordering import PacketReceived, RealtimeOrder, message_event
 from bci_stream.judge.outages import OutageTracker
@@ -123,6 +124,7 @@ class ReplaySession:
         may_start: Callable[["ReplaySession"], bool],
         kept_out: Mapping[tuple[str, str], Reason] = MappingProxyType({}),
         restore: Callable[["ReplaySession"], None] = lambda _: None,
+        refused: Callable[[str, Reason], None] = lambda *_: None,
     ) -> None:
         self._now = now
         self._contest = contest
@@ -132,6 +134,7 @@ class ReplaySession:
         self._may_start = may_start
         self._kept_out = kept_out
         self._restore = restore
+        self._refused = refused
         self._ready_outside: set[str] = set()
         self.go_given = self.is_paused = self._is_stopped = False
         self.health = LinkHealth()
@@ -354,6 +357,12 @@ class ReplaySession:
     def _handle_status(self, status: Status, at: float) -> None:
         if status.state == "second-worker":
             self._sink.alarm(Reason("second_worker", team=status.detail))
+            return
+        if status.state == "refused":
+            code, _, team = status.detail.partition(" ")
+            why = refusal(code, team)
+            if why is not None:
+                self._refused(team, why)
             return
         for team_run in self.teams.values():
             team_run.add_status(status, at)

@@ -66,7 +66,7 @@ def describe_clocks(readings: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _reading(reading: Mapping[str, Any]) -> str:
-    offset = f"{reading['offset_s']:+.4f} s"
+    offset = f"{round(reading['offset_s'], 4) + 0.0:+.4f} s"  # never -0.0000
     if reading["jitter_s"] is None or reading["drift_ppm"] is None:
         return offset
     jitter_ms = 1000 * reading["jitter_s"]

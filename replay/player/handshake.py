@@ -231,6 +231,8 @@ class HandshakeServer:
         if why is not None:
             logger.warning("%s", describe(why))
             self.outlets.send(Refused(self.offer.run, "", describe(why), worker=event.uid))
+            # The team's worker ends now, maybe before the judge has opened its stream.
+            self.outlets.send(Status("refused", f"{why.code} {event.claimed.team}"))
 
     def _is_due(self, message: Hello | Join, worker: str) -> bool:
         """Whether an answer is due: a worker that asks without end must not delay the packets."""

@@ -12,13 +12,15 @@ from pathlib import Path
 
 import pytest
 
+from bci_stream.contest.actions import ReadState
+from bci_stream.contest.control_socket import ask_judge, socket_path
 from scripts.fault_rig import wait_for
 from tests.faults.test_routers import ADDRESSES, RoutedNetwork, network
 from tests.processes import Processes, end_daemons
 
 __all__ = ["network"]  # a fixture
 
-pytestmark = [pytest.mark.lsl, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.lsl, pytest.mark.slow, pytest.mark.timeout(400)]
 
 DOC = Path(__file__).parents[2] / "docs" / "organiser.md"
 LINE = re.compile(r"^    (\w+)\$ (.*)$", re.MULTILINE)
@@ -90,10 +92,10 @@ def end_doctors(machines: dict[str, Machine]) -> None:
 
 
 def wait_until_ready(judge: Machine, teams: list[str]) -> None:
-    """As an organiser does: look at `status` until all are there."""
+    """An organiser looks at `status` until all are there; this asks the judge in the same way."""
 
     def ready() -> list[str]:
-        state = json.loads(judge.run("bci-judge status --contest cup --json"))
+        state = ask_judge(socket_path(judge.folder / "cup", "cup"), ReadState()).state
         return sorted(entry["team"] for entry in state["teams"] if entry["state"] == "ready")
 
     wait_for("both teams", lambda: ready() == teams, 60.0)

@@ -45,6 +45,7 @@ from bci_stream.wire.messages import (
     Ready,
     ReportMessage,
     RunEvents,
+    Status,
     TruthNote,
     TruthProbe,
     encode,
@@ -503,6 +504,17 @@ class TestWhoIsMissing:
             "absent": ["not_seen"],
             "guest": ["team_unlisted"],
         }
+
+    def test_a_refusal_by_the_replay_alone_is_shown_until_the_team_is_let_in(
+        self, operated
+    ) -> None:
+        """The team's worker may have ended before the judge had opened its stream."""
+        scene = operated(teams=("t0", "late"))
+        scene.replay.seal(Status("refused", "token_replaced late"), Status("refused", "fly late"))
+        scene.poll(60, 1.0)
+        (why,) = scene.team_entry("late")["reasons"]
+        assert why["code"] == "token_replaced"
+        assert [alarm.code for alarm in scene.sink.alarms] == ["token_replaced"]
 
     def test_behind_and_old_version(self, operated) -> None:
         scene = operated(team_count=2)
