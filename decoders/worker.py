@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from bci_stream.errors import BciError, RefusedError
+from bci_stream.errors import BciError, LostError, RefusedError
 from bci_stream.packet import Lead, Packet, SignalInfo
 from bci_stream.wire.client import TeamClient
 from bci_stream.wire.messages import Offer
@@ -33,10 +33,14 @@ class Worker:
         self._join_s = join_s
         self._stop = stop
         self._on_packet = on_packet
-        self.progress = progress or WorkerProgress("")
+        self.progress = progress or WorkerProgress(client.team)
+        self._has_begun = False
 
     def run(self) -> None:
-        """Take part in one run. If the decoder raises, the run ends as crashed and the error is raised."""
+        """Take part in one run. If the decoder raises, the run ends as crashed and the error is raised.
+
+        Raises LostError where the replay ended before the run began.
+        """
         offer = self._client.join(self._track, self._choose, self._join_s)
         self.progress.joined(offer)
         try:
@@ -56,11 +60,20 @@ class Worker:
             self._client.leave("crashed", f"{type(error).__name__}: {error}")
             raise
         early = self._stop.is_set() or self._client.stopped_early
-        self._client.leave("stopped" if early else "finished")
+        if self._has_begun or not early:
+            self._client.leave("stopped" if early else "finished")
+            return
+        self._client.leave("stopped", timeout_s=0.0)  # the judge has no run of the team to close
+        if self._client.stopped_early:
+            raise LostError(
+                f"the run never began: replay {offer.name!r} ended before its first packet "
+                f"({self._client.stop_reason or 'it gave no reason'}); start again when there is another one"
+            )
 
     def _work(self) -> None:
         for item in self._client.stream():
             if isinstance(item, SignalInfo):
+                self._has_begun = True
                 self.progress.session(item)
                 self._decoder.start(item)
                 continue

@@ -22,6 +22,7 @@ from bci_stream.cli import DAEMON_LOG
 from bci_stream.errors import SourceError
 from bci_stream.files import atomic_write, state_dir
 from bci_stream.wire.names import checked_name
+from replay.player.clocks import describe_clocks
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +37,7 @@ class DaemonState:
     """What `bci-replay status` shows.
 
     born: when its process started (`start_time`), because another process may get its pid later.
+    clocks: of the judge's and the teams' hosts, see `replay.player.clocks.HostClocks`.
     """
 
     name: str
@@ -50,6 +52,7 @@ class DaemonState:
     rate: float = 0.0
     progress: dict[str, Any] = field(default_factory=dict)
     device: dict[str, Any] = field(default_factory=dict)
+    clocks: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 def folder() -> Path:
@@ -249,6 +252,11 @@ def render_states(states: list[DaemonState], *, as_json: bool) -> str:
         console.print(table)
     details = [f"{state.name}: {state.detail}" for state in states if state.detail]
     details += [f"{state.name}: {_device(state)}" for state in states if state.device]
+    details += [
+        f"{state.name}: clocks, compared with this host's: {describe_clocks(state.clocks)}"
+        for state in states
+        if state.clocks and state.state not in OVER
+    ]
     return "\n".join([capture.get().rstrip(), *details])
 
 

@@ -195,6 +195,7 @@ class Service:
                 rate=self._rate,
                 progress=asdict(self.player.progress) if self.player is not None else {},
                 device=self._device.status.as_dict() if self._device is not None else {},
+                clocks=self.player.clocks if self.player is not None else {},
             )
         )
 

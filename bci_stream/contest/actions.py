@@ -92,6 +92,19 @@ class VoidTrials(OperatorAction, frozen=True, tag="void"):
     track: str = ""
 
 
+class PlayBlockAgain(OperatorAction, frozen=True, tag="replay-block"):
+    """Void a block, and play it again at the end of its session.
+
+    team: in lockstep, where each team has a replay of its own; empty for every team of the track.
+    """
+
+    reason: Given
+    block: Number
+    session: Number = 1
+    team: Text = ""
+    track: str = ""
+
+
 class Announce(OperatorAction, frozen=True, tag="announce"):
     """Show a line of text on the leaderboard; empty removes it."""
 
@@ -110,7 +123,7 @@ class ReadState(OperatorAction, frozen=True, tag="state"):
 
 AnyAction: TypeAlias = (
     GiveGo | PauseRuns | ResumeRuns | StopRuns | ForfeitTeam | ReadmitTeam | DisqualifyTeam
-    | VoidTrials | Announce | LogIn | ReadState
+    | VoidTrials | PlayBlockAgain | Announce | LogIn | ReadState
 )  # fmt: skip
 
 

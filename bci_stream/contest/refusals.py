@@ -34,6 +34,17 @@ def token_problem(contest: Contest, claimed: TeamText) -> Reason | None:
     return Reason("token_wrong", team=team)
 
 
+def refusal(code: str, team: str) -> Reason | None:
+    """The reason that another process of the organiser's has named by its code; None for any other code."""
+    reasons = (
+        Reason("team_unlisted", team=team),
+        Reason("token_revoked", team=team),
+        Reason("token_replaced", team=team),
+        Reason("token_wrong", team=team),
+    )
+    return next((why for why in reasons if why.code == code), None)
+
+
 @dataclass
 class TokenRefusals:
     """The last refusal of each team, until a message of it is accepted."""
@@ -53,9 +64,14 @@ class TokenRefusals:
             self._checked_at.clear()
         self._checked_at[uid] = at
         why = token_problem(self.contest, claimed)
-        if why is not None and len(self._by_team) < MOST_STREAMS:
-            self._by_team[claimed.team] = why
+        if why is not None:
+            self.add(claimed.team, why)
         return why
+
+    def add(self, team: str, why: Reason) -> None:
+        """A team was refused, here or by a replay."""
+        if len(self._by_team) < MOST_STREAMS:
+            self._by_team[team] = why
 
     def accept(self, team: str) -> None:
         """A message of this team was verified."""

@@ -1,6 +1,7 @@
 """A whole contest in lockstep: each entry has its own replay and decoder process; entries run in parallel."""
 
 import json
+import math
 import re
 import secrets
 import threading
@@ -179,6 +180,9 @@ def _record(journal: Journal, outcome: Outcome) -> Outcome:
     return outcome
 
 
+REPLAY_END_S = 1.0
+"""A decoder exits, too, where its replay fails before the start: so long the replay may take to end."""
+
 RETURN_S = 1.0
 """How long the judge waits for a decoder whose stream has ended: here it is not started again."""
 
@@ -201,6 +205,7 @@ class _OneRun:
         self._contest = replace(self._contest, name=name, limits=limits)
         self._begun = self._wire.transport.now()
         self._failure: tuple[str, str | Reason] | None = None
+        self._decoder_gone_at = math.inf
 
     def run(self) -> Outcome:
         self._sink.team(self._entry.team, self._entry.track, "waiting")
@@ -278,11 +283,14 @@ class _OneRun:
         runs = judge.runs
         if runs and runs[0].ended is not None:
             return False  # the session ends by itself
-        if self._decoder.exit_code() is not None and not runs:
-            code = self._decoder.exit_code()
-            self._failure = (_ending_of(code), self._decoder.last_line())
-        elif self._replay.exit_code() not in (None, 0):
+        if self._replay.exit_code() not in (None, 0):
             self._failure = ("stopped", Reason("replay_failed", detail=self._replay.last_line()))
+        elif self._decoder.exit_code() is not None and not runs:
+            now = self._wire.transport.now()
+            self._decoder_gone_at = min(self._decoder_gone_at, now)
+            if now - self._decoder_gone_at > REPLAY_END_S:
+                code = self._decoder.exit_code()
+                self._failure = (_ending_of(code), self._decoder.last_line())
         elif not runs and self._wire.transport.now() - self._begun > START_S:
             self._failure = ("timeout", Reason("did_not_start", limit_s=START_S))
         return self._failure is not None

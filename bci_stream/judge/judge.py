@@ -73,6 +73,8 @@ class Judge:
     ) -> None:
         self.gate = gate
         self.operator = operator
+        self.restore: Callable[[ReplaySession], None] = lambda _: None
+        """Does again what an operator has decided on a run under an earlier judge."""
         self._transport = transport
         self._contest = contest
         self._sink = sink
@@ -212,6 +214,8 @@ class Judge:
                 send=self._send,
                 may_start=self._may_begin,
                 kept_out=self.kept_out,
+                restore=self.restore,
+                refused=self._note_refusal,
             )
             self._by_uid[arrived.uid] = self._by_run[run] = session
             self.sessions.append(session)
@@ -296,11 +300,16 @@ class Judge:
         why = self._refusals.refuse(claimed, arrived.uid, arrived.at)
         if why is None:
             return
-        self._sink.alarm(why)
-        self.presence.refused(claimed.team, why)
+        self._note_refusal(claimed.team, why)
         if arrived.uid in self._arrivals.results.uids:
             for session in self.sessions:
                 session.token_refused(claimed.team, why)
+
+    def _note_refusal(self, team: str, why: Reason) -> None:
+        """Show that a team's token was refused, here or by a replay."""
+        self._refusals.add(team, why)
+        self._sink.alarm(why)
+        self.presence.refused(team, why)
 
     def _count_unknown(self, claimed: TeamText, message: object) -> None:
         """Count a report for a run that no replay here has, once all replays are known."""

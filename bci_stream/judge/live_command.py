@@ -122,6 +122,7 @@ def _operator(
     journal = OperatorJournal(journal_path(contest.folder, contest.name))
     with closing(journal), closing(ControlSocket(control_path(contest))) as sockets:
         desk = OperatorDesk(judge, board, journal, announce=board.announce, token=token)
+        judge.restore = desk.restore
         yield lambda: sockets.take(desk.handle)
 
 

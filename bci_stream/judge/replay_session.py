@@ -17,6 +17,8 @@ from typing import Any, Protocol
 from bci_stream.amendments import log_seal
 from bci_stream.clock import OffsetTrack
 from bci_stream.contest.contest import Contest
+from bci_stream.contest.refusals import refusal
+from bci_stream.judge.operator.block_requests import BlockRequests
 from bci_stream.judge.ordering import PacketReceived, RealtimeOrder, message_event
 from bci_stream.judge.outages import OutageTracker
 from bci_stream.judge.team_run import (
@@ -103,10 +105,10 @@ class ReplaySession:
     """Follows a replay from its first sealed message to the end of its last team's run.
 
     run: the run's id. send: sends a message on the judge stream. may_start: whether the run may begin with
-    its teams, as they are now. kept_out: by track and team, whose run must not begin. go_given: the operator
-    has started the run. is_paused: the operator holds the packets back. left: teams that left before the
-    start, and why. problems: what could not be read or judged, and how often. is_over: nothing more will
-    happen.
+    its teams, as they are now. kept_out: by track and team, whose run must not begin. restore: called once
+    track and logs of an earlier judge are known. go_given: the operator has started the run. is_paused:
+    the operator holds the packets back. left: teams that left before the start, and why. problems: what could
+    not be read or judged, and how often. is_over: nothing more will happen.
     """
 
     def __init__(
@@ -121,6 +123,8 @@ class ReplaySession:
         send: Callable[[FromJudge], None],
         may_start: Callable[["ReplaySession"], bool],
         kept_out: Mapping[tuple[str, str], Reason] = MappingProxyType({}),
+        restore: Callable[["ReplaySession"], None] = lambda _: None,
+        refused: Callable[[str, Reason], None] = lambda *_: None,
     ) -> None:
         self._now = now
         self._contest = contest
@@ -129,6 +133,8 @@ class ReplaySession:
         self._send = send
         self._may_start = may_start
         self._kept_out = kept_out
+        self._restore = restore
+        self._refused = refused
         self._ready_outside: set[str] = set()
         self.go_given = self.is_paused = self._is_stopped = False
         self.health = LinkHealth()
@@ -157,6 +163,7 @@ class ReplaySession:
         self._sealed_next: int | None = None
         self._events_next = 0
         self._outages: OutageTracker | None = None
+        self.repeats = BlockRequests()
         # After a restart of the judge, or if events are missing: what arrives before the replay's history
         # is held back.
         self._catching_up = False
@@ -319,6 +326,7 @@ class ReplaySession:
                 self._waiting.add(message.team)
         elif isinstance(message, TruthNote):
             add_truth(self._plan, message)
+            self.repeats.add_truth(message.session, message.event)
         elif isinstance(message, TruthProbe):
             self._answered = True
         elif isinstance(message, TruthComplete):
@@ -344,10 +352,17 @@ class ReplaySession:
         if not offer.lockstep or TRACKS[offer.track].under(self._contest.rules(offer.track)).timed:
             self._outages = OutageTracker(limits.outage_s, self._grace_s())
         self._resume_earlier()
+        self._restore(self)
 
     def _handle_status(self, status: Status, at: float) -> None:
         if status.state == "second-worker":
             self._sink.alarm(Reason("second_worker", team=status.detail))
+            return
+        if status.state == "refused":
+            code, _, team = status.detail.partition(" ")
+            why = refusal(code, team)
+            if why is not None:
+                self._refused(team, why)
             return
         for team_run in self.teams.values():
             team_run.add_status(status, at)
@@ -409,6 +424,9 @@ class ReplaySession:
         self.health.add_packet(due, left, arrived)
         if self._outages is not None:
             self._outages.add_packet(event.note.i, due, left, arrived)
+        for session, block in self.repeats.add_packet(event.note):
+            why = Reason("block_not_repeated", block=block + 1, session=session + 1)
+            self._sink.alarm(why)
         if event.note.finish:
             self._finished_at = self._now()
 
@@ -461,6 +479,11 @@ class ReplaySession:
         for team_run in self.teams.values():
             team_run.hold(now) if paused else team_run.release(now)
         self._sent_at = 0.0  # the replay learns of it with the next poll
+
+    def play_again(self, session: int, block: int) -> None:
+        """Have a block played again at the end of its session; both are counted from 0."""
+        self.repeats.asked.append((session, block))
+        self._sent_at = 0.0
 
     def stop_runs(self, why: Reason) -> None:
         """End all runs, and the replay with them."""
@@ -623,8 +646,16 @@ class ReplaySession:
         elif self._started or self._may_go():
             self._go_sent = True
             # Repeated: it shows that the judge is still there.
-            stopped = self._is_stopped
-            self._send(Go(contest, run, now=self.go_given, paused=self.is_paused, stopped=stopped))
+            self._send(
+                Go(
+                    contest,
+                    run,
+                    now=self.go_given,
+                    paused=self.is_paused,
+                    stopped=self._is_stopped,
+                    again=self.repeats.asked,
+                )
+            )
         else:
             self._send_ready()
             # A team whose run has begun already does not send `ready` unless it is asked.

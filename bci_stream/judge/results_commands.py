@@ -196,8 +196,7 @@ def publish_results(
         check_no_judge(
             contest, "its labels would be public; wait until it has ended, or give --force"
         )
-    for problem in publish(contest, folder, with_logs=with_logs):
-        logger.warning("left out: %s", problem)
+    publish(contest, folder, with_logs=with_logs)  # the report warns of the logs that are left out
     title = contest.title or contest.name
     write_report([contest.runs], folder / "report.html", title=title, awards=contest.awards)
     yield f"page: {folder / 'index.html'} (serve the folder, for example: python -m http.server -d {folder})"

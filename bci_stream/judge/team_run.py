@@ -57,6 +57,7 @@ def add_truth(plan: SessionPlan, note: TruthNote) -> None:
         note.session,
         PlannedSession(note.subject, note.rate, note.leads, note.packet_samples, note.n_samples),
     )
+    session.n_samples = note.n_samples  # more, once a block is played again
     if note.event is not None and (note.packet, note.event) not in session.truth:
         session.truth.append((note.packet, note.event))
 
@@ -331,9 +332,23 @@ class TeamRun:
         if self.ended is None:
             self._note_decision(state, detail, at)
 
-    def void(self, session: int, block: int, trial: int | None, reason: str, at: float) -> None:
-        """Void a trial or a block, counted from 1; raises ContestError if there is none such."""
+    def void(
+        self,
+        session: int,
+        block: int,
+        trial: int | None,
+        reason: str,
+        at: float,
+        *,
+        again: bool = False,
+    ) -> None:
+        """Void a trial or a block, counted from 1; raises ContestError if there is none such.
+
+        again: the block is played again.
+        """
         line = self.void_line(session, block, trial, reason)
+        if again:
+            line["again"] = True
         if self.ended is not None:
             self._amend(line)
             return

@@ -22,6 +22,7 @@ from bci_stream.leaderboard.ranking import (
     Qualifying,
     rank,
 )
+from bci_stream.leaderboard.standing import standing
 from bci_stream.leaderboard.team_view import DetailMark, TeamView
 from bci_stream.leaderboard.updates import LeaderboardUpdate, UpdateLog
 from bci_stream.leaderboard.verdict_rows import LONGEST_REASON, short_text
@@ -78,6 +79,7 @@ class Leaderboard:
         self._rows: dict[TeamKey, LeaderboardRow] = {}
         self._sent_rows: dict[TeamKey, tuple[int, LeaderboardRow]] = {}
         self._rows_changed = False
+        self._standing: list[dict[str, Any]] = []
         self._verdicts: dict[str, VerdictRows] = {}
         self._alarms: dict[str, dict[str, Any]] = {}  # by their text, the newest last
         self._alarms_logged = 0
@@ -272,6 +274,7 @@ class Leaderboard:
             "verdicts": _all_tracks(self._verdicts),
             "alarms": list(self._alarms.values()),
             "announcement": self._announcement,
+            "standing": self._standing,
         }
 
     def _changes(self) -> dict[str, Any]:
@@ -291,11 +294,20 @@ class Leaderboard:
             "lanes": self._changed_timelines(),
             "verdicts": verdicts,
             "alarms": list(self._alarms.values()) if alarms_changed else None,
+            "standing": self._new_standing() if rows else None,
         }
         changed: dict[str, Any] = {name: part for name, part in parts.items() if part}
         if self._announcement != self._sent_announcement:  # an empty one is sent, too
             self._sent_announcement = changed["announcement"] = self._announcement
         return changed
+
+    def _new_standing(self) -> list[dict[str, Any]]:
+        """The standing over all tracks, where there are several, if it has changed; else none."""
+        if len({track for track, _ in self._rows}) < 2:
+            return []
+        before = self._standing
+        self._standing = [asdict(row) for row in standing(list(self._rows.values()))]
+        return self._standing if self._standing != before else []
 
     def _track_facts(self) -> dict[str, Any]:
         played = {track for track, _ in self._views}

@@ -46,18 +46,20 @@ def publish(contest: Contest, folder: Path, *, with_logs: bool = True) -> list[s
         raise ContestError(f"{folder} is not empty: choose another folder, or remove it first")
     if not contest.runs.is_dir():
         raise LogError(f"there is no folder {contest.runs}: no run has been logged yet")
-    counted, rows, left_out = _best_logs(contest)
+    scored, counted, rows, left_out = _best_logs(contest)
     folder.mkdir(parents=True, exist_ok=True)
     _write_results(contest, folder, rows)
     _write_page(contest, folder, counted, rows)
     (folder / KEY_FILE).write_text(contest.keys.public_key().raw.hex() + "\n")
     if with_logs:
-        _copy_logs(contest, folder / "logs")
+        _copy_logs(contest, scored, folder / "logs")
     return left_out
 
 
-def _best_logs(contest: Contest) -> tuple[list[Path], list[LeaderboardRow], list[str]]:
-    """The log that counts of each team and track, the ranked rows, and what can't be scored."""
+def _best_logs(
+    contest: Contest,
+) -> tuple[list[Path], list[Path], list[LeaderboardRow], list[str]]:
+    """All logs, the one that counts of each team and track, the ranked rows, and what can't be scored."""
     runs, left_out = {}, []
     for path in find_logs(contest.runs):
         try:
@@ -73,7 +75,7 @@ def _best_logs(contest: Contest) -> tuple[list[Path], list[LeaderboardRow], list
         for path, row in runs.items()
         if unranked(row) in map(unranked, best)
     }
-    return list(counted.values()), rank(best, qualifying(contest)), left_out
+    return list(runs), list(counted.values()), rank(best, qualifying(contest)), left_out
 
 
 def unranked(row: LeaderboardRow) -> LeaderboardRow:
@@ -170,9 +172,9 @@ def _write_json(path: Path, value: object) -> None:
 # --- the logs ---------------------------------------------------------------------------------
 
 
-def _copy_logs(contest: Contest, folder: Path) -> None:
+def _copy_logs(contest: Contest, logs: Sequence[Path], folder: Path) -> None:
     """Copy the logs byte for byte, for everyone to read."""
-    for path in find_logs(contest.runs):
+    for path in logs:
         copy = folder / path.relative_to(contest.runs)
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_bytes(path.read_bytes())

@@ -1,5 +1,6 @@
 """The standing over all tracks, and the awards: pure functions of the ranked rows."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -55,9 +56,10 @@ def standing(rows: Sequence[LeaderboardRow]) -> list[StandingRow]:
     counted = {t: [places.get((on, t)) or last[on] + 1 for on in tracks] for t in teams}
     merit = {team: (sum(counts), sorted(counts)) for team, counts in counted.items()}
     ordered = sorted(teams, key=lambda team: (*merit[team], team))
+    merits = sorted(merit.values())
     return [
         StandingRow(
-            rank=1 + sum(merit[other] < merit[team] for other in teams),
+            rank=1 + bisect_left(merits, merit[team]),
             team=team,
             name=names[team],
             places={track: places.get((track, team)) for track in tracks},

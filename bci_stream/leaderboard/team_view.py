@@ -83,6 +83,7 @@ class TeamView:
         self._rate = 1.0
         self._time_s = 0.0
         self._all_packets_received = False
+        self._repeated: set[tuple[int, int]] = set()
 
     def set_status(self, status: str, reason: str | Reason = "", lag_s: float = 0.0) -> None:
         """reason: a code, or free text."""
@@ -118,7 +119,7 @@ class TeamView:
         A verdict on a trial that is shown already replaces the earlier one.
         """
         rows = {
-            key: verdict_row(verdict, self._classes) | {"session": key[1]}
+            key: verdict_row(self._without_label(verdict), self._classes) | {"session": key[1]}
             for key, verdict in closed.trials.items()
         }
         self._edition += not rows.keys().isdisjoint(self._trials)
@@ -129,7 +130,8 @@ class TeamView:
         for key, verdict in closed.trials.items():
             self._confusion.add(key, verdict)
         self._standing = closed.standing
-        self._traces = closed.traces or self._traces
+        is_shown = all(self._without_label(v) is v for v in closed.trials.values())
+        self._traces = (closed.traces if is_shown else None) or self._traces
         if closed.result is not None:
             self.set_result(closed.result)
         if self.status == "running":
@@ -138,6 +140,12 @@ class TeamView:
         self._add_to_history(closed.t)
         self._changes += 1
         return list(rows.values())
+
+    def _without_label(self, verdict: Verdict) -> Verdict:
+        """A verdict of a block that is played again, without its label and answers: it may be asked again."""
+        if (verdict.session, verdict.block) not in self._repeated:
+            return verdict
+        return replace(verdict, label=None, answers=())
 
     def set_result(self, result: dict[str, Any]) -> None:
         """Take the final scores, `Run.result()`: they equal those of `bci-judge score` exactly."""
@@ -228,6 +236,8 @@ class TeamView:
                 self.timeline.begin_session(short_text(str(event["subject"])), self._rate)
                 if self.status not in FINAL:
                     self.set_status("running")
+            case "void" if event.get("again") is True:
+                self._repeated.add((int(event["session"]), int(event["block"])))
             case "end":
                 self.set_status(str(event["reason"]), str(event.get("detail", "")))
                 self.reasons = [event["why"]] if isinstance(event.get("why"), dict) else []

@@ -66,9 +66,9 @@ class TeamClient:
     """One team on one run: `join`, then iterate over `stream`, `report` results, and `leave`.
 
     public_key: the contest's; with it everything that replay and judge send is verified. sealed: results are
-    encrypted. stopped_early: the replay ended before its last packet. receipt: the judge's signed message
-    that closed the run; empty before that. cut_off_s: how long the longest gap in the replay's messages was.
-    behind_s: how late the last packet was taken from the stream; None in lockstep.
+    encrypted. stopped_early: the replay ended before its last packet; stop_reason: why. receipt: the judge's
+    signed message that closed the run; empty before that. cut_off_s: how long the longest gap in the replay's
+    messages was. behind_s: how late the last packet was taken from the stream; None in lockstep.
     """
 
     def __init__(
@@ -96,6 +96,7 @@ class TeamClient:
         self._judge_polled_at = 0.0
         self._closed = False
         self.stopped_early = False
+        self.stop_reason = ""
         self.receipt = ""
         self.cut_off_s = 0.0
         self.behind_s: float | None = None
@@ -115,6 +116,10 @@ class TeamClient:
         )
         self._run = handshake.join()
         return self._run.offer
+
+    @property
+    def team(self) -> str:
+        return self._publisher.team
 
     @property
     def _joined(self) -> Joined:
@@ -283,7 +288,7 @@ class TeamClient:
             raise RefusedError(f"{message.reason}; {ASK_AGAIN}")
         if isinstance(message, Stopped):
             logger.warning("replay %s stopped: %s", replay, message.reason)
-            self.stopped_early = True
+            self.stopped_early, self.stop_reason = True, message.reason
         if isinstance(message, Status) and message.state != "alive":
             state = f"{message.state} {message.detail}".rstrip()
             logger.info("replay %s: %s", replay, state)

@@ -141,6 +141,11 @@ class StreamGroup:
         """Uids of the open streams that have been verified."""
         return {uid for uid, stream in list(self._streams.items()) if stream.verified}
 
+    def verified(self) -> list[tuple[str, TextInlet]]:
+        """Owner and inlet of the open streams that have been verified."""
+        streams = list(self._streams.values())
+        return [(stream.owner, stream.inlet) for stream in streams if stream.verified]
+
     def inlet(self, uid: str) -> TextInlet | None:
         stream = self._streams.get(uid)
         return None if stream is None else stream.inlet

@@ -229,6 +229,9 @@ PATIENCE_S, LONGEST_PATIENCE_S = 1.0, 5.0
 """How long a control stream may take to be opened, and to bring an offer, before another one is tried;
 doubled with each try. A waiting replay sends two offers a second, so one that never answers costs little."""
 
+OTHERS_S = 1.0
+"""How long replays of other contests are looked for when none of the team's own has appeared."""
+
 ASK_AGAIN = "ask the organiser for the team's file (.bci) of this contest"
 
 EXTRAS: dict[str, object] = {"plain": True, "asks": True}
@@ -301,11 +304,14 @@ class Handshake:
     def _other_contests(self) -> list[str]:
         """A sentence on the replays of other contests that are here, if there are any."""
         watch = self.transport.watch("bci/")
+        others: list[str] = []
+        deadline = self.transport.now() + OTHERS_S
         try:
-            found = {names.contest_of(stream.source_id, "control") for stream in watch.found()}
+            while not others and self.transport.now() < deadline and not self.stop.wait(POLL_S):
+                found = {names.contest_of(stream.source_id, "control") for stream in watch.found()}
+                others = sorted(found - {"", self.publisher.contest})
         finally:
             watch.close()
-        others = sorted(found - {"", self.publisher.contest})
         if not others:
             return []
         return [f"there are replays of other contests: {shorten_list(others)}; {ASK_AGAIN}"]

@@ -134,7 +134,9 @@ class LslTextInlet:
         return texts
 
     def clock_offset_s(self) -> float:
-        self._offset_s = _clock_offset_s(self._inlet, self._offset_s)
+        inlet = getattr(self, "_inlet", None)
+        if inlet is not None:  # else another thread has closed it
+            self._offset_s = _clock_offset_s(inlet, self._offset_s)
         return self._offset_s
 
     def close(self) -> None:

@@ -270,12 +270,14 @@ class Go(FromJudge, frozen=True, tag="go", kw_only=True):
     """The run may begin, and goes on: repeated, with the state that the operator wants.
 
     now: begin without waiting for teams that have joined and are not ready. paused: hold the packets back.
-    stopped: end the run.
+    stopped: end the run. again: (session, block) of each block that is to be played again at the end of its
+    session, counted from 0, in the order in which the operator asked.
     """
 
     now: bool = False
     paused: bool = False
     stopped: bool = False
+    again: list[tuple[int, int]] = []
 
 
 class Closed(FromJudge, frozen=True, tag="closed", kw_only=True):

@@ -223,6 +223,8 @@ class HandshakeServer:
         if why is not None:
             logger.warning("%s", describe(why))
             self.outlets.send(Refused(self.offer.run, "", describe(why), worker=event.uid))
+            # The team's worker ends now, maybe before the judge has opened its stream.
+            self.outlets.send(Status("refused", f"{why.code} {event.claimed.team}"))
 
     def _is_due(self, message: Hello | Join, worker: str) -> bool:
         """Whether an answer is due: a worker that asks without end must not delay the packets."""
@@ -270,6 +272,11 @@ class HandshakeServer:
     def is_stopped(self) -> bool:
         """Whether the judge's operator has ended the run."""
         return self._last_go is not None and self._last_go.stopped
+
+    @property
+    def blocks_again(self) -> list[tuple[int, int]]:
+        """(session, block) of each block that the judge's operator wants to be played again."""
+        return [] if self._last_go is None else self._last_go.again
 
     def check_judge_timeout(self, wait_s: float) -> None:
         """Raise NotFoundError where the judge has been away for longer than wait_s."""

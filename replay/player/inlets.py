@@ -1,7 +1,7 @@
 """The streams that one replay receives: messages of teams, messages of the judge, packet requests."""
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -11,8 +11,9 @@ from bci_stream.wire.crypto import PublicKey
 from bci_stream.wire.groups import OPEN_S, StreamGroup
 from bci_stream.wire.messages import JudgeMessage, ReportMessage, ResultsMessage, Status
 from bci_stream.wire.results import REQUEST_LEADS, decode_request
-from bci_stream.wire.transport import FoundStream, SampleInlet, Transport
+from bci_stream.wire.transport import FoundStream, SampleInlet, TextInlet, Transport
 from bci_stream.wire.verify import JudgeVerifier, MessageVerifier, TeamText
+from replay.player.clocks import HostClocks
 
 SEARCH_EVERY_S = 0.1
 """Listing the streams on the network costs far more than reading those that are open."""
@@ -71,6 +72,7 @@ class ReplayInlets:
         self._judge_message_at = 0.0
         self._gone_at: dict[str, float] = {}
         self._requests: PacketRequests | None = None
+        self._clocks = HostClocks(self.transport.now)
         self._searched_at = 0.0
         self._judge_is_here = False
 
@@ -78,6 +80,16 @@ class ReplayInlets:
     def judges(self) -> int:
         """Verified judges whose streams are open."""
         return len(self._judge.owners)
+
+    @property
+    def clocks(self) -> dict[str, dict[str, Any]]:
+        """Clock offsets of the judge's and the teams' hosts, see `HostClocks`; any thread may read them."""
+        return self._clocks.readings
+
+    def _open_streams(self) -> dict[str, TextInlet]:
+        """The verified streams, by whose they are."""
+        judges = dict(self._judge.verified())
+        return judges | {f"team {owner}": inlet for owner, inlet in self._results.verified()}
 
     @property
     def dropped(self) -> int:
@@ -118,6 +130,7 @@ class ReplayInlets:
             self._judge.look()
             if self._requests is not None:
                 self._requests.search()
+            self._clocks.follow(self._open_streams)
         return [*self.receive_judge(), *self.receive_results(timeout_s)]
 
     def receive_results(self, timeout_s: float) -> list[FromTeam | UnverifiedText]:
@@ -161,6 +174,7 @@ class ReplayInlets:
         return events
 
     def close(self) -> None:
+        self._clocks.close()
         self._results.close()
         self._judge.close()
         if self._requests is not None:

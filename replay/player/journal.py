@@ -108,6 +108,12 @@ class RunJournal:
             self._truth.append((packet.session, self.next_packet, event))
             self._outlets.send_truth(packet.session, self.next_packet, event)
 
+    def add_samples(self, session: int, n_samples: int) -> None:
+        """A session becomes longer, by a block that is played again."""
+        self._outlets.added_samples[session] += n_samples
+        if self.progress.total is not None:
+            self.progress.total += n_samples
+
     # --- packets ------------------------------------------------------------------------------
 
     def push_packet(

@@ -20,6 +20,7 @@ from replay.player.handshake import STOPPED_BY_OPERATOR, HandshakeServer
 from replay.player.journal import RunJournal
 from replay.player.outlets import ReplayOutlets
 from replay.player.plan import PlaybackPlan
+from replay.player.repeats import BlockRepeater
 from replay.transform.masking import MaskedPacket
 
 MAX_ANNOUNCED = 100
@@ -35,7 +36,7 @@ class Lockstep:
     """Plays a plan to one team, as fast as the team requests its packets.
 
     wait_s: how long to wait for a judge that went away. outage_s: how long this process may stand still
-    without that being recorded for the judge.
+    without that being recorded for the judge. repeats: puts blocks that are played again among the packets.
     """
 
     outlets: ReplayOutlets
@@ -45,6 +46,7 @@ class Lockstep:
     clock: Clock
     wait_s: float
     stop: threading.Event
+    repeats: BlockRepeater
     outage_s: float = math.inf
 
     def __post_init__(self) -> None:
@@ -72,10 +74,11 @@ class Lockstep:
     def _play_packets(self) -> None:
         stamp = self.clock.now()
         following: deque[MaskedPacket] = deque()
-        for packet in _look_ahead(self.plan.packets(), following):
+        for packet in self.repeats.chain(_look_ahead(self.plan.packets(), following)):
             stamp += packet.n / self.plan.rate
             if not self._wait_for_request():
                 return
+            packet = self.repeats.settle(packet)
             self.journal.begin_session(packet.session)
             self.journal.send_truth(packet)
             self.journal.push_packet(packet, stamp, with_note=self._announced == 0)

@@ -1,6 +1,7 @@
 """The streams that one replay sends: control (signed), signal, trigger markers and sealed truth."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -51,6 +52,7 @@ class ReplayOutlets:
     """Outlets of a replay. They belong to the playing thread.
 
     Where a track lets each team choose its leads, each team has a signal stream of its own.
+    added_samples: by session, of the blocks that are played again.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class ReplayOutlets:
         self._meta = meta
         self._alive_at = transport.now()
         self._last_stamp = -math.inf
+        self.added_samples: Counter[int] = Counter()
         self.shares_signal = not (plan.track and plan.track.choose_leads)
         if self.shares_signal:
             self._open_signal(name, plan.leads, {})
@@ -163,6 +166,9 @@ class ReplayOutlets:
     def send_truth(self, number: int, packet: int, event: dict[str, Any] | None) -> None:
         """Send truth of a session to the judge; None only announces the session."""
         session = self._plan.sessions[number]
+        n_samples = session.n_samples
+        if n_samples is not None:
+            n_samples += self.added_samples[number]
         for piece in [None] if event is None else truth_pieces(event):
             self._send_sealed(
                 TruthNote(
@@ -172,7 +178,7 @@ class ReplayOutlets:
                     session.rate,
                     self._plan.leads_sent,
                     self._plan.packet_samples,
-                    session.n_samples,
+                    n_samples,
                     piece,
                 )
             )

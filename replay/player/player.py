@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from typing import Any
 
 from bci_stream.clock import Clock
 from bci_stream.contest.contest import Contest
@@ -24,6 +25,7 @@ from replay.player.lockstep import Lockstep
 from replay.player.outlets import ReplayOutlets
 from replay.player.plan import PlaybackPlan
 from replay.player.realtime import Realtime
+from replay.player.repeats import BlockRepeater
 from replay.player.teams import TeamRegistry
 
 __all__ = ["Pace", "Player", "check_confidential", "check_live_pace", "parse_pace"]
@@ -181,6 +183,11 @@ class Player:
     def progress(self) -> PlaybackProgress:
         return self._journal.progress
 
+    @property
+    def clocks(self) -> dict[str, dict[str, Any]]:
+        """Clock offsets of the judge's and the teams' hosts; any thread may read them."""
+        return self._inlets.clocks
+
     def _position(self) -> int:
         """Lockstep: number of the next packet once the run has begun; else -1."""
         has_begun = self._pace.lockstep and self._journal.session_start is not None
@@ -223,10 +230,18 @@ class Player:
     def _make_run(self) -> Lockstep | Realtime:
         streams = (self._outlets, self._handshake, self._journal)
         parts = (*streams, self._plan, self._clock, self._wait_s, self._stop)
+        repeats = BlockRepeater(
+            self._plan,
+            self._journal,
+            lambda: self._handshake.blocks_again,
+            stop=None if self._pace.lockstep else self._stop,
+            report=lambda text: self._outlets.send(Status("block", text)),
+        )
         if self._pace.lockstep:
-            return Lockstep(*parts, outage_s=self._outage_s)
+            return Lockstep(*parts, repeats=repeats, outage_s=self._outage_s)
         return Realtime(
             *parts,
+            repeats=repeats,
             speed=self._pace.speed,
             endless=self._endless,
             for_teams=self._for_teams,

@@ -18,6 +18,7 @@ from replay.player.journal import RunJournal
 from replay.player.outlets import ReplayOutlets, Wait, no_wait
 from replay.player.plan import PlaybackPlan
 from replay.player.prefetch import Prefetch
+from replay.player.repeats import BlockRepeater
 from replay.transform.masking import MaskedPacket
 
 logger = logging.getLogger(__name__)
@@ -66,7 +67,7 @@ class Realtime:
 
     endless: start over at the end, without a pause. for_teams: answer teams and judge meanwhile.
     wait_s: how long to wait for a judge that went away. outage_s: a packet that leaves later than this, in a
-    contest, moves the deadlines of those after it.
+    contest, moves the deadlines of those after it. repeats: puts blocks that are played again among them.
     """
 
     outlets: ReplayOutlets
@@ -80,6 +81,7 @@ class Realtime:
     endless: bool
     for_teams: bool
     paused: threading.Event
+    repeats: BlockRepeater
     outage_s: float = math.inf
 
     def __post_init__(self) -> None:
@@ -108,13 +110,18 @@ class Realtime:
         sent = 0
         lead_s = FIRST_LEAD_S
         self.journal.begin_session(0)
-        for packet in packets:
+        for packet in self.repeats.chain(packets):
             if origin is None:  # not before: a source may need seconds to make its first packet
                 origin = self.clock.now() + self._lead_in_s()
             self._idle()
             origin += self._hold()
             if self.handshake.is_stopped:
                 break
+            if (
+                packet.truth and not self.plan.live
+            ):  # a block is played again; it had to be read first
+                origin = max(origin, self.clock.now() + LEAD_IN_S - sent / self._rate)
+            packet = self.repeats.settle(packet)
             self.journal.begin_session(packet.session, packet.round)
             sent += packet.n
             self.journal.send_truth(packet)

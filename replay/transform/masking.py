@@ -32,6 +32,7 @@ class MaskedPacket(Packet):
     truth_errors: labelled triggers of a live device that break the track's rules, one line each.
     texts: of its triggers, in their order, empty for one without a text; none at all with a track, whose
         labels they could give away.
+    last_of_session: whether no other packet of its session follows; never of a live device's.
     """
 
     session: int = 0
@@ -40,6 +41,7 @@ class MaskedPacket(Packet):
     truth: tuple[TruthEvent, ...] = ()
     truth_errors: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
+    last_of_session: bool = False
 
     @property
     def markers(self) -> tuple[tuple[int, int, str], ...]:
@@ -102,6 +104,7 @@ def masked_packets(
             truth=truth,
             truth_errors=errors,
             texts=texts if any(texts) else (),
+            last_of_session=sent == total,
         )
 
 

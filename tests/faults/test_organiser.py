@@ -12,13 +12,15 @@ from pathlib import Path
 
 import pytest
 
+from bci_stream.contest.actions import ReadState
+from bci_stream.contest.control_socket import ask_judge, socket_path
 from scripts.fault_rig import wait_for
 from tests.faults.test_routers import ADDRESSES, RoutedNetwork, network
 from tests.processes import Processes, end_daemons
 
 __all__ = ["network"]  # a fixture
 
-pytestmark = [pytest.mark.lsl, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.lsl, pytest.mark.slow, pytest.mark.timeout(400)]
 
 DOC = Path(__file__).parents[2] / "docs" / "organiser.md"
 LINE = re.compile(r"^    (\w+)\$ (.*)$", re.MULTILINE)
@@ -89,6 +91,16 @@ def end_doctors(machines: dict[str, Machine]) -> None:
         machine.running = []
 
 
+def wait_until_ready(judge: Machine, teams: list[str]) -> None:
+    """An organiser looks at `status` until all are there; this asks the judge in the same way."""
+
+    def ready() -> list[str]:
+        state = ask_judge(socket_path(judge.folder / "cup", "cup"), ReadState()).state
+        return sorted(entry["team"] for entry in state["teams"] if entry["state"] == "ready")
+
+    wait_for("both teams", lambda: ready() == teams, 60.0)
+
+
 def wait_until_over(machines: dict[str, Machine]) -> None:
     for machine in machines.values():
         for command, process, path in machine.running:
@@ -115,6 +127,8 @@ def test_the_rehearsal_works_line_by_line(machines: dict[str, Machine]) -> None:
             outputs[line] = machine.run(line)
             end_doctors(machines)
         else:
+            if line.startswith("bci-judge go"):
+                wait_until_ready(machine, ["alice", "bob"])
             if line.startswith("bci-judge leaderboard"):
                 wait_until_over(machines)
             outputs[line] = machine.run(line)
@@ -130,12 +144,21 @@ def check(folder: Path, outputs: dict[str, str]) -> None:
     assert doctor.rstrip().endswith("a contest can be held here")
     for host in ("replay", "alice", "bob"):
         assert re.search(rf"{re.escape(ADDRESSES[host])}, .*seen and opened, clock offset", doctor)
-    assert re.search(r"alice[\s\S]*bob|bob[\s\S]*alice", of("bci-judge leaderboard"))
+    assert all(team in of("bci-judge leaderboard") for team in ("alice", "Alpha Waves"))
     assert "Traceback" not in "".join(outputs.values())
     logs = sorted((folder / "cup" / "runs").glob("*.jsonl"))
     assert [log.name.split("-")[1] for log in logs] == ["alice", "bob"]
     for log in logs:
         last = [json.loads(line) for line in log.read_text().splitlines()]
         assert "finished" in [event.get("reason") for event in last if event["kind"] == "end"]
+    listed = of("bci-judge team list")
+    assert re.search(r"carol.*revoked", listed)
+    assert re.search(r"bob.*Alpha Waves", listed)
+    assert of("bci-judge go").strip() == "erp: begins with alice, bob"
+    assert "clocks, compared with this host's: judge" in of("bci-replay status")
+    published = json.loads((folder / "public" / "results.json").read_text("utf-8"))
+    assert sorted(row["team"] for row in published["rows"]) == ["alice", "bob"]
+    for words in ("--public-key public", "--reveal cup"):
+        assert of(words).count("as the judge wrote it") == 2
     assert "Rehearsal" in (folder / "report.html").read_text("utf-8")
     assert "finished" in of("bci-judge score")

@@ -242,12 +242,14 @@ def test_another_team_with_its_name_does_not_end_a_worker(contest) -> None:
 
 
 def test_a_file_of_another_contest_is_named_with_those_that_are_here(contest) -> None:
-    from threading import Event
+    from threading import Event, Timer
 
     from bci_stream.wire.client import TeamClient
 
     transport = MemoryTransport()
-    transport.text_outlet(names.text_stream("cup2026", "control", "erp"))
+    spec = names.text_stream("cup2026", "control", "erp")
+    # A search on LSL takes a moment to find what has long been there.
+    Timer(0.3, lambda: transport.text_outlet(spec)).start()
     client = TeamClient(transport, "cup2025", "alice", bytes(32), stop=Event())
     with pytest.raises(
         NotFoundError, match="replays of other contests: cup2026; ask the organiser"

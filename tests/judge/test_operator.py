@@ -20,6 +20,7 @@ from bci_stream.contest.actions import (
     OperatorAnswer,
     OperatorRequest,
     PauseRuns,
+    PlayBlockAgain,
     ReadmitTeam,
     ReadState,
     ResumeRuns,
@@ -37,7 +38,18 @@ from bci_stream.runlog import score_run
 from bci_stream.verification import VerificationKeys, verify_log
 from bci_stream.wire import groups, names
 from bci_stream.wire.crypto import sign
-from bci_stream.wire.messages import Behind, Done, Ready, ReportMessage, encode
+from bci_stream.wire.messages import (
+    Behind,
+    Done,
+    HistoryComplete,
+    Ready,
+    ReportMessage,
+    RunEvents,
+    Status,
+    TruthNote,
+    TruthProbe,
+    encode,
+)
 from tests.judge.test_faults import Scene
 from tests.judge.test_judge import FakeTeam, ImmediateExecutor
 from tests.judge.test_team_run import fold_packet, lockstep_run
@@ -68,7 +80,25 @@ class Operated(Scene):
     def new_desk(self) -> OperatorDesk:
         journal = OperatorJournal(journal_path(self.contest.folder, self.contest.name))
         show = self.announced.append
-        return OperatorDesk(self.judge, self.sink, journal, announce=show, token="secret")
+        desk = OperatorDesk(self.judge, self.sink, journal, announce=show, token="secret")
+        self.judge.restore = desk.restore
+        return desk
+
+    def restart(self) -> None:
+        """Kill the judge, and start another one, which gets the replay's history."""
+        gone_at = self.clock.now()
+        self.die()
+        self.judge = self.new_judge()
+        self.desk = self.new_desk()
+        self.poll()
+        self.replay.seal(self.replay.offer, TruthProbe())
+        self.poll()
+        self.replay.send_truth()
+        if self.events:
+            self.replay.seal(RunEvents("", 0, self.events), HistoryComplete(gone_at))
+        for team in self.teams.values():
+            team.send(Ready, self.replay.run)
+        self.poll(4)
 
     def ask(self, action: OperatorAction) -> OperatorAnswer:
         return self.desk.handle(OperatorRequest(action, "test"))  # type: ignore[arg-type]
@@ -190,6 +220,33 @@ class TestPause:
         scene.do(ResumeRuns())
         assert scene.last_go() is not None
 
+    @pytest.mark.parametrize("begun", [3, 0])
+    def test_it_outlasts_the_judge(self, operated, begun: int) -> None:
+        """A run that has begun has it in its log; one that has not only in the journal."""
+        scene = operated()
+        scene.packets(begun)
+        scene.do(PauseRuns())
+        scene.restart()
+        go = scene.last_go()
+        assert go is None if begun == 0 else (go is not None and go["paused"])
+        (replay,) = scene.ask(ReadState()).state["replays"]
+        assert replay["state"] == "paused"
+        assert all(run.is_held for run in scene.judge.runs)
+        scene.do(ResumeRuns())
+        go = scene.last_go()
+        assert go is not None
+        assert not go["paused"]
+        scene.restart()
+        go = scene.last_go()
+        assert go is not None
+        assert not go["paused"]
+
+    def test_one_of_another_run_does_not_concern_this_one(self, operated) -> None:
+        scene = operated()
+        scene.do(PauseRuns())
+        assert list(scene.desk._journal.decisions("run-later")) == []
+        assert list(scene.desk._journal.decisions("run-r")) == [PauseRuns()]
+
     def test_in_lockstep_no_time_of_a_pause_is_the_teams(self, tmp_path: Path) -> None:
         limits = Limits(silence_s=5.0)
         run = lockstep_run(tmp_path / "log.jsonl", limits, 0.0)
@@ -238,6 +295,23 @@ class TestTeams:
         assert run.forfeited == "gave up"
         run.end("finished", "", 9.0)
         assert (run.ended, run.detail) == ("stopped", "forfeited (gave up)")
+
+    def test_a_team_that_was_kept_out_stays_out_after_a_restart_of_the_judge(
+        self, operated
+    ) -> None:
+        scene = operated(team_count=3)
+        scene.do(ForfeitTeam("t1", "ill"))
+        scene.do(DisqualifyTeam("t2", "two keys"))
+        scene.packets(2)
+        scene.restart()
+        assert [run.team for run in scene.judge.runs] == ["t0"]
+        assert {team: why.code for (_, team), why in scene.judge.kept_out.items()} == {
+            "t1": "forfeited",
+            "t2": "operator_disqualified",
+        }
+        scene.do(ReadmitTeam("t1"))
+        scene.restart()
+        assert sorted(run.team for run in scene.judge.runs) == ["t0", "t1"]
 
     def test_disqualified_while_it_runs(self, operated) -> None:
         scene = operated(team_count=2)
@@ -322,6 +396,76 @@ class TestVoid:
         assert scene.lines() == before
 
 
+class TestPlayAgain:
+    def test_the_block_is_void_for_all_and_the_replay_is_asked(self, operated) -> None:
+        scene = operated(team_count=2)
+        scene.packets(2)
+        text = scene.do(PlayBlockAgain("a cable", block=1))
+        assert text == (
+            "block 1 of session 1 is void, and is played again at the end of the session: t0, t1"
+        )
+        go = scene.last_go()
+        assert go is not None
+        assert go["again"] == [[0, 0]]
+        for team in ("t0", "t1"):
+            (line,) = [line for line in scene.lines(team) if line["kind"] == "void"]
+            assert (line["block"], line["again"], line["reason"]) == (0, True, "a cable")
+        again = TruthNote(0, "S01", 2, 250.0, 1, 10, 60, {"blocks": [[], ["A"]], "again_of": 0})
+        scene.replay.seal(again)
+        scene.packets(2, finish=True)
+        for team in scene.teams.values():
+            team.send(Done, scene.replay.run, n=0)
+        scene.poll(4)
+        assert scene.sink.alarms == []
+        run = score_run(scene.judge.runs[0].path)
+        assert [(v.block, v.void) for v in run.verdicts()] == [(0, True), (1, False)]
+        assert scene.judge.runs[0].limit_s() == pytest.approx(60 / 250 + 60)
+        assert scene.holds()
+
+    def test_a_restarted_judge_asks_for_it_too(self, operated) -> None:
+        scene = operated()
+        scene.packets(2)
+        scene.do(PlayBlockAgain("a cable", block=1))
+        scene.restart()
+        go = scene.last_go()
+        assert go is not None
+        assert go["again"] == [[0, 0]]
+        assert [line["kind"] for line in scene.lines()].count("void") == 1
+        assert "played again already" in scene.ask(PlayBlockAgain("x", block=1)).text
+
+    def test_one_that_was_asked_for_too_late_is_shown(self, operated) -> None:
+        scene = operated()
+        scene.packets(2)
+        scene.do(PlayBlockAgain("a cable", block=1))
+        scene.packets(1, finish=True)
+        assert [alarm.code for alarm in scene.sink.alarms] == ["block_not_repeated"]
+        assert "has left" in scene.ask(PlayBlockAgain("x", block=2)).text
+
+    @pytest.mark.parametrize(
+        ("action", "why"),
+        [
+            (PlayBlockAgain("x", block=2), "block 2 of session 1 has not begun; 1 blocks"),
+            (PlayBlockAgain("x", block=1, session=2), "block 1 of session 2 has not begun"),
+            (PlayBlockAgain("x", block=1, team="t0"), "all teams receive one replay"),
+            (PlayBlockAgain("x", block=1, team="zoe"), "there is no team 'zoe'"),
+            (PlayBlockAgain("x", block=1, track="mi"), "no replay of track 'mi'"),
+        ],
+    )
+    def test_what_can_not_be_is_refused_and_nothing_is_written(
+        self, operated, action: PlayBlockAgain, why: str
+    ) -> None:
+        scene = operated()
+        scene.packets(2)
+        before = scene.lines()
+        answer = scene.ask(action)
+        assert not answer.done
+        assert why in answer.text
+        assert scene.lines() == before
+        go = scene.last_go()
+        assert go is not None
+        assert go["again"] == []
+
+
 def test_stop_ends_runs_and_replay(operated) -> None:
     scene = operated()
     scene.packets(2)
@@ -360,6 +504,17 @@ class TestWhoIsMissing:
             "absent": ["not_seen"],
             "guest": ["team_unlisted"],
         }
+
+    def test_a_refusal_by_the_replay_alone_is_shown_until_the_team_is_let_in(
+        self, operated
+    ) -> None:
+        """The team's worker may have ended before the judge had opened its stream."""
+        scene = operated(teams=("t0", "late"))
+        scene.replay.seal(Status("refused", "token_replaced late"), Status("refused", "fly late"))
+        scene.poll(60, 1.0)
+        (why,) = scene.team_entry("late")["reasons"]
+        assert why["code"] == "token_replaced"
+        assert [alarm.code for alarm in scene.sink.alarms] == ["token_replaced"]
 
     def test_behind_and_old_version(self, operated) -> None:
         scene = operated(team_count=2)

@@ -58,7 +58,8 @@ def test_the_published_folder_has_the_results_and_logs_that_anyone_can_verify(
     cup, tmp_path
 ) -> None:
     out = tmp_path / "public"
-    assert "left out" in judge("publish", out, "--contest", cup)
+    assert judge("publish", out, "--contest", cup).count("left out") == 1
+    judge("verify", out / "logs", "--public-key", out / "public-key.txt")
     results = json.loads((out / "results.json").read_text(encoding="utf-8"))
     assert results["title"] == "脑机接口大赛"
     assert [(a["award"], a["name"], a["prize"]) for a in results["awards"]] == [

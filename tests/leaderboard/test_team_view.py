@@ -98,7 +98,7 @@ def test_only_reports_have_a_latency() -> None:
 def test_a_void_line_after_the_end_replaces_the_rows_of_its_trials(track: str) -> None:
     events = list(SimulatedRun(track, "a", 0.8, subjects=2, blocks=2, trials=2).events())
     run, view = Run(), TeamView("a", track)
-    void = {"kind": "void", "session": 0, "block": 1, "reason": "wrong cue"}
+    void = {"kind": "void", "session": 0, "block": 1, "reason": "wrong cue", "again": True}
     for event in [*events, void]:
         if (closed := view.add_event(event, run.feed(event), run)) is not None:
             view.show_trials(closed)
@@ -109,6 +109,9 @@ def test_a_void_line_after_the_end_replaces_the_rows_of_its_trials(track: str) -
         place for place, t in zip(places, detail["trials"], strict=True) if t["mark"] == "void"
     ]
     assert marked == [place for place in places if place[:2] == (places[0][0], 1)]
+    # It may be asked again, so that its labels are not shown.
+    shown = [t for t in detail["trials"] if t["mark"] == "void"]
+    assert {(t["truth"], t["reported"]) for t in shown} == {("", "")}
     assert row.trials == len(places) - len(marked)
     assert row.score == pytest.approx(run.result()["score"], abs=1e-12)
     assert detail["sessions"] == run.result()["sessions"]

@@ -97,6 +97,18 @@ def test_a_device_of_a_replay_that_has_ended_is_shown_in_the_past_tense():
     assert render_states([over], as_json=False).endswith("one: lsl:amp was connected")
 
 
+def test_the_clocks_of_judge_and_teams_are_shown_while_it_plays() -> None:
+    clocks = {
+        "judge": {"offset_s": -5000.01234, "jitter_s": 0.00008, "drift_ppm": 11.4},
+        "team alice": {"offset_s": 0.00001, "jitter_s": None, "drift_ppm": None},
+    }
+    shown = render_states([playing(1, clocks=clocks)], as_json=False)
+    assert shown.splitlines()[-1] == (
+        "one: clocks, compared with this host's: judge -5000.0123 s (jitter 0.08 ms, drift +11.4 ppm), "
+        "team alice +0.0000 s"
+    )
+
+
 def test_a_running_device_is_shown_with_its_counts():
     status = DeviceStatus("lsl:amp", "connected", "", 400, 30, False, 1, 2, 0, 0, 12.5, -3.0)
     shown = render_states([playing(1, device=status.as_dict())], as_json=False)

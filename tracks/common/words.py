@@ -94,6 +94,8 @@ ENGLISH = {
     "outage_judge": "the judge stood still or was away for {outage_s:.2f} s",
     "second_stream": "there are two streams named {stream}: the second one is ignored",
     "unverified_stream": "stream {stream} is not of this contest's replay: it is ignored",
+    "block_not_repeated": "block {block} of session {session} is not played again: the last packet of its "
+    "session had left; it stays void",
     "second_worker": "a second worker of team {team} was refused",
     "left_before_start": "it left before the run began",
     "out_of_sight": "cut off: its computer can't be found any more",
@@ -239,6 +241,8 @@ CHINESE = {
     "outage_judge": "裁判停顿或离开 {outage_s:.2f} 秒",
     "second_stream": "有两个名为 {stream} 的流：忽略第二个",
     "unverified_stream": "流 {stream} 不属于本比赛的回放：已忽略",
+    "block_not_repeated": "第 {session} 场第 {block} 区块没有重放：该场的最后一个数据包"
+    "已经发出；该区块仍作废",
     "second_worker": "拒绝了 {team} 队的第二个进程",
     "left_before_start": "在开始之前离开",
     "out_of_sight": "连接中断：找不到其计算机",

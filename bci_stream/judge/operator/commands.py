@@ -184,6 +184,30 @@ def void(
         click.echo(line)
 
 
+@click.command("replay-block")
+@click.option("--block", type=click.IntRange(min=1), required=True, help="Counted from 1.")
+@click.option(
+    "--session",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="The subject's place.",
+)
+@click.option("--team", default="", help="In lockstep: only for this team (default: for all).")
+@track_option
+@reason_option
+@contest_options
+def replay_block(contest_path: Path | None, room: str, track: str | None, **what: Any) -> None:
+    """Void a block, and play it again at the end of its session.
+
+    It counts then as a block of its own, with the next number. A block can be played again until the last
+    packet of its session has left.
+    """
+    from bci_stream.contest.actions import PlayBlockAgain
+
+    _do(contest_path, room, PlayBlockAgain(track=track or "", **what))
+
+
 @click.command()
 @click.argument("text", default="")
 @contest_options
@@ -215,5 +239,6 @@ def status(contest_path: Path | None, room: str, as_json: bool) -> None:
 
 
 OPERATOR_COMMANDS: tuple[click.Command, ...] = (
-    go, pause, resume, stop, forfeit, readmit, disqualify, void, announce, status,
+    go, pause, resume, stop, forfeit, readmit, disqualify, void, replay_block, announce,
+    status,
 )  # fmt: skip

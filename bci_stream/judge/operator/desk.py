@@ -18,6 +18,7 @@ from bci_stream.contest.actions import (
     OperatorAnswer,
     OperatorRequest,
     PauseRuns,
+    PlayBlockAgain,
     ReadmitTeam,
     ReadState,
     ResumeRuns,
@@ -65,6 +66,7 @@ class OperatorDesk:
             ReadmitTeam: self._readmit,
             DisqualifyTeam: self._disqualify,
             VoidTrials: self._void,
+            PlayBlockAgain: self._play_block_again,
             Announce: self._show,
             LogIn: self._log_in,
         }
@@ -77,8 +79,10 @@ class OperatorDesk:
         if isinstance(request.do, ReadState):
             state = describe_contest(self._judge) | {"announced": self._announced}
             return OperatorAnswer(True, state=state)
+        track = getattr(request.do, "track", None)
+        runs = [s.run for s in self._judge.sessions if not s.is_over and track in ("", s.track)]
         answer = self._answer(request.do)
-        self._journal.add(request, answer)
+        self._journal.add(request, answer, runs)
         if not isinstance(request.do, LogIn):
             outcome = "done" if answer.done else "not done"
             logger.info("operator (%s): %s: %s", request.by, outcome, answer.text)
@@ -91,6 +95,31 @@ class OperatorDesk:
             raise
         except BciError as error:
             return OperatorAnswer(False, str(error))
+
+    def restore(self, session: ReplaySession) -> None:
+        """Do again what the journal has on a run that began under an earlier judge.
+
+        What is in the run logs (a forfeit of a team whose run has begun, what is void) is not done again.
+        """
+        paused = False
+        for action in self._journal.decisions(session.run):
+            if isinstance(action, GiveGo):
+                session.go_given = True
+            elif isinstance(action, PauseRuns | ResumeRuns):
+                paused = isinstance(action, PauseRuns)
+            elif isinstance(action, PlayBlockAgain):
+                session.play_again(action.session - 1, action.block - 1)
+            elif isinstance(action, ReadmitTeam):
+                self._judge.kept_out.pop((session.track, action.team), None)
+            elif isinstance(action, ForfeitTeam) and action.team not in session.teams:
+                why = Reason("forfeited", reason=action.reason)
+                self._keep_out(action.team, [session.track], why, "stopped")
+            elif isinstance(action, DisqualifyTeam) and action.team not in session.teams:
+                why = Reason("operator_disqualified", reason=action.reason)
+                self._keep_out(action.team, [session.track], why, "disqualified")
+        if paused:
+            session.set_paused(True)
+            logger.info("%s is still paused by the operator: bci-judge resume", session.track)
 
     # --- runs ---------------------------------------------------------------------------------
 
@@ -257,6 +286,51 @@ class OperatorDesk:
         what = f"session {action.session}, block {action.block}"
         what += f", trial {action.trial}" if action.trial is not None else ""
         return f"void: {what} of {', '.join(run.team for _, run in runs)}"
+
+    def _play_block_again(self, action: PlayBlockAgain) -> str:
+        sessions = [s for s in self._sessions(action.track) if s.has_started]
+        if action.team:
+            self._check_team(action.team)
+            sessions = [s for s in sessions if action.team in s.teams]
+        if not sessions:
+            raise ContestError("no run has begun of which a block could be played again")
+        if len({s.track for s in sessions}) > 1:
+            raise ContestError("several tracks are played here; name the track with --track")
+        session, block = action.session - 1, action.block - 1
+        for replay in sessions:  # before any of them is changed
+            self._check_block(replay, action)
+        for replay in sessions:
+            for run in replay.teams.values():
+                again = run.ended is None
+                run.void(
+                    action.session,
+                    action.block,
+                    None,
+                    action.reason,
+                    self._judge.now(),
+                    again=again,
+                )
+            replay.play_again(session, block)
+        teams = ", ".join(sorted(team for replay in sessions for team in replay.teams))
+        return (
+            f"block {action.block} of session {action.session} is void, and is played again at the end of "
+            f"the session: {teams}"
+        )
+
+    def _check_block(self, replay: ReplaySession, action: PlayBlockAgain) -> None:
+        """Raise ContestError if the block can't be played again, or be void."""
+        if replay.is_live:
+            raise ContestError(
+                f"{replay.track} plays a live device, which can't play a block again"
+            )
+        if action.team and not replay.lockstep:
+            raise ContestError(
+                f"in real time all teams receive one replay, so that a block is played again for all of "
+                f"them: leave the team ({action.team}) out"
+            )
+        replay.repeats.check(action.session - 1, action.block - 1)
+        for run in replay.teams.values():
+            run.void_line(action.session, action.block, None, action.reason)
 
     # --- the console --------------------------------------------------------------------------
 

@@ -1,16 +1,28 @@
 """The operator's journal: every request and its answer, one JSON object a line, in the contest's folder.
 
-Its suffix is not that of run logs, which `bci-judge report FOLDER` looks for.
+Its suffix is not that of run logs, which `bci-judge report FOLDER` looks for. A judge that is started again
+reads from it what was decided on a run that goes on.
 """
 
 import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 
-from bci_stream.contest.actions import LogIn, OperatorAnswer, OperatorRequest
-from bci_stream.errors import LogError
+from bci_stream.contest.actions import (
+    AnyAction,
+    LogIn,
+    OperatorAnswer,
+    OperatorRequest,
+    read_action,
+)
+from bci_stream.errors import ContestError, LogError
+
+ABOUT = ("at", "by", "runs", "done", "answer")
+"""Fields of a line beside those of the action."""
 
 
 def journal_path(folder: Path, contest: str) -> Path:
@@ -20,7 +32,7 @@ def journal_path(folder: Path, contest: str) -> Path:
 class OperatorJournal:
     """Appends to the journal (mode 0600); each line is on disk before the action counts as done.
 
-    A line has `at` (UTC), `by`, the request, `done` and `text`, the answer. A token is never written.
+    A line has `at` (UTC), `by`, the request, `runs`, `done` and `answer`. A token is never written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -32,7 +44,10 @@ class OperatorJournal:
                 f"can't write the operator's journal {path}: {error.strerror}; without it no action is taken"
             ) from error
 
-    def add(self, request: OperatorRequest, answer: OperatorAnswer) -> None:
+    def add(
+        self, request: OperatorRequest, answer: OperatorAnswer, runs: Sequence[str] = ()
+    ) -> None:
+        """runs: ids of the replays' runs that it concerned."""
         action = msgspec.to_builtins(request.do)
         if isinstance(request.do, LogIn):
             action["token"] = "..."
@@ -40,11 +55,21 @@ class OperatorJournal:
             "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "by": request.by,
             **action,
+            "runs": list(runs),
             "done": answer.done,
             "answer": answer.text,
         }
         os.write(self._file, msgspec.json.encode(line) + b"\n")
         os.fsync(self._file)
+
+    def decisions(self, run: str) -> Iterator[AnyAction]:
+        """The actions that were done on a run, the first one first; lines that can't be read are left out."""
+        for text in self.path.read_bytes().splitlines():
+            with suppress(msgspec.DecodeError, ContestError):
+                line = msgspec.json.decode(text, type=dict[str, object])
+                if line.get("done") is True and run in (line.get("runs") or ()):  # type: ignore[operator]
+                    fields = {name: line[name] for name in line if name not in ABOUT}
+                    yield read_action(msgspec.json.encode(fields))
 
     def close(self) -> None:
         os.close(self._file)

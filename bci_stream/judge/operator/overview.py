@@ -126,4 +126,4 @@ def render_overview(state: dict[str, Any]) -> RenderableType:
 
 
 def _ms(seconds: float | None) -> str:
-    return "-" if seconds is None else f"{1000 * seconds:.1f} ms"
+    return "-" if seconds is None else f"{round(1000 * seconds, 1) + 0.0:.1f} ms"  # never -0.0

@@ -11,7 +11,8 @@ MOST_UNLISTED = 100
 """Names that are on no list and of which refusals are kept: anyone can send any name."""
 
 HERE_S = 10.0
-"""A stream whose messages were refused this long ago, and that sent none since, is not seen any more."""
+"""A team on no list whose messages were refused this long ago, and that sent none since, is not shown any
+more; one on the list keeps the refusal as the reason why it is missing."""
 
 
 @dataclass
@@ -80,7 +81,9 @@ class PresenceTable:
             if seen.behind_s > 0:
                 return Reason("team_behind", behind_s=seen.behind_s)
             return _old_version(seen.software)
-        is_refused = seen.refused_at > max(seen.verified_at, self._now() - HERE_S)
+        is_listed = team in self._contest.team_list()
+        since = float("-inf") if is_listed else self._now() - HERE_S
+        is_refused = seen.refused_at > max(seen.verified_at, since)
         if is_refused and seen.refusal is not None:
             return seen.refusal
         return Reason("stream_lost") if seen.verified_at > float("-inf") else Reason("not_seen")

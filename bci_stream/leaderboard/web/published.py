@@ -123,6 +123,7 @@ class PublishedState:
         self._verdicts: dict[str, VerdictRows] = {}
         self._alarms: list[dict[str, Any]] = data["alarms"]
         self._announcement: str = data.get("announcement", "")
+        self._standing: list[dict[str, Any]] = data.get("standing", [])
         self._take_rows(data["rows"])
         self._take_verdicts(data["verdicts"])
 
@@ -143,6 +144,7 @@ class PublishedState:
         self._take_verdicts(update.get("verdicts", ()))
         self._alarms = update.get("alarms", self._alarms)
         self._announcement = update.get("announcement", self._announcement)
+        self._standing = update.get("standing", self._standing)
 
     def everything(self) -> dict[str, Any]:
         return {
@@ -154,6 +156,7 @@ class PublishedState:
             "verdicts": [row for rows in self._verdicts.values() for row in rows.values()],
             "alarms": self._alarms,
             "announcement": self._announcement,
+            "standing": self._standing,
         }
 
     def _take_rows(self, rows: Any) -> None:
@@ -223,7 +226,8 @@ class PublishedBoard:
 
     def contest(self) -> dict[str, Any]:
         everything = self._state.everything()
-        return {name: everything[name] for name in ("contest", "tracks", "alarms", "announcement")}
+        shown = ("contest", "tracks", "alarms", "announcement", "standing")
+        return {name: everything[name] for name in shown}
 
     def rows(self, track: str | None = None) -> list[LeaderboardRow]:
         """The ranked rows of one track or of all."""
@@ -252,6 +256,7 @@ NOTHING: Final[dict[str, Any]] = {
     "verdicts": [],
     "alarms": [],
     "announcement": "",
+    "standing": [],
 }
 NO_DETAIL: Final[dict[str, Any]] = {
     "trials": [],

@@ -107,14 +107,18 @@ def test_a_final_is_operated_from_the_browser(console: Console, tab: Tab) -> Non
     page.locator("#void [name=block]").fill("1")
     page.locator("#void [name=trial]").fill("1")
     page.locator("#void [name=reason]").fill("wrong <b>cue</b>")
-    page.locator("#void button").click()
+    page.locator("#void button").first.click()
     console.wait(page.locator("#answers .done", has_text="void: session 1, block 1, trial 1"))
     voided = [line for line in scene.lines("t0") if line["kind"] == "void"]
     assert [line["reason"] for line in voided] == ["wrong <b>cue</b>"]
     page.locator("#void [name=block]").fill("9")
     page.locator("#void [name=reason]").fill("x")
-    page.locator("#void button").click()
+    page.locator("#void button").first.click()
     console.wait(page.locator("#answers .refused", has_text="there is no session 1, block 9"))
+    page.locator("#void [name=block]").fill("1")
+    page.locator("#void button[value=replay-block]").click()
+    console.wait(page.locator("#answers .done", has_text="is played again at the end"))
+    assert [line["again"] for line in scene.lines("t1") if "again" in line] == [True]
 
     page.locator("#announce-form [name=text]").fill("Back at 14:00")
     page.locator("#announce-form button").click()

@@ -48,6 +48,11 @@ def test_it_updates_live(served: WebBoard, board: Leaderboard, tab: Tab) -> None
     wait_for_team(page, "gamma")
     page.wait_for_function("document.querySelector('.board .name').textContent === 'gamma'")
     assert page.locator("#announce").inner_text().startswith("gamma leads with")
+    page.locator("#tracks a", has_text="All tracks").click()
+    cells = page.locator("main tbody tr").filter(has_text="gamma").locator("td")
+    assert cells.all_inner_texts() == ["1", "gamma", "–", "1", "2"]  # ecog has no place yet
+    board.event("gamma", "mi", {"kind": "end", "reason": "disqualified"}, [], run)
+    page.locator("main tbody tr").filter(has_text="gamma").wait_for(state="detached")
     assert tab.problems == []
 
 

@@ -131,11 +131,12 @@ function draw(changed = () => true) {
       scrollTo(0, 0);
     }
   }
-  if (changed("tracks")) drawShell(track);
+  if (changed("tracks") || changed("standing")) drawShell(track);
   if (changed("alarms")) drawAlarms();
   if (changed("announcement")) drawAnnouncement();
-  if (track === ALL_TRACKS) drawOverall(main, state.standing, state.awards);
-  else if (team) drawTeamSoon(track, team, changed("tracks"));
+  if (track === ALL_TRACKS) {
+    if (changed("standing")) drawOverall(main, state.standing, state.awards);
+  } else if (team) drawTeamSoon(track, team, changed("tracks"));
   else drawTrack(track, changed);
 }
 

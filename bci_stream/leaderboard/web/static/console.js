@@ -178,11 +178,11 @@ node("void").addEventListener("submit", async (event) => {
   event.preventDefault();
   const form = event.target.elements;
   const action = {
-    action: "void", track: form.track.value, team: form.team.value, session: Number(form.session.value),
+    action: event.submitter?.value || "void", track: form.track.value, team: form.team.value, session: Number(form.session.value),
     block: Number(form.block.value), reason: form.reason.value.trim(),
   };
-  if (form.trial.value !== "") action.trial = Number(form.trial.value);
-  if (await act(action)) form.reason.value = "";
+  if (form.trial.value !== "" && action.action === "void") action.trial = Number(form.trial.value);
+  if (await act(action) && form.reason.value.trim() === action.reason) form.reason.value = "";
 });
 node("announce-form").addEventListener("submit", async (event) => {
   event.preventDefault();

@@ -1,4 +1,4 @@
-// The standing over all tracks and the awards; a published copy of the page has them.
+// The standing over all tracks, and the awards, which a published copy of the page has.
 
 import { h, put } from "./dom.js";
 import { linkTo, score, titleOf } from "./format.js";
@@ -7,8 +7,8 @@ import { nameOf } from "./names.js";
 
 export const ALL_TRACKS = "all-tracks";
 
-function panel(name, headings, rows) {
-  return h("section", { class: "panel" }, h("h2", {}, t(name)), h("div", { class: "scroll" },
+function panel(name, headings, rows, rule = null) {
+  return h("section", { class: "panel" }, h("h2", {}, t(name)), rule && h("p", { class: "hint" }, rule), h("div", { class: "scroll" },
     h("table", { class: "trials" }, h("caption", { class: "unseen" }, t(name)),
       h("thead", {}, h("tr", {}, headings.map((text) => h("th", { scope: "col" }, text)))),
       h("tbody", {}, rows.map((cells) => h("tr", {}, cells.map((cell) => h("td", {}, cell))))))));
@@ -17,7 +17,7 @@ function panel(name, headings, rows) {
 function standingPanel(standing) {
   const tracks = Object.keys(standing[0].places);
   return panel("allTracks", [t("rank"), t("team"), ...tracks.map(nameOf), t("sum")],
-    standing.map((row) => [row.rank, titleOf(row), ...tracks.map((track) => row.places[track] ?? "–"), row.total]));
+    standing.map((row) => [row.rank, titleOf(row), ...tracks.map((track) => row.places[track] ?? "–"), row.total]), t("standingRule"));
 }
 
 function awardsPanel(awards) {

@@ -53,6 +53,7 @@ export function takeUpdate(update) {
   if (update.verdicts) state.verdicts = withVerdicts(state.verdicts, update.verdicts);
   state.alarms = update.alarms ?? state.alarms;
   state.announcement = update.announcement ?? state.announcement;
+  state.standing = update.standing ?? state.standing;
   addSignals(update.signal);
 }
 
