@@ -101,6 +101,7 @@ def look_command(
     import webbrowser
     from contextlib import closing
 
+    from replay.devices.boards import ask_resistance
     from replay.sources import open_source
     from replay.tools.look.live import LiveView, read_source
     from replay.tools.look.server import listen, serve
@@ -108,7 +109,7 @@ def look_command(
     stop = stop_on_signals()
     transport = open_wire(scope, lsl_session)
     with (
-        closing(open_source(source, None, transport)) as opened,
+        closing(open_source(ask_resistance(source), None, transport)) as opened,
         closing(listen(host, port)) as page,
     ):
 
