@@ -101,10 +101,11 @@ def look_command(
     import webbrowser
     from contextlib import closing
 
+    from bci_stream.page_server import listen
     from replay.devices.boards import ask_resistance
     from replay.sources import open_source
     from replay.tools.look.live import LiveView, read_source
-    from replay.tools.look.server import listen, serve
+    from replay.tools.look.server import serve
 
     stop = stop_on_signals()
     transport = open_wire(scope, lsl_session)
