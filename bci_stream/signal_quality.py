@@ -66,23 +66,40 @@ def lead_quality(block: FloatArray | Floats64, rate: float, line_hz: float = 50.
     samples = np.asarray(block, dtype=np.float64)
     if samples.ndim != 1:
         raise ValueError(f"one lead, an array of shape (n,), is expected; got {samples.shape}")
-    if not np.isfinite(samples).all():
-        return LeadQuality(0.0, 0.0, 0.0, finite=False)
+    return lead_qualities(samples[:, None], rate, line_hz)[0]
+
+
+def lead_qualities(
+    block: FloatArray | Floats64,
+    rate: float,
+    line_hz: float = 50.0,
+    computed: tuple[Floats64, Floats64] | None = None,
+) -> list[LeadQuality]:
+    """The quality of each lead; block: (n, leads). computed: its `spectrum`, where that is known already."""
+    samples = np.asarray(block, dtype=np.float64)
+    finite = np.asarray(np.isfinite(samples).all(axis=0))
     if len(samples) < 2:
-        return LeadQuality(0.0, 0.0, 0.0)
-    spread = float(samples.std())
-    if spread < FLAT_UV:
-        return LeadQuality(spread, 0.0, 0.0)
-    return LeadQuality(spread, _line_share(samples, rate, line_hz), _saturated_share(samples))
+        return [LeadQuality(0.0, 0.0, 0.0, finite=bool(good)) for good in finite]
+    samples = np.where(finite, samples, 0.0)
+    spread = samples.std(axis=0)
+    line = _line_share(*(computed or spectrum(samples, rate)), line_hz)
+    found = []
+    for i, good in enumerate(finite):
+        if not good or spread[i] < FLAT_UV:
+            found.append(LeadQuality(float(spread[i]), 0.0, 0.0, finite=bool(good)))
+        else:
+            saturated = _saturated_share(samples[:, i])
+            found.append(LeadQuality(float(spread[i]), float(line[i]), saturated))
+    return found
 
 
-def _line_share(samples: Floats64, rate: float, line_hz: float) -> float:
-    frequencies, density = spectrum(samples, rate)
+def _line_share(frequencies: Floats64, density: Floats64, line_hz: float) -> Floats64:
+    """Of each lead; density: (m, leads)."""
     counted = frequencies >= LEAST_HZ
-    total = density[counted].sum()
+    total = density[counted].sum(axis=0)
     distance = np.minimum(np.abs(frequencies - line_hz), np.abs(frequencies - 2 * line_hz))
-    line = density[counted & (distance <= LINE_WIDTH_HZ)].sum()
-    return float(line / total) if total > 0 else 0.0
+    line = density[counted & (distance <= LINE_WIDTH_HZ)].sum(axis=0)
+    return np.asarray(np.divide(line, total, out=np.zeros_like(total), where=total > 0))
 
 
 def _saturated_share(samples: Floats64) -> float:
@@ -90,6 +107,8 @@ def _saturated_share(samples: Floats64) -> float:
     share = 0.0
     for extreme in (samples.min(), samples.max()):
         at_extreme = samples == extreme
+        if np.count_nonzero(at_extreme) < LEAST_SATURATED:
+            continue
         edges = np.flatnonzero(np.diff(np.concatenate([[False], at_extreme, [False]]).astype(int)))
         longest = int((edges[1::2] - edges[::2]).max(initial=0))
         if longest >= LEAST_SATURATED:

@@ -400,7 +400,7 @@ def train(
     "--contest",
     "contest_path",
     type=click.Path(path_type=Path),
-    help="Under this contest's limits (contest.toml or its folder).",
+    help="Under this contest's limits and rules (contest.toml or its folder).",
 )
 @seed_option
 def check(
@@ -423,11 +423,11 @@ def check(
         require_posix("bci-decode check --submission")
         from decoders.host.check import check_submission, dry_run_calibration
 
-        granted = open_contest(contest_path, "").limits
+        contest = open_contest(contest_path, "")
         stop = stop_on_signals()
         how["calibration"] = how["calibration"] or dry_run_calibration(track)
-        opened = _open_submission(submission, track, granted=granted, stop=stop, **how)
-        report = check_submission(opened, track)
+        opened = _open_submission(submission, track, granted=contest.limits, stop=stop, **how)
+        report = check_submission(opened, track, contest.rules(track))
         click.echo(report.text)
         if not report.ok:
             raise SystemExit(1)

@@ -17,13 +17,13 @@ from bci_stream.contest.pace import Pace
 from bci_stream.errors import SourceError
 from bci_stream.wire.transport import Transport
 from replay.daemon import OVER, DaemonState, start_time, write_state
-from replay.model.options import SourceOptions, track_named
+from replay.model.options import SourceOptions, profile_rate, track_named
 from replay.model.source import LiveDevice, Source, SourceStatus
 from replay.player.handshake import StartOn
 from replay.player.journal import PlaybackProgress
 from replay.player.plan import PlaybackPlan, make_plan
 from replay.player.player import Player, check_live_pace
-from replay.sources import concatenate_sources, open_source
+from replay.sources import concatenate_sources, is_device, open_source
 
 logger = logging.getLogger(__name__)
 
@@ -77,10 +77,11 @@ class Service:
         sys.setswitchinterval(SWITCH_S)
         self._write_state("starting")
         try:
-            options = self._fitted_options()
             source = concatenate_sources(
                 [
-                    open_source(secret_seed(uri, self.contest), options, self.transport)
+                    open_source(
+                        secret_seed(uri, self.contest), self._fitted_options(uri), self.transport
+                    )
                     for uri in self.uris
                 ]
             )
@@ -91,14 +92,12 @@ class Service:
             raise
         self._write_state("stopped" if self.stop.is_set() else "finished")
 
-    def _fitted_options(self) -> SourceOptions:
-        """The options, at the rate of the profile that the contest's rules choose for the track."""
-        rules = self.contest.rules(self.track or "")
-        if not self.track or not rules.get("profile") or self.options.resample:
+    def _fitted_options(self, uri: str) -> SourceOptions:
+        """The options, at the rate of the profile that the contest's rules choose; a device keeps its own."""
+        if not self.track or self.options.resample or is_device(uri):
             return self.options
-        rate = float(track_named(self.track).under(rules).rate)
-        synthetic = any(uri.startswith("synthetic:") for uri in self.uris)
-        return self.options if synthetic else replace(self.options, resample=rate)
+        track = track_named(self.track).under(self.contest.rules(self.track))
+        return replace(self.options, resample=profile_rate(track))
 
     # --- playing ------------------------------------------------------------------------------
 

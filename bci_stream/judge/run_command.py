@@ -21,6 +21,7 @@ from bci_stream.errors import ContestError, StoreError
 from bci_stream.judge.contest_run import ContestEntry, Outcome, Wire, run_entries, team_name
 from bci_stream.leaderboard.board import Leaderboard
 from bci_stream.leaderboard.fold import fold_log
+from bci_stream.leaderboard.measured import MEASURES
 from bci_stream.leaderboard.ranking import Qualifying
 from bci_stream.leaderboard.store import open_store
 from bci_stream.leaderboard.terminal import render_leaderboard
@@ -302,15 +303,6 @@ def play(
     except StoreError as error:
         console.print(f"these runs are not in the store yet: {error}", markup=False)
     return outcomes
-
-
-MEASURES = {
-    "leads": "leads",
-    "calibration": "calibration (trials a class)",
-    "size_mib": "package (MiB)",
-    "reaction_ms": "reaction (ms)",
-}
-"""What the host measured of submissions of 2026, and the titles of the columns."""
 
 
 def _measured_table(outcomes: Sequence[Outcome]) -> Table | None:

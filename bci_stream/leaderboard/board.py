@@ -128,6 +128,12 @@ class Leaderboard:
                 self._embargo.add(key, closed)
                 self._release()
 
+    def measured(self, team: str, track: str, figures: dict[str, float]) -> None:
+        """Show what the host measured of a team's submission, see `measured.MEASURES`."""
+        with self._lock:
+            self._view(team, track).measured = figures
+            self._changed.add((track, team))
+
     def alarm(self, reason: Reason) -> None:
         """Show a disturbance that is no team's fault; the last ALARMS_KEPT are shown, with their counts."""
         row = _alarm_row(reason, 1)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from bci_stream.errors import LogError, RuleError
+from bci_stream.leaderboard.measured import read_measured
 from bci_stream.leaderboard.ranking import LeaderboardRow
 from bci_stream.leaderboard.team_view import TeamView, elapsed_s
 from bci_stream.runlog import read_log
@@ -64,6 +65,7 @@ def fold(path: Path) -> FoldedRun:
     if not run.has_truth:
         raise LogError(f"{path}: the log holds no truth, so it can't be scored")
     view.set_result(run.result())
+    view.measured = read_measured(path)
     return FoldedRun(view, run, contest, latencies_s)
 
 

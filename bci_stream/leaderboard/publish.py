@@ -17,6 +17,7 @@ from bci_stream.contest.contest import Contest
 from bci_stream.errors import ContestError, LogError
 from bci_stream.leaderboard.board import Leaderboard
 from bci_stream.leaderboard.fold import find_logs, fold_log
+from bci_stream.leaderboard.measured import measured_file, read_measured
 from bci_stream.leaderboard.ranking import (
     LeaderboardRow,
     Qualifying,
@@ -156,6 +157,8 @@ def _filled_board(contest: Contest, logs: Sequence[Path]) -> Leaderboard:
             verdicts = run.feed(event)
             assert run.track is not None, "the log was folded before"
             board.event(run.team, run.track.name, event, verdicts, run)
+        if run.track is not None and (figures := read_measured(path)):
+            board.measured(run.team, run.track.name, figures)
     for track in {track for track, _ in board.team_keys()}:
         for team in contest.teams_of(track):
             if (track, team) not in board.team_keys():
@@ -178,3 +181,5 @@ def _copy_logs(contest: Contest, logs: Sequence[Path], folder: Path) -> None:
         copy = folder / path.relative_to(contest.runs)
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_bytes(path.read_bytes())
+        if measured_file(path).exists():
+            measured_file(copy).write_bytes(measured_file(path).read_bytes())

@@ -58,6 +58,7 @@ class LeaderboardRow:
     latency_p50_s, latency_p99_s: how long its reports took, as the judge measured them.
     reason: why the team has its status, in English. reasons: the same as codes with parameters;
     empty if the reason is free text. qualifies: above the contest's line; None if it draws none.
+    leads, calibration, size_mib, reaction_ms: what the host measured of a submission of 2026, see `measured`.
     """
 
     team: str
@@ -78,6 +79,10 @@ class LeaderboardRow:
     qualifies: bool | None = None
     reasons: list[dict[str, Any]] = field(default_factory=list)
     name: str = ""
+    leads: float | None = None
+    calibration: float | None = None
+    size_mib: float | None = None
+    reaction_ms: float | None = None
 
     @property
     def ranked(self) -> bool:

@@ -68,6 +68,7 @@ class TeamView:
         self.reasons: list[dict[str, Any]] = []
         self.lag_s = 0.0
         self.pace = ""
+        self.measured: dict[str, float] = {}
         self.timeline = TrialTimeline(track)
         self.history: list[Point] = []
         self._trials: dict[TrialPlace, dict[str, Any]] = {}
@@ -155,6 +156,10 @@ class TeamView:
 
     def row(self) -> LeaderboardRow:
         """The team's row without a rank."""
+        row = self._row()
+        return replace(row, **self.measured) if self.measured else row  # type: ignore[arg-type]
+
+    def _row(self) -> LeaderboardRow:
         track = TRACKS[self.track]
         row = LeaderboardRow(
             self.team,

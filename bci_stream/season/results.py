@@ -10,6 +10,7 @@ from typing import Any, Final
 from bci_stream.contest.contest import Contest
 from bci_stream.errors import LogError, RuleError
 from bci_stream.leaderboard.fold import fold_log
+from bci_stream.leaderboard.measured import move_measured
 from bci_stream.runlog import encode, make_runs_folder, read_log
 from bci_stream.season.jobs import UnitJob, UnitOutcome, log_of
 from bci_stream.season.store import UnitResult
@@ -47,6 +48,7 @@ def result_of(
     make_runs_folder(contest.runs)
     kept.parent.mkdir(exist_ok=True, mode=0o700)
     written.replace(kept)
+    move_measured(written, kept)
     return UnitResult(
         outcome.ending,
         outcome.detail,

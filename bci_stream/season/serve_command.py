@@ -15,7 +15,7 @@ from filelock import FileLock, Timeout
 
 from bci_stream.contest.contest import Contest
 from bci_stream.errors import ContestError
-from bci_stream.leaderboard.web.process import listen
+from bci_stream.page_server import listen
 from bci_stream.season.service import SeasonService
 from bci_stream.season.standing import phases_of
 from bci_stream.season.store import open_season_store

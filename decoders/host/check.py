@@ -9,10 +9,12 @@ from decoders.host.limits import SubmissionError, escape_text
 from decoders.host.submission import SubmissionDecoder
 from decoders.offline import OfflineRun, track_of
 from decoders.waiting import describe_awaited, describe_data, source_files, trigger_counts
-from replay.synthetic.registry import open_synthetic
+from replay.model.options import SourceOptions, profile_rate
+from replay.sources import open_source
 from tracks.common.reasons import Reason
 from tracks.common.verdicts import Answer
 from tracks.common.words import describe
+from tracks.registry import TRACKS
 from tracks.run import Run
 from tracks.track import Track
 
@@ -52,10 +54,16 @@ class DryRun:
         return self.outcome.run
 
 
-def check_submission(decoder: SubmissionDecoder, track: str) -> CheckReport:
-    """Dry-run an open submission, close it, and describe what would count and what would not."""
+def check_submission(
+    decoder: SubmissionDecoder, name: str, rules: dict[str, object] | None = None
+) -> CheckReport:
+    """Dry-run an open submission, close it, and describe what would count and what would not.
+
+    name: of the track. rules: what the contest changes of its rules, its profile among them.
+    """
+    track = track_of(name).under(rules or {})
     try:
-        dry = _dry_run(decoder, track_of(track))
+        dry = _dry_run(decoder, track, rules)
         silent = [] if dry.outcome.count("report") else _describe_silence(decoder, dry)
     finally:
         decoder.close()  # its log is complete after this
@@ -66,10 +74,11 @@ def check_submission(decoder: SubmissionDecoder, track: str) -> CheckReport:
     return CheckReport(dry.failure is None and _something_counts(dry), text)
 
 
-def _dry_run(decoder: SubmissionDecoder, track: Track) -> DryRun:
+def _dry_run(decoder: SubmissionDecoder, track: Track, rules: dict[str, object] | None) -> DryRun:
     outcome, failure = OfflineRun(), None
-    session = next(iter(open_synthetic(track.name, _dry_run_params(track.name)).sessions()))
-    outcome.begin(track)
+    options = SourceOptions(resample=profile_rate(track))
+    session = next(iter(open_source(_dry_run_uri(track), options).sessions()))
+    outcome.begin(track, rules)
     try:
         outcome.stream(track, decoder, [session])
     except SubmissionError as error:
@@ -91,10 +100,10 @@ def _describe_silence(decoder: SubmissionDecoder, dry: DryRun) -> list[str]:
 # --- description -----------------------------------------------------------------------------
 
 
-def _describe(dry: DryRun, track: str) -> Iterator[str]:
-    chosen = "&".join(f"{name}={value}" for name, value in _dry_run_params(track).items())
+def _describe(dry: DryRun, track: Track) -> Iterator[str]:
+    of_year = f" under profile {track.rules['profile']}" if _has_profile(track) else ""
     yield (
-        f"dry run on synthetic:{track}?{chosen}: {dry.outcome.count('packet')} packets, "
+        f"dry run on {_dry_run_uri(track)}{of_year}: {dry.outcome.count('packet')} packets, "
         f"{dry.outcome.count('report')} reports"
     )
     if dry.failure is not None:
@@ -109,7 +118,7 @@ def _describe(dry: DryRun, track: str) -> Iterator[str]:
     yield from _listed("reports were refused, and use up nothing:", refused, track)
 
 
-def _describe_answers(answers: list[Answer], track: str) -> Iterator[str]:
+def _describe_answers(answers: list[Answer], track: Track) -> Iterator[str]:
     due = [answer for answer in answers if answer.right is not None]
     counted = [answer for answer in due if _counts(answer)]
     right = sum(1 for answer in counted if answer.right)
@@ -123,7 +132,7 @@ def _describe_answers(answers: list[Answer], track: str) -> Iterator[str]:
     yield from _listed("reports would change nothing:", extra, track)
 
 
-def _listed(title: str, reasons: Iterable[Reason | None], track: str) -> Iterator[str]:
+def _listed(title: str, reasons: Iterable[Reason | None], track: Track) -> Iterator[str]:
     """Equal reasons counted together, the most frequent first, each with an example and advice."""
     examples: dict[Reason, Reason] = {}
     counts: Counter[Reason] = Counter()
@@ -139,24 +148,30 @@ def _listed(title: str, reasons: Iterable[Reason | None], track: str) -> Iterato
         yield f"  {times} x {describe(examples[kind])}" + (f" -> {advice}" if advice else "")
 
 
-def _advice(reason: Reason, track: str) -> Reason | None:
+def _advice(reason: Reason, track: Track) -> Reason | None:
     match reason.code, reason.parameters:
         case "names_no_class", _:
             return Reason("advise_class", classes=_classes(track))
         case _, {"used_s": float(used_s), "limit_s": float(limit_s)}:
-            facts = track_of(track)
-            packets = round((used_s - limit_s) / (facts.packet_samples / facts.rate))
+            packets = round((used_s - limit_s) / (track.packet_samples / track.rate))
             if packets <= 1:
                 return Reason("advise_packet_late")
             return Reason("advise_packets_late", packets=packets)
     return ADVICE.get(reason.code)
 
 
-def _classes(track: str) -> str:
-    classes = track_of(track).classes
-    if len(classes) > 10:
+def _classes(track: Track) -> str:
+    if len(track.classes) > 10:
         return "a class's number or character"
-    return "one of " + ", ".join(f"{number} ({name})" for number, name in classes.items())
+    results = {number: number for number in track.classes}
+    if _has_profile(track):
+        results = dict(track.profiles[track.rules["profile"]].results)
+    return "one of " + ", ".join(f"{n} ({track.classes[number]})" for n, number in results.items())
+
+
+def _has_profile(track: Track) -> bool:
+    """Whether the rules choose a profile other than the document's own."""
+    return bool(track.profiles) and track.rules["profile"] != TRACKS[track.name].rules["profile"]
 
 
 def _answers(run: Run) -> list[Answer]:
@@ -170,8 +185,7 @@ def _has_shares(run: Run) -> bool:
 
 def dry_run_calibration(track: str) -> tuple[str, ...]:
     """The training set of the dry run's subject."""
-    chosen = "&".join(f"{name}={value}" for name, value in _dry_run_params(track).items())
-    return (f"synthetic:{track}?{chosen}&set=train",)
+    return (f"{_dry_run_uri(track_of(track))}&set=train",)
 
 
 def _measured(decoder: SubmissionDecoder) -> Iterator[str]:
@@ -183,8 +197,9 @@ def _measured(decoder: SubmissionDecoder) -> Iterator[str]:
         )
 
 
-def _dry_run_params(track: str) -> dict[str, str]:
-    return {"subjects": "1", **track_of(track).dry_run_params}
+def _dry_run_uri(track: Track) -> str:
+    chosen = {"subjects": "1", **track.dry_run_params}
+    return f"synthetic:{track.name}?" + "&".join(f"{name}={text}" for name, text in chosen.items())
 
 
 def _counts(answer: Answer) -> bool:

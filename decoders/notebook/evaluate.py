@@ -20,6 +20,7 @@ from decoders.notebook.recording import OpenedRecording, open_recording
 from decoders.offline import run_offline, track_of
 from decoders.registry import default_of, is_pipeline, load, make
 from decoders.train import Recipe, cross_validate, pipeline_recipe, recipe_of
+from replay.model.options import profile_rate
 from replay.model.source import Session
 
 CROSS_VALIDATION = "cv"
@@ -101,9 +102,8 @@ def _evaluate(
     options: dict[str, Any],
 ) -> Evaluation:
     track = track or _common_track(recordings, options)
-    if rules and rules.get("profile") and "resample" not in options:
-        fitted = {"resample": track_of(track).under(rules).rate}  # as a replay of that profile does
-        options = options if str(recordings).startswith("synthetic:") else {**fitted, **options}
+    if rate := profile_rate(track_of(track).under(rules or {})):
+        options = {"resample": rate, **options}  # as a replay of that profile does
     sessions = _sessions(recordings, track, options)
     online = as_online(decoder)
     if online is None and isinstance(decoder, str) and is_pipeline(decoder):

@@ -1,10 +1,11 @@
 """The boards that BrainFlow knows: rate, leads, and the parameters each one needs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Any
+from urllib.parse import parse_qsl
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,7 +93,7 @@ MASTERED = ("PLAYBACK_FILE_BOARD", "STREAMING_BOARD")
 
 @dataclass(frozen=True, slots=True)
 class BoardFacts:
-    """signal_rows, package_row, ...: rows of BrainFlow's array."""
+    """signal_rows, package_row, ...: rows of BrainFlow's array. resistance_rows: of ohms."""
 
     name: str
     number: int
@@ -102,6 +103,7 @@ class BoardFacts:
     package_row: int
     stamp_row: int
     marker_row: int
+    resistance_rows: tuple[int, ...] = ()
 
     @property
     def counter(self) -> CounterRule | None:
@@ -157,7 +159,43 @@ def describe_board(name: str, number: int) -> BoardFacts:
     package, stamp, marker = (
         int(facts[f"{row}_channel"]) for row in ("package_num", "timestamp", "marker")
     )
-    return BoardFacts(name, number, rate, leads, rows, package, stamp, marker)
+    resistance = tuple(facts.get("resistance_channels", ()))
+    if set(resistance) & set(rows):  # ANT: the same rows, in another mode of the board
+        resistance = ()
+    return BoardFacts(name, number, rate, leads, rows, package, stamp, marker, resistance)
+
+
+def with_resistance(board: BoardFacts) -> BoardFacts:
+    """The board with its resistance rows as further leads, in ohm: `Z_C3` of C3. Raises SourceError."""
+    if not board.resistance_rows:
+        raise SourceError(
+            f"BrainFlow's {board.name} has no resistance rows: leave impedance= away, and measure the "
+            "electrodes with the board's own program"
+        )
+    names = [lead.name for lead in board.leads]
+    if len(board.resistance_rows) == len(names) + 1:
+        names.append("REF")
+    elif len(board.resistance_rows) != len(names):
+        names = [str(number) for number in range(1, len(board.resistance_rows) + 1)]
+    leads = tuple(Lead(f"Z_{name}", "MISC", "ohm") for name in names)
+    rows = (*board.signal_rows, *board.resistance_rows)
+    return replace(board, leads=(*board.leads, *leads), signal_rows=rows)
+
+
+def ask_resistance(uri: str) -> str:
+    """The URI of a source; that of a board that has resistance rows, with `impedance=yes`."""
+    address, mark, query = uri.partition("?")
+    scheme, _, name = address.partition(":")
+    given = dict(parse_qsl(query, keep_blank_values=True))
+    if scheme != "brainflow" or "impedance" in given:
+        return uri
+    try:
+        board = find_board(name.removeprefix("//"))
+        if board.name in MASTERED:
+            board = find_board(given.get("master_board", ""))
+    except SourceError:
+        return uri  # opening it raises the same error
+    return f"{uri}{'&' if mark else '?'}impedance=yes" if board.resistance_rows else uri
 
 
 def all_boards() -> list[BoardFacts]:

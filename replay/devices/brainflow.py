@@ -24,7 +24,14 @@ from replay.devices.base import (
     DeviceRow,
     EndOfDataError,
 )
-from replay.devices.boards import MASTERED, BoardFacts, PackageCounter, all_boards, find_board
+from replay.devices.boards import (
+    MASTERED,
+    BoardFacts,
+    PackageCounter,
+    all_boards,
+    find_board,
+    with_resistance,
+)
 from replay.devices.chunk import Chunk, DeviceInfo
 from replay.devices.gaps import FoundGap, GapFinder, SampleRun
 from replay.devices.manual_triggers import ManualTriggers
@@ -321,6 +328,8 @@ def make_device(context: DeviceContext) -> BoardDevice:
     if params.was_given("wait_s") and not settings.timeout:
         settings.timeout = math.ceil(context.timeouts.first_s)
     board = replace(board, leads=apply_montage(read_montage(params.text("montage")), board.leads))
+    if params.choice("impedance", ("yes", "no"), "no") == "yes":
+        board = with_resistance(board)
     return BoardDevice(
         board,
         lambda: BrainflowSession(named.name, named.number, settings),

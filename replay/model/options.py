@@ -24,6 +24,11 @@ def track_named(name: str) -> Track:
     return TRACKS[name]
 
 
+def profile_rate(track: Track) -> float | None:
+    """The rate of the profile that the track's rules choose; None where it is the track's own rate."""
+    return None if track.rate == TRACKS[track.name].rate else float(track.rate)
+
+
 def leads_of_rows(track: str, batch: int | None) -> tuple[str, ...]:
     """The leads of files without lead names, in the order of the track's documents."""
     named = track_named(track)

@@ -18,12 +18,13 @@ from bci_stream.errors import SourceError
 from replay.model.options import SourceOptions
 from replay.readers.bids import is_run, series_of, subject_of
 from replay.readers.formats import FORMATS, is_recording_folder
+from replay.readers.guard import suffix_of
 from replay.readers.neuracle_folder import is_neuracle_folder
 
 _NAMES_A_SUBJECT = re.compile(r"(?:sub|subject|subj)[-_ ]?\d+", re.IGNORECASE)
 # Events files, and hidden files such as those of macOS (`._run1.edf`).
-_NO_RECORDING = re.compile(r".*[-_]eve\.fif|evt\.bdf|\..*", re.IGNORECASE)
-_CONTINUES = re.compile(r"(.*)-\d+(\.fif)", re.IGNORECASE)
+_NO_RECORDING = re.compile(r".*[-_]eve\.fif(?:\.gz)?|evt\.bdf|\..*", re.IGNORECASE)
+_CONTINUES = re.compile(r"(.*)-\d+(\.fif(?:\.gz)?)", re.IGNORECASE)
 _CONTINUES_IN_BIDS = re.compile(r"(.*_split-)(\d+)(_.*\.fif)", re.IGNORECASE)
 _PARTS = {".eeg", ".dat", ".data"}
 _HEADERS = (".vhdr", ".ahdr", ".lay", ".dap")
@@ -44,7 +45,7 @@ class Group:
 def groups_in(path: Path, options: SourceOptions) -> list[Group]:
     """The subjects of a file or folder."""
     if path.is_file() or is_recording_folder(path):
-        return [Group(subject_of(path.stem) or path.stem, (path,))]
+        return [Group(subject_of(_stem(path)) or _stem(path), (path,))]
     if not path.is_dir():
         raise SourceError(
             f"{path} is neither a file nor a folder: save its data as a file, and play that"
@@ -73,7 +74,11 @@ def _groups_of_folder(folder: Path, options: SourceOptions) -> list[Group]:
     files = _recordings(folder, "*")
     if files and (options.files == "blocks" or _is_one_subjects(folder, options)):
         return [Group(_plain(folder.name), tuple(files))]
-    return [Group(path.stem, (path,)) for path in files] + _subfolders(folder, options)
+    return [Group(_stem(path), (path,)) for path in files] + _subfolders(folder, options)
+
+
+def _stem(path: Path) -> str:
+    return path.name[: len(path.name) - len(suffix_of(path))]
 
 
 def _is_one_subjects(folder: Path, options: SourceOptions) -> bool:
@@ -88,7 +93,7 @@ def _subfolders(folder: Path, options: SourceOptions) -> list[Group]:
         if is_neuracle_folder(below):
             found.append(Group(below.name, (below,)))
         elif files and options.files == "subjects":
-            found += [Group(f"{below.name}-{path.stem}", (path,)) for path in files]
+            found += [Group(f"{below.name}-{_stem(path)}", (path,)) for path in files]
         elif files:
             found.append(Group(_plain(below.name), tuple(files)))
     return found
@@ -109,12 +114,17 @@ def _recordings(folder: Path, pattern: str) -> list[Path]:
     found = (
         path
         for path in folder.glob(pattern)
-        if path.suffix.lower() in FORMATS
+        if _is_looked_for(path)
         and (is_recording_folder(path) or (path.is_file() and not _is_part(path)))
         and not _NO_RECORDING.fullmatch(path.name)
         and not _is_continuation(path)
     )
     return sorted(found, key=_order)
+
+
+def _is_looked_for(path: Path) -> bool:
+    found = FORMATS.get(suffix_of(path))
+    return found is not None and not found.named_only
 
 
 def _is_part(path: Path) -> bool:

@@ -9,7 +9,7 @@ from bci_stream.errors import SourceError
 from replay.model.options import SourceOptions
 from replay.model.signal import Content
 from replay.readers.bids import with_places
-from replay.readers.guard import check_file
+from replay.readers.guard import check_file, suffix_of
 
 Reader = Callable[[Path, SourceOptions], Content]
 
@@ -24,7 +24,8 @@ class FileFormat:
     reader: `module:function`, imported when a file of this format is opened, because readers import heavy
     libraries. begins: what its files begin with; empty if that varies. parameters: which of FILE_PARAMETERS
     and of `options.READER_PARAMETERS` it takes. hint: added to the error about a file that begins
-    differently. is_folder: a recording is a folder of that suffix.
+    differently. is_folder: a recording is a folder of that suffix. named_only: in a folder, files of this
+    suffix are not looked for, because other files have it too.
     """
 
     name: str
@@ -33,6 +34,7 @@ class FileFormat:
     parameters: tuple[str, ...] = ()
     hint: str = ""
     is_folder: bool = False
+    named_only: bool = False
 
     def load_reader(self) -> Reader:
         module, _, function = self.reader.partition(":")
@@ -106,19 +108,41 @@ FORMATS: dict[str, FileFormat] = {
     ".ds": FileFormat("CTF", _ANY, is_folder=True),
     ".sqd": FileFormat("KIT", _ANY),
     ".con": FileFormat("KIT", _ANY),
+    ".fif.gz": FileFormat("FIF, compressed", _ANY, (b"\x1f\x8b",)),
+    ".hdr": FileFormat("NIRx", _ANY, (), ("encoding",), named_only=True),
+    ".txt": FileFormat("BOXY", "replay.readers.mne.any_format:read_boxy", named_only=True),
+    ".asc": FileFormat("EyeLink", _ANY, (b"**",), named_only=True),
+    ".bin": FileFormat(
+        "OPM or Artemis123", "replay.readers.mne.any_format:read_bin", named_only=True
+    ),
     ".nwb": FileFormat("NWB", "replay.readers.nwb:read_nwb", (b"\x89HDF",), ("variable",)),
 }
 """By suffix. docs/howto/add-a-format.md shows how to add one."""
 
 
+PARTS_OF = {
+    **dict.fromkeys((".dpa", ".cef", ".ceo"), "the Curry file beside it (.cdt)"),
+    **dict.fromkeys(
+        (".wl1", ".wl2", ".nosatflags_wl1", ".tpl"), "the NIRx header beside it (.hdr)"
+    ),
+    ".vmrk": "the BrainVision header beside it (.vhdr)",
+    ".fdt": "the EEGLAB file beside it (.set)",
+    ".nev": "the signal beside it (.ns1 to .ns6)",
+}
+"""Files that are parts of a recording: what to open instead."""
+
+
 def format_of(path: Path) -> FileFormat:
     """The format for a file's suffix."""
-    if path.suffix.lower() not in FORMATS:
+    suffix = suffix_of(path)
+    if suffix in PARTS_OF:
+        raise SourceError(f"{path} is a part of a recording: open {PARTS_OF[suffix]}")
+    if suffix not in FORMATS:
         raise SourceError(
             f"{path} is of no format that can be read; readable are {', '.join(FORMATS)}, a "
             "Neuracle folder and a BIDS folder"
         )
-    return FORMATS[path.suffix.lower()]
+    return FORMATS[suffix]
 
 
 def check_recording(path: Path) -> None:
@@ -130,7 +154,7 @@ def check_recording(path: Path) -> None:
 
 def is_recording_folder(path: Path) -> bool:
     """Whether a folder is one recording, of a format whose recordings are folders."""
-    found = FORMATS.get(path.suffix.lower())
+    found = FORMATS.get(suffix_of(path))
     return found is not None and found.is_folder and path.is_dir()
 
 

@@ -62,7 +62,11 @@ def reading(name: str, form: str, logger: str | None = None) -> Iterator[list[st
         if log:
             log.removeHandler(handler)
             log.propagate = propagated
-    messages += [first_line(warning.message) for warning in caught]
+    messages += [
+        first_line(warning.message)
+        for warning in caught
+        if not issubclass(warning.category, DeprecationWarning | FutureWarning)  # for programmers
+    ]
     _refuse_losses(name, form, messages)
     notes += [text for text in dict.fromkeys(messages) if not _NOISE.search(text)]
 
@@ -104,6 +108,11 @@ def _refuse_losses(name: str, form: str, messages: list[str]) -> None:
             raise SourceError(
                 f"{name} is damaged or incomplete ({form}): {text}{save if form == 'XDF' else ''}"
             )
+
+
+def suffix_of(path: Path) -> str:
+    """The suffix of a file in small letters; `.fif.gz` is one."""
+    return ".fif.gz" if path.name.lower().endswith(".fif.gz") else path.suffix.lower()
 
 
 def first_line(error: object) -> str:

@@ -24,8 +24,13 @@ def recording_sets(track: str) -> Mapping[str, RecordingSet]:
     return sets
 
 
-def open_synthetic(track: str, params: Mapping[str, str]) -> SyntheticSource:
-    """The source that `synthetic:track?params` names; `set` is `test` by default."""
+def open_synthetic(
+    track: str, params: Mapping[str, str], resample: float | None = None
+) -> SyntheticSource:
+    """The source that `synthetic:track?params` names; `set` is `test` by default.
+
+    resample: to this rate in Hz, by the causal filter that files are resampled with.
+    """
     _check_choice("synthetic: the track", track, TRACKS)
     sets = recording_sets(track)
     name = params.get("set", "test")
@@ -41,7 +46,16 @@ def open_synthetic(track: str, params: Mapping[str, str]) -> SyntheticSource:
     )
     query = "&".join(f"{key}={text}" for key, text in params.items())
     uri = f"synthetic:{track}" + (f"?{query}" if query else "")
-    return SyntheticSource(uri, track, name, people, lambda one: chosen.record(one, numbers))
+
+    def record(one: Subject) -> Recording:
+        made = chosen.record(one, numbers)
+        if resample is None or resample == made.rate:
+            return made
+        from replay.transform.resample import resample_recording
+
+        return resample_recording(made, resample)
+
+    return SyntheticSource(uri, track, name, people, record)
 
 
 def _check_choice(what: str, name: str, choices: Iterable[str]) -> None:

@@ -58,6 +58,11 @@ logger = logging.getLogger(__name__)
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
     help="BIDS: a run log of the judge, for the results of the trials.",
 )
+@click.option(
+    "--line-hz",
+    type=click.Choice(["50", "60"]),
+    help="BIDS: the power line's frequency (default: as it is found in the signal).",
+)
 @wire_options
 def record_command(
     out: Path | None,
@@ -73,6 +78,7 @@ def record_command(
     bids_session: str | None,
     bids_run: int | None,
     run_log: Path | None,
+    line_hz: str | None,
     scope: str,
     lsl_session: str,
     **_: object,
@@ -85,7 +91,7 @@ def record_command(
     """
     require_posix("bci-replay record", "record with LabRecorder's own window")
     from bci_stream.wire.network import config
-    from replay.tools.bids_run import BidsName, write_bids_run
+    from replay.tools.bids.run import BidsName, write_bids_run
     from replay.tools.record import query, record, take_earlier
 
     run: BidsName | None = None
@@ -94,8 +100,10 @@ def record_command(
             raise click.UsageError("--bids needs --subject and --task: --subject 01 --task mi")
         run = BidsName(bids_root, subject, task, bids_session, bids_run)
         run.check(overwrite)
-    elif subject or task or bids_session or bids_run or run_log:
-        raise click.UsageError("--subject, --task, --session, --run and --run-log belong to --bids")
+    elif subject or task or bids_session or bids_run or run_log or line_hz:
+        raise click.UsageError(
+            "--subject, --task, --session, --run, --run-log and --line-hz belong to --bids"
+        )
     path = out or (run.xdf_path if run else None)
     if path is None:
         raise click.UsageError("name the XDF file: bci-replay record OUT.xdf")
@@ -119,7 +127,8 @@ def record_command(
         for count in done.counts:
             click.echo(f"  {count}")
     if run is not None:
-        for line in write_bids_run(path, run, run_log, overwrite):
+        hertz = float(line_hz) if line_hz else None
+        for line in write_bids_run(path, run, run_log, overwrite, hertz):
             click.echo(line)
 
 

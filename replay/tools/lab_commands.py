@@ -101,14 +101,16 @@ def look_command(
     import webbrowser
     from contextlib import closing
 
+    from bci_stream.page_server import listen
+    from replay.devices.boards import ask_resistance
     from replay.sources import open_source
     from replay.tools.look.live import LiveView, read_source
-    from replay.tools.look.server import listen, serve
+    from replay.tools.look.server import serve
 
     stop = stop_on_signals()
     transport = open_wire(scope, lsl_session)
     with (
-        closing(open_source(source, None, transport)) as opened,
+        closing(open_source(ask_resistance(source), None, transport)) as opened,
         closing(listen(host, port)) as page,
     ):
 

@@ -2,22 +2,27 @@
 
 import os
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
 from xml.sax.saxutils import escape
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bci_stream.errors import SourceError
-from replay.readers.guard import reading
+from replay.readers.xdf_chunks import (
+    LENGTHS,
+    MAGIC,
+    SAMPLES,
+    STREAM_FOOTER,
+    STREAM_HEADER,
+    SampleChunk,
+    XdfStreamHeader,
+    deduced,
+    read_chunks,
+    read_samples,
+)
 from replay.tools.measure_timing import missing_samples
-
-MAGIC = b"XDF:"
-STREAM_HEADER, SAMPLES, CLOCK_OFFSET, STREAM_FOOTER = 2, 3, 4, 6
-"""Tags of chunks that belong to a stream; its number is their first content."""
-_LENGTHS = {1: "<B", 4: "<I", 8: "<Q"}
 
 
 @dataclass(frozen=True)
@@ -38,24 +43,25 @@ class StreamCount:
 
 
 def count_streams(path: Path) -> list[StreamCount]:
-    """The samples of each stream, and those that its stamps show as missing."""
-    import pyxdf
+    """The samples of each stream, and those that its stamps show as missing. Raises SourceError."""
+    stamps: dict[XdfStreamHeader, list[NDArray[np.float64]]] = {}
+    for part in read_samples(path):
+        if isinstance(part, SampleChunk):
+            stamps[part.stream].append(part.stamps)
+        else:
+            stamps[part] = []
+    return [
+        _count(stream, np.concatenate([np.zeros(0), *found])) for stream, found in stamps.items()
+    ]
 
-    with reading(str(path), "XDF"):
-        streams, _ = pyxdf.load_xdf(
-            str(path), synchronize_clocks=False, dejitter_timestamps=False, verbose=False
-        )
-    return [_count(stream) for stream in streams]
 
-
-def _count(stream: dict[str, Any]) -> StreamCount:
-    info, stamps = stream["info"], np.asarray(stream["time_stamps"], dtype=np.float64)
-    rate = float(info["nominal_srate"][0])
-    name, kind = str(info["name"][0]), str(info["type"][0])
-    if not rate:
-        return StreamCount(name, kind, len(stamps), None)
-    missing = missing_samples(stamps, rate) if len(stamps) > 1 else np.zeros(0, dtype=np.int64)
-    return StreamCount(name, kind, len(stamps), int(missing.sum()), int((missing > 0).sum()))
+def _count(stream: XdfStreamHeader, stamps: NDArray[np.float64]) -> StreamCount:
+    if not stream.rate:
+        return StreamCount(stream.name, stream.kind, len(stamps), None)
+    known = deduced(stamps, stream.rate)
+    missing = missing_samples(known, stream.rate) if len(stamps) > 1 else np.zeros(0, np.int64)
+    lost, gaps = int(missing.sum()), int((missing > 0).sum())
+    return StreamCount(stream.name, stream.kind, len(stamps), lost, gaps)
 
 
 @dataclass
@@ -87,7 +93,7 @@ def salvage_xdf(cut: Path, out: Path) -> Salvaged:
         with out.open("wb") as target:
             target.write(MAGIC)
             end = len(MAGIC)
-            for tag, head, content in _chunks(source, size):
+            for tag, head, content in read_chunks(source, size):
                 target.write(head + content)
                 end += len(head) + len(content)
                 _note(streams, tag, content)
@@ -103,27 +109,6 @@ def salvage_xdf(cut: Path, out: Path) -> Salvaged:
     return Salvaged(names, sum(stream.samples for stream in streams.values()), size - end)
 
 
-def _chunks(source: BinaryIO, size: int) -> Iterator[tuple[int, bytes, bytes]]:
-    """(tag, head, content) of each whole chunk; the head has the length and the tag."""
-    while True:
-        width = source.read(1)
-        form = _LENGTHS.get(width[0]) if width else None
-        if form is None:
-            return
-        length_bytes = source.read(width[0])
-        if len(length_bytes) < width[0]:
-            return
-        (length,) = struct.unpack(form, length_bytes)
-        if length < 2 or source.tell() + length > size:
-            return
-        tag_bytes = source.read(2)
-        yield (
-            struct.unpack("<H", tag_bytes)[0],
-            width + length_bytes + tag_bytes,
-            source.read(length - 2),
-        )
-
-
 def _note(streams: dict[int, _Stream], tag: int, content: bytes) -> None:
     if tag not in (STREAM_HEADER, SAMPLES, STREAM_FOOTER) or len(content) < 4:
         return
@@ -133,9 +118,9 @@ def _note(streams: dict[int, _Stream], tag: int, content: bytes) -> None:
         stream.name = text.partition("<name>")[2].partition("</name>")[0]
     elif tag == STREAM_FOOTER:
         stream.closed = True
-    elif len(content) > 5 and content[4] in _LENGTHS:
+    elif len(content) > 5 and content[4] in LENGTHS:
         width = content[4]
-        (n,) = struct.unpack_from(_LENGTHS[width], content, 5)
+        (n,) = struct.unpack_from(LENGTHS[width], content, 5)
         stream.samples += n
         first = 5 + width
         if n and len(content) > first + 8 and content[first] == 8:

@@ -4,6 +4,7 @@ A zero-phase filter, as in offline tools, would leak later samples, and with the
 minimum phase; its delay is small and noted.
 """
 
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -12,7 +13,8 @@ from scipy import signal as dsp
 
 from bci_stream.errors import SourceError
 from bci_stream.packet import FloatArray, Triggers
-from replay.model.events import Events
+from replay.model.events import Events, KnownEvents
+from replay.model.recording import Block, Recording
 from replay.model.signal import Signal
 
 HALF_LENGTH = 10
@@ -112,3 +114,31 @@ class ResampledEvents:
             (min(-(-sample * self._up // self._down), self._n_samples - 1), code)
             for sample, code in triggers
         )
+
+
+@dataclass(frozen=True)
+class ResampledBlock:
+    """A block at another rate; implements `Block`."""
+
+    signal: ResampledSignal
+    triggers: Triggers
+
+    @property
+    def n_samples(self) -> int:
+        return self.signal.n_samples
+
+    def read(self, start: int, stop: int) -> FloatArray:
+        return self.signal.read(start, stop)
+
+
+def resample_recording(recording: Recording, rate: float) -> Recording:
+    """A recording at another rate, each block by itself; raises SourceError as `ratio` does."""
+    factor = ratio(recording.subject, recording.rate, rate)
+    up, down = factor.numerator, factor.denominator
+
+    def resampled(block: Block) -> ResampledBlock:
+        signal = ResampledSignal(block, up, down)
+        events = ResampledEvents(KnownEvents(block.triggers), up, down, signal.n_samples)
+        return ResampledBlock(signal, events.all())
+
+    return replace(recording, rate=rate, blocks=[resampled(block) for block in recording.blocks])

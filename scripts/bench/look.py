@@ -13,10 +13,11 @@ import numpy as np
 from aiohttp import ClientSession
 
 from bci_stream.packet import Lead
+from bci_stream.page_server import listen
 from replay.model.recording import ArrayBlock, Recording
 from replay.model.source import RawPacket
 from replay.tools.look.live import LiveView
-from replay.tools.look.server import listen, serve
+from replay.tools.look.server import serve
 
 RATE, LEADS, PACKET = 1000.0, 64, 40
 

@@ -7,7 +7,8 @@ function client(contest, team, token_file, lsl_session)
 % R2019a or later with Java (javax.crypto, java.security). It takes part in lockstep and in real time, and
 % does what scripts/clients/client.c does: the lead of C4, C3 and Cz whose rhythm fell most is reported, 2, 3
 % and 4 s after each trigger 200 of track mi. For an algorithm of your own change start_subject and
-% decode_packet. This text is not run by the tests: there is no MATLAB there. The C client is.
+% decode_packet. The tests have GNU Octave check the syntax of this text, where it is installed;
+% it was never run, because there is no MATLAB there. The C client is run.
 
 if nargin < 4, lsl_session = 'default'; end
 config = [tempname '.cfg'];

@@ -97,3 +97,14 @@ def test_the_matlab_text_sends_and_reads_the_messages_of_the_c_client() -> None:
     for name in ("client.c", "client.m"):
         text = (CLIENTS / name).read_text()
         assert wanted <= set(re.findall(r"\b[a-z]+\b", text)), name
+
+
+def test_the_matlab_text_is_parsed_by_octave() -> None:
+    octave = shutil.which("octave-cli")
+    if octave is None:
+        pytest.skip("octave-cli is not installed")
+    parse = f"__parse_file__('{CLIENTS / 'client.m'}')"
+    done = subprocess.run(
+        [octave, "--no-gui", "--norc", "--eval", parse], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, "")

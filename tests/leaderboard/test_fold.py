@@ -9,6 +9,7 @@ import pytest
 
 from bci_stream.errors import LogError
 from bci_stream.leaderboard.fold import fold, fold_log
+from bci_stream.leaderboard.measured import read_measured, write_measured
 from scripts.simulated_runs import SimulatedRun
 from tracks.registry import TRACKS
 
@@ -74,3 +75,12 @@ def test_a_log_that_cannot_be_folded_is_refused_with_its_line(
     path.write_text(text)
     with pytest.raises(LogError, match=complaint):
         fold(path)
+
+
+@pytest.mark.parametrize("text", ["", "[1]", '{"leads": "8"}', '{"leads": NaN}', '{"leads": -1}'])
+def test_figures_that_can_not_be_read_are_left_out(tmp_path: Path, text: str) -> None:
+    log = tmp_path / "mi-a-1.jsonl.gz"
+    write_measured(log, {"leads": 3, "other": 4})
+    assert read_measured(log) == {"leads": 3}
+    (tmp_path / "mi-a-1.measured.json").write_text(text)
+    assert read_measured(log) == {}

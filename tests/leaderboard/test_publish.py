@@ -10,6 +10,7 @@ from playground import Recorder, erp_recording, play, program
 from bci_stream.contest.contest import load_contest
 from bci_stream.judge.cli import main as judge_main
 from bci_stream.judge.live_command import only_judge
+from bci_stream.leaderboard.measured import MEASURES, measured_file, write_measured
 from bci_stream.wire.memory import MemoryTransport
 
 FILE = """\
@@ -58,9 +59,16 @@ def test_the_published_folder_has_the_results_and_logs_that_anyone_can_verify(
     cup, tmp_path
 ) -> None:
     out = tmp_path / "public"
+    (run,) = (cup / "runs").glob("erp-alice-*.jsonl")
+    write_measured(run, {"leads": 8, "calibration": 10, "size_mib": 1.5, "reaction_ms": 20.25})
     assert judge("publish", out, "--contest", cup).count("left out") == 1
     judge("verify", out / "logs", "--public-key", out / "public-key.txt")
     results = json.loads((out / "results.json").read_text(encoding="utf-8"))
+    rows = json.loads((out / "api" / "snapshot.json").read_bytes())["rows"]
+    for row in (results["rows"][0], next(row for row in rows if row["team"] == "alice")):
+        assert [row[name] for name in MEASURES] == [8, 10, 1.5, 20.25]
+    (copied,) = (out / "logs").glob("*.measured.json")
+    assert copied.read_bytes() == measured_file(run).read_bytes()
     assert results["title"] == "脑机接口大赛"
     assert [(a["award"], a["name"], a["prize"]) for a in results["awards"]] == [
         ("特等奖", "清华脑机一队", "15000")

@@ -4,6 +4,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -12,7 +13,7 @@ from click.testing import CliRunner
 from playground import logged_lines
 
 from bci_stream.clock import RealClock
-from bci_stream.contest.contest import Contest
+from bci_stream.contest.contest import Contest, TrackPlan
 from bci_stream.errors import SourceError
 from bci_stream.packet import Lead
 from bci_stream.wire.memory import MemoryTransport
@@ -332,3 +333,10 @@ def test_without_a_known_end_samples_are_counted_and_without_deadlines_no_latene
     assert (
         describe(PlaybackProgress("playing", 30, subject="S01")) == "playing S01: 30 samples played"
     )
+
+
+def test_the_rate_of_a_profile_is_for_recordings_and_not_for_devices(contest) -> None:
+    contest = replace(contest, tracks={"mi": TrackPlan(rules={"profile": "2022"})})
+    service = Lab(contest, "Cz").service("synthetic:mi", "mi")
+    assert service._fitted_options("synthetic:mi?subjects=1").resample == 250
+    assert service._fitted_options("lsl:amp").resample is None

@@ -9,7 +9,7 @@ from typing import Any
 
 from bci_stream.contest.contest import Contest, load_contest
 from bci_stream.contest.keys import read_team_file
-from bci_stream.leaderboard.web.process import listen
+from bci_stream.page_server import listen
 from bci_stream.season.client import SeasonClient
 from bci_stream.season.serve_command import Season
 from bci_stream.season.store import SeasonStore, open_season_store

@@ -5,7 +5,6 @@ end without ever waiting: while the page does not read, nothing is encoded for i
 updates that it missed, or a snapshot. The judge's own threads do no more than change the leaderboard.
 """
 
-import errno
 import logging
 import socket
 import subprocess
@@ -17,7 +16,6 @@ from contextlib import suppress
 from os import getpid
 from typing import Final
 
-from bci_stream.errors import PageError
 from bci_stream.leaderboard.board import Leaderboard
 from bci_stream.leaderboard.embargo import TeamKey
 from bci_stream.leaderboard.team_view import DetailMark
@@ -39,6 +37,7 @@ from bci_stream.leaderboard.web.supervisor import (
     REPLACE,
     RestartPause,
 )
+from bci_stream.page_server import listen
 from tracks.common.reasons import Reason
 
 logger = logging.getLogger(__name__)
@@ -46,36 +45,12 @@ logger = logging.getLogger(__name__)
 PERIOD_S: Final = 0.2
 RETRY_S: Final = 0.01
 """How soon the feed is tried again while its buffer is full."""
-BACKLOG: Final = 1024
 TRIALS_AT_ONCE: Final = 100
 """Trials of a team in one message: encoding one takes less than a millisecond."""
 STALLED_S: Final = 30.0
 """A page that reads nothing of its feed for this long is ended, and started again."""
 END_S: Final = 4.0
 """A page and its supervisor that are still there this long after the feed was closed are killed."""
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket on host:port (0: any free port); raises PageError if there can be none."""
-    where = f"{host}:{port}"
-    try:
-        found = socket.getaddrinfo(
-            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        # `localhost` may be both ::1 and 127.0.0.1; browsers try both.
-        found.sort(key=lambda entry: entry[0] != socket.AF_INET)
-        family, _, _, _, address = found[0]
-        return socket.create_server(address[:2], family=family, backlog=BACKLOG)
-    except OverflowError:
-        why = "a port is a number from 0 to 65535"
-    except OSError as error:
-        why = str(error.strerror or error)
-        if error.errno == errno.EADDRINUSE:
-            why = (
-                "the port is in use (another judge?); "
-                "choose another one with --port, or --port 0 for any free one"
-            )
-    raise PageError(f"the page can't be served on {where}: {why}")
 
 
 class PageFeed:

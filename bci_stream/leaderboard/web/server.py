@@ -28,22 +28,13 @@ from bci_stream.leaderboard.web.published import (
     decode_message,
 )
 from bci_stream.leaderboard.web.sse import Broadcast, pending_updates, stream_events
+from bci_stream.page_server import add_headers
 from tracks.common.words import LANGUAGES
 from tracks.registry import TRACKS
 
 KEEP_ALIVE_S: Final = 15.0
 FEED_BUFFER: Final = 1 << 20
 STATIC: Final = Path(str(files("bci_stream.leaderboard.web"))) / "static"
-
-# The page loads nothing from other hosts and runs no inline script: what a team sends stays text.
-SECURITY: Final = {
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    ),
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-}
 
 
 async def serve(
@@ -136,7 +127,7 @@ def build_app(
 ) -> web.Application:
     """All routes; all but the console's are GETs. console, metrics: the judge's socket, or empty."""
     app = web.Application(middlewares=[timed_request])
-    app.on_response_prepare.append(_add_headers)
+    app.on_response_prepare.append(add_headers)
     app.router.add_get("/", partial(_file, "index.html"))
     app.router.add_get("/api/v1/openapi.json", partial(_file, "openapi.json"))
     app.router.add_get("/api/v1/words", partial(_words, board))
@@ -152,11 +143,6 @@ def build_app(
     if metrics:
         app.router.add_get("/metrics", Metrics(metrics, board).show)
     return app
-
-
-async def _add_headers(_: web.Request, response: web.StreamResponse) -> None:
-    response.headers.update(SECURITY)
-    response.headers.setdefault("Cache-Control", "no-cache")
 
 
 def _json(value: object, status: int = 200) -> web.Response:

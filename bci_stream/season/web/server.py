@@ -18,7 +18,7 @@ from bci_stream.errors import StoreError
 from bci_stream.leaderboard.ranking import LeaderboardRow, to_csv, to_records
 from bci_stream.leaderboard.web.connections import Acceptor, Handler, TimedConnection
 from bci_stream.leaderboard.web.published import PageLimits
-from bci_stream.leaderboard.web.server import SECURITY
+from bci_stream.page_server import SECURITY
 from bci_stream.season.service import SeasonService
 from bci_stream.season.uploads import MEGABYTE, ReceivedFile, UploadRefused, Uploads
 from bci_stream.season.web.access import (

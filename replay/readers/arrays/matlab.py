@@ -42,8 +42,8 @@ def _load_73(path: Path) -> Variables:
         is_plain = start.read(len(HDF5)) == HDF5
     if is_plain:  # HDF5 without MATLAB's header, which pymatreader does not recognise
         with h5py.File(path) as file:
-            return _variables_73(_plain_hdf5(file))
-    return _variables_73(read_variables(str(path)))
+            return _variables_73(path.name, _plain_hdf5(file))
+    return _variables_73(path.name, read_variables(str(path)))
 
 
 def _plain_hdf5(group: Any) -> dict[str, Any]:
@@ -54,10 +54,12 @@ def _plain_hdf5(group: Any) -> dict[str, Any]:
     }
 
 
-def _variables_73(loaded: Mapping[str, Any]) -> Variables:
+def _variables_73(file: str, loaded: Mapping[str, Any]) -> Variables:
     variables: Variables = {}
     for name, value in sorted(loaded.items()):
-        if isinstance(value, dict):
+        if isinstance(value, dict) and _is_fieldtrip(value):
+            variables[name] = _of_fieldtrip(file, value)
+        elif isinstance(value, dict):
             fields = {field: _array_73(item) for field, item in sorted(value.items())}
             variables[name] = {k: array for k, array in fields.items() if array is not None}
         elif (array := _array_73(value)) is not None:
@@ -83,16 +85,18 @@ def _load_older(path: Path) -> Variables:
 
     loaded = loadmat(path, squeeze_me=False, struct_as_record=True)
     return {
-        key: _fields_or_texts(value)
+        key: _fields_or_texts(path.name, value)
         for key, value in loaded.items()
         if not key.startswith("__") and isinstance(value, np.ndarray)
     }
 
 
-def _fields_or_texts(value: NDArray[Any]) -> NDArray[Any] | Fields:
-    """The fields of a 1 x 1 struct; a cell of texts as an array of texts."""
+def _fields_or_texts(file: str, value: NDArray[Any]) -> NDArray[Any] | Fields:
+    """The fields of a 1 x 1 struct; a cell of texts as an array of texts. file: its name, for errors."""
     if value.dtype.names and value.size == 1:
         record = value.reshape(-1)[0]
+        if _is_fieldtrip(value.dtype.names):
+            return _of_fieldtrip(file, {name: record[name] for name in value.dtype.names})
         return {name: _texts(np.asarray(record[name])) for name in value.dtype.names}
     return _texts(value)
 
@@ -104,6 +108,38 @@ def _texts(value: NDArray[Any]) -> NDArray[Any]:
     if cells and all(cell.dtype.kind == "U" and cell.size == 1 for cell in cells):
         return np.array([str(cell.reshape(-1)[0]) for cell in cells])
     return value
+
+
+def _is_fieldtrip(names: Iterable[str]) -> bool:
+    """Whether a struct with these fields is one of FieldTrip's raw data."""
+    return {"label", "trial", "time"} <= set(names)
+
+
+def _of_fieldtrip(name: str, fields: Mapping[str, Any]) -> Fields:
+    """FieldTrip's raw data as an array, its rate and its leads. Raises SourceError for epochs."""
+    trials = _cells(fields["trial"])
+    if len(trials) != 1:
+        raise SourceError(
+            f"{name} holds {len(trials)} trials of FieldTrip, and no continuous recording; save data that "
+            "ft_preprocessing read without cfg.trl, or with cfg.continuous = 'yes'"
+        )
+    rate = fields.get("fsample")
+    if rate is None:
+        steps = np.diff(np.asarray(_cells(fields["time"])[0], dtype=np.float64).reshape(-1))
+        rate = round(1 / float(np.median(steps)), 6)
+    labels = _texts(np.asarray(fields["label"], dtype=object))
+    return {
+        "data": np.atleast_2d(trials[0]),
+        "rate": np.asarray(rate, dtype=np.float64).reshape(-1)[:1],
+        "leads": np.asarray([str(label) for label in labels.reshape(-1)]),
+    }
+
+
+def _cells(value: Any) -> list[Any]:
+    """The contents of a cell array; pymatreader has a list, and of a cell of one its content."""
+    if isinstance(value, np.ndarray):
+        return [value] if value.dtype != object else list(value.reshape(-1))
+    return list(value)
 
 
 class _Choice(NamedTuple):

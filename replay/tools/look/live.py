@@ -11,6 +11,7 @@ import numpy as np
 
 from bci_stream.errors import BciError
 from bci_stream.packet import FloatArray
+from bci_stream.signal_quality import spectrum
 from replay.model.events import text_of
 from replay.model.source import RawPacket, Session, Source
 from replay.tools.look.signal import (
@@ -19,7 +20,7 @@ from replay.tools.look.signal import (
     FilterSettings,
     find_faults,
     flat_positions,
-    power_density,
+    in_decibels,
 )
 
 COLUMNS_A_SECOND = 60.0
@@ -144,8 +145,9 @@ class LiveView:
             return {}
         names = [lead.name for lead in self.leads]
         line_hz = self._filter.settings.notch or 50.0
-        frequencies, power = power_density(block, self._rate)
-        faults = find_faults(block, self._rate, line_hz, names)
+        computed = spectrum(np.nan_to_num(block), self._rate)
+        frequencies, power = in_decibels(*computed)
+        faults = find_faults(block, self._rate, line_hz, names, computed)
         return {
             "faults": [fault.as_dict() for fault in faults],
             "spectrum": {

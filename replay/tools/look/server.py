@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from aiohttp import WSMsgType, web
 
-from bci_stream.errors import SourceError
+from bci_stream.page_server import add_headers
 from replay.tools.look.live import LiveView
 from replay.tools.look.signal import FilterSettings
 
@@ -19,31 +19,7 @@ FRAME_S: Final = 0.1
 SEND_S: Final = 2.0
 MOST_PAGES: Final = 20
 STATIC: Final = Path(str(files("replay.tools.look"))) / "static"
-SECURITY: Final = {
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    ),
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-cache",
-}
 FILES: Final = {"/": "look.html", "/look.js": "look.js", "/look.css": "look.css"}
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """Raises SourceError if the port is taken."""
-    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((host, port))
-        listening.listen(16)
-    except OSError as error:
-        listening.close()
-        raise SourceError(
-            f"the page can't be served at {host}:{port}: {error.strerror or error}; give another --port"
-        ) from error
-    return listening
 
 
 class Pages:
@@ -105,12 +81,13 @@ class Pages:
 
 
 async def _file(request: web.Request) -> web.StreamResponse:
-    return web.FileResponse(STATIC / FILES[request.path], headers=SECURITY)
+    return web.FileResponse(STATIC / FILES[request.path])
 
 
 async def serve(view: LiveView, listening: socket.socket, stop: threading.Event) -> None:
     """Serve until `stop` is set."""
     app, pages = web.Application(), Pages(view)
+    app.on_response_prepare.append(add_headers)
     routes: list[Any] = [web.get(path, _file) for path in FILES]
     app.add_routes([*routes, web.get("/frames", pages.connect)])
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1, handler_cancellation=True)

@@ -8,19 +8,13 @@ from numpy.typing import NDArray
 from scipy import signal
 
 from bci_stream.packet import FloatArray, Lead
+from bci_stream.signal_quality import lead_qualities
 
 LeadValues = NDArray[np.float64]
 
-FLAT_UV = 0.5
-"""A lead whose range is smaller has no contact, or is switched off."""
-SATURATED_SHARE = 0.05
-"""A lead of which so many samples have its largest or smallest value is at the end of the range."""
-LINE_UV, LINE_SHARE = 10.0, 0.5
-"""Power line: so many microvolts, and such a share of the lead's power."""
 BRIDGE_SHARE = 1e-3
 """Two leads are bridged if the power of their difference is below this share of the smaller one's."""
 LARGEST_HZ = 100.0
-SPECTRUM_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -81,9 +75,13 @@ class ColumnMaker:
 
 @dataclass(frozen=True)
 class LeadFault:
-    """Faults of one lead. line_uv: amplitude at the power line's frequency. bridged: to these leads."""
+    """Faults of one lead. line_uv: amplitude at the power line's frequency. bridged: to these leads.
+
+    invalid: it has values that are no numbers. `bci_stream.signal_quality` has the rules of the first four.
+    """
 
     name: str
+    invalid: bool
     flat: bool
     saturated: bool
     line: bool
@@ -96,32 +94,33 @@ class LeadFault:
 
 
 def find_faults(
-    block: FloatArray, rate: float, line_hz: float, leads: Sequence[str]
+    block: FloatArray,
+    rate: float,
+    line_hz: float,
+    leads: Sequence[str],
+    computed: tuple[LeadValues, LeadValues] | None = None,
 ) -> list[LeadFault]:
-    """Judge the last seconds of a signal in microvolts, (samples, leads), unfiltered."""
-    values = np.nan_to_num(block.astype(np.float64))
-    size = np.ptp(values, axis=0)
-    flat = size < FLAT_UV
-    at_end = (values == values.max(axis=0)).mean(axis=0) + (values == values.min(axis=0)).mean(
-        axis=0
-    )
-    saturated = ~flat & (at_end > 2 * SATURATED_SHARE)
-    centred = signal.detrend(values, axis=0)
-    power = centred.var(axis=0)
+    """Judge the last seconds of a signal in microvolts, (samples, leads), unfiltered.
+
+    computed: its `bci_stream.signal_quality.spectrum`, where that is known already.
+    """
+    qualities = lead_qualities(block, rate, line_hz, computed)
+    centred = signal.detrend(np.nan_to_num(block.astype(np.float64)), axis=0)
     line_uv = line_amplitude(centred, rate, line_hz)
-    is_line = (line_uv > LINE_UV) & (line_uv**2 / 2 > LINE_SHARE * power)
-    bridges = _bridges(centred, flat)
+    silent = np.array([quality.verdict in ("flat", "invalid") for quality in qualities])
+    bridges = _bridges(centred, silent)
     return [
         LeadFault(
             name,
-            bool(flat[i]),
-            bool(saturated[i]),
-            bool(is_line[i]),
-            float(line_uv[i]),
-            float(np.sqrt(power[i])),
-            tuple(leads[k] for k in np.flatnonzero(bridges[i]).tolist()),
+            invalid=quality.verdict == "invalid",
+            flat=quality.verdict == "flat",
+            saturated=quality.verdict == "saturated",
+            line=quality.verdict == "line noise",
+            line_uv=float(line_uv[i]),
+            rms_uv=quality.spread_uv,
+            bridged=tuple(leads[k] for k in np.flatnonzero(bridges[i]).tolist()),
         )
-        for i, name in enumerate(leads)
+        for i, (name, quality) in enumerate(zip(leads, qualities, strict=True))
     ]
 
 
@@ -146,12 +145,10 @@ def _bridges(centred: LeadValues, flat: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return bridged
 
 
-def power_density(block: FloatArray, rate: float) -> tuple[LeadValues, LeadValues]:
-    """Frequencies up to LARGEST_HZ, and the power of each lead there in dB of a microvolt squared a Hz."""
-    n = min(len(block), round(SPECTRUM_S * rate))
-    frequencies, power = signal.welch(np.nan_to_num(block), fs=rate, nperseg=n, axis=0)
+def in_decibels(frequencies: LeadValues, density: LeadValues) -> tuple[LeadValues, LeadValues]:
+    """A `spectrum` up to LARGEST_HZ, in dB of a microvolt squared a Hz."""
     kept = frequencies <= LARGEST_HZ
-    return frequencies[kept], 10 * np.log10(np.maximum(power[kept], 1e-6))
+    return frequencies[kept], 10 * np.log10(np.maximum(density[kept], 1e-6))
 
 
 def flat_positions(leads: Sequence[Lead]) -> list[tuple[float, float] | None]:

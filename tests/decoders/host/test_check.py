@@ -100,3 +100,21 @@ def test_with_no_report_the_data_and_the_awaited_codes_are_shown(write: Write) -
     assert "the data had 1000 Hz, 64 leads and TRIGGER: packets of 65 x 40" in text
     assert re.search(r"triggers, with counts: 200 \(6\), .*241 \(6\)", text)
     assert "codes that never came: 249 (AlgorithmImplement.py, line " in text
+
+
+def test_a_contest_file_chooses_the_profile(write: Write, tmp_path: Path) -> None:
+    from decoders.cli import main
+
+    contest = tmp_path / "contest.toml"
+    contest.write_text('name = "old"\ntrack = "mi"\nrules = {profile = "2022"}\n')
+    code = MI.replace("200 in", "249 in").replace("REPORT", "seen in (50, 75, 99)")
+    for result, status in (("202", 0), ("2", 1)):
+        root = write({"Algorithm/impl/AlgorithmImplement.py": code.replace("RESULT", result)})
+        args = ["check", "--track", "mi", "--submission", str(root), "--contest", str(contest)]
+        done = CliRunner().invoke(main, args)
+        assert done.exit_code == status
+        assert "under profile 2022: 1275 packets, 20 reports" in done.output
+        if result == "202":
+            assert "18 of 18 answers would count, 6 of them right" in done.output
+        else:
+            assert "2 names no class -> report one of 201 (left), 202 (right), 203" in done.output

@@ -26,6 +26,8 @@ from tracks.common.reasons import Reason
 from tracks.registry import TRACKS
 from tracks.run import Run
 
+MEASURED_COLUMNS = ("channels", "calibration", "size", "reaction")
+
 
 def test_it_loads_without_an_error_and_asks_no_other_host_than_the_judge(
     served: WebBoard, tab: Tab
@@ -48,6 +50,13 @@ def test_it_updates_live(served: WebBoard, board: Leaderboard, tab: Tab) -> None
     wait_for_team(page, "gamma")
     page.wait_for_function("document.querySelector('.board .name').textContent === 'gamma'")
     assert page.locator("#announce").inner_text().startswith("gamma leads with")
+    assert page.locator(".board .k-calibration").count() == 0  # nothing was measured
+    figures = {"leads": 8, "calibration": 2.5, "size_mib": 0.0123, "reaction_ms": 41.06}
+    board.measured("gamma", "mi", figures)
+    page.locator(".board .k-calibration").first.wait_for()
+    shown = page.locator(".board tr", has_text="gamma")
+    cells = [shown.locator(f".k-{name}").inner_text() for name in MEASURED_COLUMNS]
+    assert cells == ["8", "2.5", "0.0123 MiB", "41.1 ms"]
     page.locator("#tracks a", has_text="All tracks").click()
     cells = page.locator("main tbody tr").filter(has_text="gamma").locator("td")
     assert cells.all_inner_texts() == ["1", "gamma", "–", "1", "2"]  # ecog has no place yet

@@ -4,6 +4,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from itertools import pairwise
 
 import numpy as np
@@ -20,8 +21,10 @@ from replay.devices.boards import (
     BoardFacts,
     CounterRule,
     PackageCounter,
+    ask_resistance,
     board_numbers,
     find_board,
+    with_resistance,
 )
 from replay.devices.brainflow import BoardDevice, BoardError, BrainflowSession
 from replay.devices.gaps import FoundGap, GapFinder, SampleRun
@@ -31,6 +34,8 @@ from replay.devices.registry import open_device
 from replay.devices.status import StatusKeeper
 from replay.devices.timing import WallClock
 from replay.model.source import RawPacket, Session
+from replay.sources import open_source
+from replay.tools.look.live import LiveView
 
 BOARD = find_board("SYNTHETIC")
 GANGLION = find_board("GANGLION")
@@ -525,3 +530,38 @@ def test_the_boards_of_the_facts_have_their_rules():
     assert COUNTERS["SYNTHETIC_BOARD"] == COUNTERS["CYTON_BOARD"] == CounterRule(256)
     assert COUNTERS["CYTON_DAISY_BOARD"] == CounterRule(256, step=2)
     assert COUNTERS["MUSE_2_BOARD"].modulus == 65536
+
+
+def test_resistance_rows_are_leads_in_ohm_where_they_are_asked_for() -> None:
+    ganglion, ant = find_board("GANGLION"), find_board("ANT_NEURO_EE_211")
+    asked = with_resistance(ganglion)
+    assert [(lead.name, lead.unit) for lead in asked.leads[4:]] == [
+        *((f"Z_ch{n}", "ohm") for n in range(1, 5)),
+        ("Z_REF", "ohm"),
+    ]
+    assert asked.signal_rows == (1, 2, 3, 4, 8, 9, 10, 11, 12)
+    with pytest.raises(SourceError, match="no resistance rows: leave impedance= away"):
+        with_resistance(ant)  # its resistance comes in the rows of the signal
+    assert ask_resistance("brainflow:GANGLION?timeout=3") == (
+        "brainflow:GANGLION?timeout=3&impedance=yes"
+    )
+    for uri in (
+        "brainflow:SYNTHETIC?impedance=no",
+        "brainflow:CYTON",
+        "brainflow:nothing",
+        "a.edf",
+    ):
+        assert ask_resistance(uri) == uri
+
+
+def test_the_synthetic_board_shows_its_resistance() -> None:
+    source = open_source(ask_resistance("brainflow:SYNTHETIC"))
+    with closing(source):
+        session = next(iter(source.sessions()))
+        view = LiveView(session)
+        for packet in session.packets(10):
+            view.add(packet)
+            break
+    assert view.describe()["impedance"] == ["Z_1", "Z_2"]
+    assert all(value > 0 for value in view.frame()["kiloohm"])
+    assert len(view.leads) == 16

@@ -1,5 +1,7 @@
 """Formats that MNE or another library reads: as these read them, or refused in words."""
 
+from pathlib import Path
+
 import mne
 import numpy as np
 import pytest
@@ -7,10 +9,17 @@ import small_formats
 from small_formats import EVENTS, NAMES, WRITERS, N
 
 from bci_stream.errors import SourceError
+from replay.readers.formats import FORMATS, PARTS_OF
+from replay.readers.guard import suffix_of
 from replay.sources import open_source
 
-BY_MNE = ("Persyst", "eXimia", "Nicolet", "NEDF", "SNIRF", "BrainVision .ahdr", "EEGLAB 7.3")
-OPENERS = {"Nicolet": lambda path: mne.io.read_raw_nicolet(path, "eeg", verbose="error")}
+BY_MNE = ("Persyst", "eXimia", "Nicolet", "NEDF", "SNIRF", "BrainVision .ahdr", "EEGLAB 7.3",
+          "FIF, compressed", "EyeLink", "BOXY", "OPM")  # fmt: skip
+OPENERS = {
+    "Nicolet": lambda path: mne.io.read_raw_nicolet(path, "eeg", verbose="error"),
+    "EyeLink": lambda path: mne.io.read_raw_eyelink(path, verbose="error"),
+}
+UNSCALED = ("SNIRF", "EyeLink", "BOXY", "OPM")
 
 
 def played(uri: str) -> tuple[np.ndarray, list[tuple[int, int]], object]:
@@ -27,12 +36,13 @@ def test_samples_are_those_of_mne(form, tmp_path):
     raw = OPENERS.get(form, lambda path: mne.io.read_raw(path, verbose="error"))(path)
     samples, _, session = played(str(path))
     kept = [raw.ch_names.index(lead.name) for lead in session.leads]
-    factor = 1.0 if form == "SNIRF" else 1e6
+    factor = 1.0 if form in UNSCALED else 1e6
     np.testing.assert_allclose(samples, raw.get_data()[kept] * factor, rtol=1e-5, atol=1e-3)
 
 
 @pytest.mark.parametrize(
-    "form", ["Persyst", "NEDF", "BrainVision .ahdr", "EEGLAB 7.3", "BCI2000", "NWB"]
+    "form",
+    ["Persyst", "NEDF", "BrainVision .ahdr", "EEGLAB 7.3", "BCI2000", "NWB", "FIF, compressed"],
 )
 def test_events_are_on_their_samples(form, tmp_path):
     _, triggers, _ = played(str(WRITERS[form](tmp_path)))
@@ -57,6 +67,69 @@ def test_fnirs_is_auxiliary(tmp_path):
     _, triggers, session = played(str(WRITERS["SNIRF"](tmp_path)))
     assert {(lead.kind, lead.unit) for lead in session.leads} == {("MISC", "none")}
     assert triggers == [(100, 7)]
+
+
+def test_what_is_no_eeg_is_auxiliary_and_its_events_are_kept(tmp_path):
+    _, triggers, session = played(f"{WRITERS['EyeLink'](tmp_path)}?events=stimulus=11")
+    kinds = [(lead.name, lead.kind, lead.unit) for lead in session.leads]
+    assert kinds[2] == ("pupil_left", "PUPIL", "none")
+    assert (triggers, session.notes) == ([(50, 11)], ())
+    _, triggers, session = played(str(WRITERS["BOXY"](tmp_path)))
+    assert {lead.kind for lead in session.leads} == {"MISC"}
+    assert triggers == [(30, 7)]
+
+
+def test_a_suffix_of_other_files_too_is_read_only_where_the_file_is_named(tmp_path):
+    for form in ("EyeLink", "BOXY", "OPM", "FIF, compressed"):
+        WRITERS[form](tmp_path)
+    (session,) = open_source(str(tmp_path)).sessions()
+    assert session.subject == "x_raw"
+    (tmp_path / "x.txt").write_text("notes of the experiment")
+    with pytest.raises(SourceError, match="not one of BOXY"):
+        open_source(str(tmp_path / "x.txt"))
+    (tmp_path / "y.bin").write_bytes(b"1234")
+    with pytest.raises(SourceError, match=r"Artemis123 has X\.txt beside X\.bin"):
+        open_source(str(tmp_path / "y.bin"))
+    (tmp_path / "y.hdr").write_text("[GeneralInfo]")
+    with pytest.raises(SourceError, match="can't be read as NIRx"):
+        open_source(str(tmp_path / "y.hdr"))
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"), [("x.cdt.dpa", ".cdt"), ("x.wl1", ".hdr"), ("x.fdt", ".set")]
+)
+def test_a_part_of_a_recording_names_the_file_to_open(tmp_path, name, instead):
+    (tmp_path / name).write_bytes(b"x")
+    with pytest.raises(SourceError, match=rf"is a part of a recording: open .*\({instead}\)"):
+        open_source(str(tmp_path / name))
+
+
+def test_every_suffix_that_mne_reads_is_read_here_or_refused_as_a_part():
+    from mne.io._read_raw import _get_supported
+
+    for suffix in _get_supported():
+        path = Path(f"x{suffix}")
+        assert suffix_of(path) in FORMATS or suffix_of(path) in PARTS_OF, suffix
+
+
+def test_a_continuous_recording_of_fieldtrip_is_read_and_its_trials_are_refused(tmp_path):
+    from scipy.io import savemat
+
+    def cells(*items):
+        made = np.empty((1, len(items)), dtype=object)
+        made[0] = items
+        return made
+
+    seconds, labels = np.arange(N)[None] / 250, cells(*NAMES).T
+    for trials, fields in ((1, {"fsample": 250.0}), (1, {}), (2, {})):
+        data = {"label": labels, "trial": cells(*[small_formats.rows()] * trials), **fields}
+        savemat(tmp_path / "x.mat", {"data": {**data, "time": cells(*[seconds] * trials)}})
+        if trials == 1:
+            samples, _, session = played(str(tmp_path / "x.mat"))
+            np.testing.assert_allclose(samples, small_formats.rows(), rtol=1e-6)
+            assert (session.rate, [lead.name for lead in session.leads]) == (250, list(NAMES))
+    with pytest.raises(SourceError, match=r"x\.mat holds 2 trials of FieldTrip"):
+        open_source(str(tmp_path / "x.mat"))
 
 
 def test_a_marker_past_the_end_is_left_out_and_counted(tmp_path):
@@ -140,7 +213,8 @@ def _testing_files() -> list[str]:
     """MNE's own testing files, where they are present (`mne.datasets.testing`)."""
     folder = mne.datasets.testing.data_path(download=False)
     wanted = ("*.vhdr", "*.ahdr", "*.cnt", "*.cdt", "*.lay", "*.nedf", "*.nxe", "*.mff", "*.data",
-              "*.snirf", "*.ns[1-6]", "*.set", "*.edf", "*.bdf", "*.gdf", "*.dap", "*.EEG")  # fmt: skip
+              "*.snirf", "*.ns[1-6]", "*.set", "*.edf", "*.bdf", "*.gdf", "*.dap", "*.EEG",
+              "*.fif.gz", "*.hdr", "*.asc", "*_meg.bin")  # fmt: skip
     return (
         sorted(str(path) for pattern in wanted for path in folder.rglob(pattern))
         if folder.name

@@ -130,9 +130,9 @@ def test_a_wrong_extension_is_reported(name, wrong, write, tmp_path):
 
 
 def test_an_unknown_extension_is_reported_with_those_that_are_read(tmp_path):
-    (tmp_path / "notes.txt").write_text("hello")
+    (tmp_path / "notes.md").write_text("hello")
     with pytest.raises(SourceError, match=r"\.edf.*\.xdf"):
-        play(str(tmp_path / "notes.txt"))
+        play(str(tmp_path / "notes.md"))
 
 
 def test_a_file_that_is_not_there_is_named():

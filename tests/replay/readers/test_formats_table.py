@@ -29,7 +29,9 @@ def _written() -> dict[str, list[str]]:
         found.setdefault(Path(name).suffix, []).append(name)
     for form, suffix in (("Persyst", ".lay"), ("eXimia", ".nxe"), ("Nicolet", ".data"), ("NEDF", ".nedf"),
                          ("SNIRF", ".snirf"), ("BCI2000", ".dat"), ("NWB", ".nwb"),
-                         ("BrainVision .ahdr", ".ahdr"), ("EEGLAB 7.3", ".set")):  # fmt: skip
+                         ("FIF, compressed", ".fif.gz"), ("EyeLink", ".asc"), ("BOXY", ".txt"),
+                         ("OPM", ".bin"), ("BrainVision .ahdr", ".ahdr"),
+                         ("EEGLAB 7.3", ".set")):  # fmt: skip
         assert form in small_formats.WRITERS
         found.setdefault(suffix, []).append(f"a small {form} file")
     return found

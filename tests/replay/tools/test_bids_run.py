@@ -12,16 +12,27 @@ from click.testing import CliRunner
 from small_recordings import XdfWriter, stream_header
 
 from bci_stream.errors import SourceError
+from bci_stream.packet import Lead
 from bci_stream.runlog import read_log, score_run
 from replay.cli import main
 from replay.sources import open_source
-from replay.tools.bids_run import trial_results
+from replay.tools.bids.places import find_line_hz, write_places
+from replay.tools.bids.run import trial_results
 
 mne_bids = pytest.importorskip("mne_bids", reason="mne-bids is not installed")
 
 RATE, N = 250, 1000
+PLACES = {"C3": (-0.065, -0.012, 0.068), "Cz": (0.0, -0.009, 0.1)}
+
+
+def _location(name: str) -> str:
+    place = zip("XYZ", PLACES.get(name, ()), strict=False)
+    return "".join(f"<{axis}>{1000 * metres}</{axis}>" for axis, metres in place)
+
+
 CHANNELS = "".join(
-    f"<channel><label>{name}</label><unit>microvolts</unit><type>{kind}</type></channel>"
+    f"<channel><label>{name}</label><unit>microvolts</unit><type>{kind}</type>"
+    f"<location>{_location(name)}</location></channel>"
     for name, kind in (("C3", "EEG"), ("Cz", "EEG"), ("HEOG", "EOG"))
 )
 BIDS = ("--subject", "01", "--task", "mi")
@@ -92,6 +103,31 @@ def test_signal_events_and_the_xdf_are_in_the_dataset(tmp_path):
         "duration",
         "HED",
     }
+
+
+def test_positions_and_the_power_line_are_in_the_dataset(tmp_path):
+    root = written(tmp_path, "--line-hz", "60")
+    (session,) = open_source(str(root)).sessions()
+    for name, place in PLACES.items():
+        (lead,) = [lead for lead in session.leads if lead.name == name]
+        assert lead.position == pytest.approx(place, abs=1e-6)
+    assert "2 of 3 lead positions are from sub-01_space-CapTrak_electrodes.tsv" in str(
+        session.notes
+    )
+    (described,) = root.rglob("*_eeg.json")
+    assert json.loads(described.read_text())["PowerLineFrequency"] == 60
+    table = next(root.rglob("*_electrodes.tsv"))
+    table.write_text(table.read_text().replace("0.1", "0.2"))
+    other = write_places(table.parent, "sub-01", [Lead("C3", position=PLACES["C3"])], "eeg")
+    assert "of an earlier run has other positions, and is kept" in other
+
+
+@pytest.mark.parametrize(("hum_hz", "found"), [(50, 50), (60, 60), (None, None)])
+def test_the_power_line_is_found_in_the_signal(hum_hz, found):
+    signal = np.random.default_rng(0).normal(0, 20, (20 * RATE, 4))
+    if hum_hz is not None:
+        signal += 5 * np.sin(2 * np.pi * hum_hz * np.arange(len(signal)) / RATE)[:, None]
+    assert find_line_hz(signal.astype(np.float32), RATE) == found
 
 
 def test_a_gap_is_a_boundary(tmp_path):

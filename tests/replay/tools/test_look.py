@@ -14,20 +14,22 @@ import numpy as np
 import pytest
 from leaderboard.page.conftest import browser  # noqa: F401 - a fixture
 
-from bci_stream.errors import SourceError
+from bci_stream.errors import PageError
 from bci_stream.packet import Lead
+from bci_stream.page_server import listen
+from bci_stream.signal_quality import lead_quality, spectrum
 from replay.model.events import code_with_text
 from replay.model.recording import ArrayBlock, Recording
 from replay.model.source import RawPacket
 from replay.tools.look.live import LiveView, read_source
-from replay.tools.look.server import listen, serve
+from replay.tools.look.server import serve
 from replay.tools.look.signal import (
     ColumnMaker,
     DisplayFilter,
     FilterSettings,
     find_faults,
     flat_positions,
-    power_density,
+    in_decibels,
 )
 
 RATE, N = 250.0, 1000
@@ -54,6 +56,20 @@ def test_each_fault_is_found_and_nothing_else():
     assert {name: faults[name].bridged for name in NAMES if faults[name].bridged} == {
         "C3": ("O1",), "O1": ("C3",),
     }  # fmt: skip
+
+
+def test_faults_are_those_of_the_organisers_page():
+    rows = np.concatenate([block(), np.full((N, 1), np.nan, "f4")], axis=1)
+    faults = find_faults(rows, RATE, 50.0, (*NAMES, "x"))
+    for i, fault in enumerate(faults):
+        quality = lead_quality(rows[:, i], RATE)
+        flags = {"invalid": fault.invalid, "flat": fault.flat, "saturated": fault.saturated,
+                 "line noise": fault.line}  # fmt: skip
+        assert [name for name, is_so in flags.items() if is_so] == (
+            [] if quality.verdict == "good" else [quality.verdict]
+        )
+        assert fault.rms_uv == pytest.approx(quality.spread_uv)
+    assert faults[-1].invalid
 
 
 def test_60_hz_is_sought_where_it_is_asked_for():
@@ -87,7 +103,7 @@ def test_columns_do_not_depend_on_how_samples_come():
 
 def test_the_spectrum_has_its_peak_where_the_signal_has():
     t = np.arange(N) / RATE
-    hz, db = power_density(np.sin(2 * np.pi * 12 * t)[:, None].astype("f4"), RATE)
+    hz, db = in_decibels(*spectrum(np.sin(2 * np.pi * 12 * t)[:, None].astype("f4"), RATE))
     assert hz[db[:, 0].argmax()] == pytest.approx(12)
     assert hz[-1] <= 100
 
@@ -135,9 +151,7 @@ def test_channels_in_ohm_are_impedances():
 
 def test_a_port_that_is_taken_is_named():
     taken = listen("127.0.0.1", 0)
-    with pytest.raises(
-        SourceError, match=r"can't be served at 127.0.0.1:\d+: .*give another --port"
-    ):
+    with pytest.raises(PageError, match=r"can't be served on 127.0.0.1:\d+: .* with --port"):
         listen("127.0.0.1", taken.getsockname()[1])
     taken.close()
 

@@ -1,5 +1,7 @@
 """XDF files that are cut off are saved as far as they go; lost samples of a recording are counted."""
 
+import struct
+
 import numpy as np
 import pytest
 import pyxdf
@@ -8,6 +10,7 @@ from small_recordings import XdfWriter, stream_header
 
 from bci_stream.errors import SourceError
 from replay.cli import main
+from replay.readers.xdf_chunks import deduced, read_samples
 from replay.sources import open_source
 from replay.tools.xdf_file import count_streams, salvage_xdf
 
@@ -36,6 +39,29 @@ def test_samples_are_counted_and_so_are_those_that_are_missing(tmp_path):
         "Signal (EEG): 479 samples, 21 lost in 2 gaps",
         "Marks (Markers): 10 samples",
     ]
+
+
+def test_chunks_hold_what_pyxdf_reads_and_stamps_that_are_left_out_are_deduced(tmp_path):
+    path = tmp_path / "x.xdf"
+    values = np.arange(12, dtype=np.int16).reshape(6, 2)
+    with path.open("wb") as file:
+        writer = XdfWriter(file)
+        writer.stream(4, stream_header("S", "EEG", 2, RATE, "int16", ""))
+        body = b"".join(
+            (b"\x08" + struct.pack("<d", 50 + k / RATE) if k in (0, 3) else b"\0") + row.tobytes()
+            for k, row in enumerate(values)
+        )
+        writer._chunk(3, struct.pack("<IBB", 4, 1, 6) + body)
+        writer.finish(4, 50, 50.05, 6)
+    header, chunk = read_samples(path)
+    np.testing.assert_array_equal(chunk.values, values)
+    (stream,), _ = pyxdf.load_xdf(path, dejitter_timestamps=False, synchronize_clocks=False)
+    np.testing.assert_array_equal(stream["time_series"], values)
+    np.testing.assert_allclose(deduced(chunk.stamps, header.rate), stream["time_stamps"])
+    assert str(count_streams(path)[0]) == "S (EEG): 6 samples, none lost"
+    path.write_bytes(b"no XDF")
+    with pytest.raises(SourceError, match="does not begin with 'XDF:'"):
+        count_streams(path)
 
 
 @pytest.mark.parametrize("share", [0.35, 0.5, 0.77, 0.9])

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from bci_stream.errors import SourceError
 from replay.model.events import KnownEvents
+from replay.model.options import SourceOptions
 from replay.model.signal import ArraySignal
 from replay.sources import open_source
 from replay.transform.resample import ResampledEvents, ResampledSignal, ratio
@@ -110,3 +111,16 @@ def test_resampling_is_noted_with_its_delay(write):
 def test_a_ratio_without_small_terms_is_refused():
     with pytest.raises(SourceError, match="can't be resampled"):
         ratio("x", 511.9997, 1000.0003)
+
+
+def test_a_synthetic_recording_is_resampled_block_by_block():
+    uri = "synthetic:mi?subjects=1&blocks=2&trials=2"
+    (plain,) = open_source(uri).sessions()
+    (session,) = open_source(uri, SourceOptions(resample=250.0)).sessions()
+    assert (plain.rate, session.rate, session.subject) == (1000, 250, plain.subject)
+    for old, new in zip(plain.block_triggers(), session.block_triggers(), strict=True):
+        assert new[0] == -(-old[0] // 4)
+        assert new[1] == tuple((min(-(-at // 4), new[0] - 1), code) for at, code in old[1])
+    signals = [np.concatenate([p.samples for p in s.packets(100)]) for s in (plain, session)]
+    assert signals[1].shape == (session.n_samples, len(plain.leads))
+    assert np.corrcoef(signals[0][::4][:-2, 20], signals[1][2:, 20])[0, 1] > 0.9

@@ -41,6 +41,13 @@ export function latency(row) {
   return `${text(row.latency_p50_s)} / ${text(row.latency_p99_s)} ms`;
 }
 
+// What the host measured of a submission: numbers, with the unit of their column.
+export function figure(value, name) {
+  if (value === null || value === undefined) return "–";
+  const unit = { size: " MiB", reaction: " ms" }[name] ?? "";
+  return `${Number(value.toPrecision(3))}${unit}`;
+}
+
 export function status(row) {
   return t(row.status, { s: row.lag_s.toFixed(1) });
 }

@@ -1,18 +1,21 @@
 // The leaderboard of one track.
 
 import { colour, h, put } from "./dom.js";
-import { keyOf, latency, linkTo, percent, score, status, titleOf, used } from "./format.js";
+import { figure, keyOf, latency, linkTo, percent, score, status, titleOf, used } from "./format.js";
 import { t } from "./i18n.js";
 import { nameOf } from "./names.js";
 import { reason } from "./words.js";
 
 const ALWAYS = ["rank", "team", "score", "trials", "status"];
-const COLUMNS = ["rank", "team", "score", "accuracy", "used", "trials", "latency", "status"];
-const FIELD = { accuracy: "accuracy", used: "used", latency: "latency_p50_s" };
+const MEASURED = ["channels", "calibration", "size", "reaction"]; // by the host, of submissions of 2026
+const COLUMNS = ["rank", "team", "score", "accuracy", "used", "trials", "latency", ...MEASURED, "status"];
+const FIELD = { accuracy: "accuracy", used: "used", latency: "latency_p50_s", channels: "leads",
+  calibration: "calibration", size: "size_mib", reaction: "reaction_ms" };
 
-// A column that a track's rules leave empty is not shown.
+// A column that a track's rules leave empty, or that nothing was measured for, is not shown.
 function columnsOf(rows) {
-  return COLUMNS.filter((name) => ALWAYS.includes(name) || rows.some((row) => row[FIELD[name]] !== null));
+  return COLUMNS.filter((name) => ALWAYS.includes(name)
+    || rows.some((row) => row[FIELD[name]] !== null && row[FIELD[name]] !== undefined));
 }
 
 function heading(columns) {
@@ -51,6 +54,7 @@ const CELLS = {
   used: (row) => cell("used", used(row)),
   trials: (row) => cell("trials", row.trials),
   latency: (row) => cell("latency", latency(row)),
+  ...Object.fromEntries(MEASURED.map((name) => [name, (row) => cell(name, figure(row[FIELD[name]], name))])),
   status: (row) => cell("status", statusChip(row)),
 };
 

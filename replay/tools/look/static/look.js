@@ -81,7 +81,7 @@ function showStatus(frame) {
   $("status").classList.toggle("bad", Boolean(frame.gaps) || frame.state === "failed" || frame.state === "stalled");
 }
 
-const describe = (fault) => [fault.flat && "flat", fault.saturated && "saturated", fault.line && `power line ${fault.line_uv.toFixed(0)} µV`, fault.bridged.length && `bridge to ${fault.bridged.join(" ")}`].filter(Boolean);
+const describe = (fault) => [fault.invalid && "no numbers", fault.flat && "flat", fault.saturated && "saturated", fault.line && `power line ${fault.line_uv.toFixed(0)} µV`, fault.bridged.length && `bridge to ${fault.bridged.join(" ")}`].filter(Boolean);
 
 function markLeads() {
   view.leads.forEach((lead, i) => {

@@ -17,6 +17,7 @@ from replay.model.events import text_of
 from replay.model.source import Session
 from replay.model.units import VOLTAGES
 from replay.sources import open_source
+from replay.tools.bids.places import find_line_hz, write_places
 from tracks.common.verdicts import Verdict
 from tracks.run import Run
 
@@ -90,14 +91,26 @@ class EventRow:
     hed: str = ""
 
 
-def write_bids_run(xdf: Path, name: BidsName, run_log: Path | None, overwrite: bool) -> list[str]:
-    """Write the run; returns lines about it. Raises SourceError."""
+def write_bids_run(
+    xdf: Path,
+    name: BidsName,
+    run_log: Path | None,
+    overwrite: bool,
+    line_hz: float | None = None,
+) -> list[str]:
+    """Write the run; returns lines about it. line_hz: of the power line; None to find it in the signal.
+
+    Raises SourceError.
+    """
     mne_bids = import_mne_bids()
     sessions = list(open_source(str(xdf)).sessions())
     session = sessions[0]
     raw, triggers, edges = _read(session)
     events = [_event_row(at, code) for at, code in triggers]
     results = trial_results(run_log, triggers) if run_log else []
+    raw.info["line_freq"] = line_hz or find_line_hz(
+        raw.get_data(picks=_voltages(session)).T * 1e6, session.rate
+    )
     is_inside = all(lead.kind in INTRACRANIAL for lead in session.leads if lead.kind in KINDS)
     path = mne_bids.BIDSPath(
         subject=name.subject,
@@ -124,7 +137,20 @@ def write_bids_run(xdf: Path, name: BidsName, run_log: Path | None, overwrite: b
         f"{written}: {raw.n_times} samples of {len(session.leads)} leads, {len(events)} events"
         + (f", {len(results)} results of trials" if run_log else "")
     ]
-    return lines + [f"  {note}" for note in session.notes]
+    stem = f"sub-{name.subject}" + (f"_ses-{name.session}" if name.session else "")
+    power = raw.info["line_freq"]
+    notes = [
+        write_places(written.parent, stem, session.leads, path.datatype),
+        f"PowerLineFrequency {power:g} Hz{'' if line_hz else ', as found in the signal'}"
+        if power
+        else "PowerLineFrequency is not known: no hum of 50 or 60 Hz was found; state it with --line-hz",
+        *session.notes,
+    ]
+    return lines + [f"  {note}" for note in notes]
+
+
+def _voltages(session: Session) -> list[int]:
+    return [i for i, lead in enumerate(session.leads) if lead.kind in VOLTAGES]
 
 
 def _event_row(at: int, code: int) -> EventRow:

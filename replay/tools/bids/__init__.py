@@ -1,0 +1,1 @@
+"""A recording as a run of a BIDS dataset."""
