@@ -32,19 +32,20 @@ RETRY_S = 0.1
 """Instead of the delay that a machine in trouble needs."""
 
 
-def package(do: str = "finish", seed: int = 0) -> bytes:
-    """do: finish, reject, crash, fail (on the organiser's side), die (without an outcome), hang.
+def package(do: str = "finish", seed: int = 0, only: int = 0) -> bytes:
+    """do: finish, reject, crash, fail (on the organiser's side), die (without an outcome), hang, exit.
 
-    seed: an even one gives the right answers; each gives another log.
+    seed: an even one gives the right answers; each gives another log. only: the run in which it does so, in
+    others it finishes; 0 for all.
     """
-    return HEAD + json.dumps({"do": do, "seed": seed}).encode()
+    return HEAD + json.dumps({"do": do, "seed": seed, "only": only}).encode()
 
 
 def do_unit(folder: Path, stop: threading.Event) -> None:
     """Do a unit as its package says."""
     job = read_job(folder)
     wanted = json.loads((folder / "package").read_bytes().removeprefix(HEAD))
-    do = wanted["do"]
+    do = wanted["do"] if wanted["only"] in (0, job.number) else "finish"
     if job.is_check and do != "fail":
         ending = "rejected" if do == "reject" else "passed"
         write_outcome(folder, UnitOutcome(ending, report=f"checked: {ending}"))
@@ -53,6 +54,8 @@ def do_unit(folder: Path, stop: threading.Event) -> None:
         stop.wait(HANG_S)
     elif do == "fail":
         write_outcome(folder, UnitOutcome("stopped", "the registry is out of reach"))
+    elif do == "exit":
+        write_outcome(folder, UnitOutcome("crashed", "it exited before its run"))
     elif do != "die":
         _play(folder, job.team, wanted["seed"], crash=do == "crash")
 
@@ -123,8 +126,8 @@ def serve(folder: Path, store: str, slots: int) -> None:
     """A season's server with quick workers; writes its port to FOLDER/port."""
     from bci_stream.cli import configure_logging, stop_on_signals
     from bci_stream.leaderboard.web.process import listen
-    from bci_stream.season import store as season_store
     from bci_stream.season.serve_command import Season, only_server
+    from bci_stream.season.storage import store as season_store
     from bci_stream.season.uploads import UploadLimits
     from bci_stream.season.workers import LocalEngine
 

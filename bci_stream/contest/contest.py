@@ -122,6 +122,13 @@ class TrackPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     calibration: Annotated[
         list[str], _about("Labelled recordings of the same subjects, for submissions of 2026.")
     ] = []
+    split: Annotated[
+        Literal["run", "subject"],
+        _about(
+            'A season: `"subject"` if the subjects are independent: each entry of `recordings` is a run '
+            "of its own, and they may run at the same time."
+        ),
+    ] = "run"
 
 
 class SubmissionPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -211,8 +211,8 @@ def describe_submission(view: dict[str, Any]) -> Iterator[str]:
     for subject in view["subjects"]:
         shown = "void" if subject["score"] is None else f"{subject['score']:.4g}"
         yield f"  subject {subject['subject']}: {shown}"
-    if view["log"]:
-        yield f"run log: {view['log']} on the server, SHA-256 {view['log_sha256']}"
+    for log in view["logs"]:
+        yield f"run log: {log['log']} on the server, SHA-256 {log['sha256']}"
     if view["report"]:
         yield "report:"
         yield from (f"  {line}" for line in view["report"].splitlines())

@@ -25,7 +25,10 @@ BLOCK: Final = 1 << 20
 
 
 class UnitJob(msgspec.Struct, frozen=True):
-    """A unit of a submission. number: CHECK, or that of a run. recordings: what is played."""
+    """A unit of a submission. number: CHECK, or that of a run. recordings: what is played. runs: of the
+
+    submission in all.
+    """
 
     submission: int
     number: int
@@ -33,6 +36,7 @@ class UnitJob(msgspec.Struct, frozen=True):
     team: str
     track: str
     recordings: list[str]
+    runs: int = 1
 
     @property
     def is_check(self) -> bool:

@@ -17,16 +17,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from bci_stream.contest.contest import Contest
+from bci_stream.contest.contest import Contest, TrackPlan
 from bci_stream.contest.phases import Phase
 from bci_stream.errors import ContestError
 from bci_stream.leaderboard.ranking import FORMULA_STARTS, to_records
 from bci_stream.season.jobs import UnitJob, log_of, read_outcome, write_job
 from bci_stream.season.queue import PENDING
 from bci_stream.season.results import first_difference
-from bci_stream.season.standing import counted, phases_of, plan_of, standings
-from bci_stream.season.store import RUN, SeasonStore, Submission, open_season_store
-from bci_stream.season.workers import Engine, parse_engine, recording_place
+from bci_stream.season.standing import counted, phases_of, plan_of, run_recordings, standings
+from bci_stream.season.storage.schema import RUN, Submission
+from bci_stream.season.storage.store import SeasonStore, open_season_store
+from bci_stream.season.workers import Engine, parse_engine
 
 STORE: Final = "season.sqlite"
 RERUN: Final = "season-rerun"
@@ -54,7 +55,7 @@ def status_lines(store: SeasonStore, now: float) -> Iterator[str]:
     )
     for unit in store.units():
         if unit.state == "leased":
-            what = "run" if unit.number == RUN else "check"
+            what = f"run {unit.number}" if unit.number >= RUN else "check"
             yield f"{what} of submission {unit.submission}: attempt {unit.attempt} on {unit.worker}"
     for each in made:
         if each.fault == "organiser":
@@ -140,30 +141,47 @@ def rerun(
 ) -> Iterator[Rerun]:
     """Run submissions again, one after another, and compare the logs. Nothing of the season changes."""
     for submission in submissions:
+        logs = [unit.log for unit in store.units(submission.id) if unit.number >= RUN]
         plan = plan_of(contest, phase, submission.track)
-        played = [recording_place(contest, text) for text in plan.recordings]
-        played = played or [f"synthetic:{submission.track}?set=test"]
-        job = UnitJob(submission.id, RUN, 0, submission.team, submission.track, played)
-        folder = contest.folder / RERUN / job.name
-        write_job(folder, contest, plan, job, contest.folder / "uploads" / str(submission.id))
-        try:
-            running = engine.start(folder)
-            try:
-                while running.exit_code() is None and not stop.wait(0.2):
-                    pass
-            finally:
-                running.end()
+        for number, played in enumerate(run_recordings(contest, plan, submission.track), RUN):
+            job = UnitJob(submission.id, number, 0, submission.team, submission.track, played)
+            difference = _rerun_one(
+                contest, plan, job, contest.folder / logs[number - RUN], engine, stop
+            )
             if stop.is_set():
                 return
-            outcome = read_outcome(folder)
-            if outcome is None or not outcome.log:
-                detail = outcome.detail if outcome is not None else "its process ended early"
-                yield Rerun(submission, f"it could not be run again: {detail}")
-                continue
-            first = contest.folder / store.units(submission.id)[-1].log
-            yield Rerun(submission, first_difference(first, log_of(folder, outcome)))
+            if difference is not None:
+                break
+        yield Rerun(submission, difference)
+
+
+def _rerun_one(
+    contest: Contest,
+    plan: TrackPlan,
+    job: UnitJob,
+    first: Path,
+    engine: Engine,
+    stop: threading.Event,
+) -> str | None:
+    """Where the log of a run differs from the first one's; None if it does not, or this was stopped."""
+    folder = contest.folder / RERUN / job.name
+    write_job(folder, contest, plan, job, contest.folder / "uploads" / str(job.submission))
+    try:
+        running = engine.start(folder)
+        try:
+            while running.exit_code() is None and not stop.wait(0.2):
+                pass
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            running.end()
+        outcome = read_outcome(folder)
+        if stop.is_set():
+            return None
+        if outcome is None or not outcome.log:
+            detail = outcome.detail if outcome is not None else "its process ended early"
+            return f"it could not be run again: {detail}"
+        return first_difference(first, log_of(folder, outcome))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def print_rerun(

@@ -24,7 +24,8 @@ from bci_stream.season.standing import (
     shown_result,
     shown_standings,
 )
-from bci_stream.season.store import RUN, SeasonStore, Submission, UnitState
+from bci_stream.season.storage.schema import RUN, Submission, UnitState
+from bci_stream.season.storage.store import SeasonStore
 from bci_stream.season.uploads import HOUR_S, ReceivedFile, UploadRefused, Uploads
 from tracks.common.reasons import Reason
 
@@ -190,23 +191,37 @@ class SeasonService:
         }
         if with_report:
             units = self._store.units(submission.id)
-            view |= {"report": submission.report, "log": "", "log_sha256": "", "attempts": 0}
-            view |= {"ahead": None, "done": 0, "total": 0, "subject": 0}
+            view |= {"report": submission.report, "logs": [], "attempts": 0}
+            view |= {"ahead": None, "percent": None, "subject": 0, "run": 0, "runs": 0}
             if submission.stage in PENDING:
-                view |= self._progress(submission, units[-1])
-            elif units[-1].number == RUN:
-                log = Path(units[-1].log).name
-                view |= {"log": log, "log_sha256": units[-1].log_sha256}
-            view["attempts"] = units[-1].attempt
+                view |= self._progress(submission, units)
+            else:
+                view["logs"] = [
+                    {"log": Path(unit.log).name, "sha256": unit.log_sha256}
+                    for unit in units
+                    if unit.log
+                ]
+            view["attempts"] = max(unit.attempt for unit in units)
         return view
 
-    def _progress(self, submission: Submission, unit: UnitState) -> dict[str, Any]:
-        """How far it is: units ahead of it in the queue, or samples of its run."""
-        if unit.state == "waiting":
+    def _progress(self, submission: Submission, units: Sequence[UnitState]) -> dict[str, Any]:
+        """How far it is: units ahead of it in the queue, or the share of its runs that is played.
+
+        run: the one that is played, from 1, of `runs`.
+        """
+        present = [unit for unit in units if unit.number >= RUN] or list(units)
+        if not any(unit.state == "leased" for unit in present):
             return {"ahead": self._ahead(submission)}
-        job = UnitJob(submission.id, unit.number, unit.attempt, "", "", [])
-        progress = read_progress(self._work / job.name)
-        return {"done": progress.done, "total": progress.total, "subject": progress.subject}
+        done = sum(unit.state == "done" for unit in present)
+        shares, subject = float(done), 0
+        for unit in present:
+            if unit.state == "leased":
+                job = UnitJob(submission.id, unit.number, unit.attempt, "", "", [])
+                progress = read_progress(self._work / job.name)
+                shares += progress.done / progress.total if progress.total else 0.0
+                subject = subject or progress.subject
+        percent = int(100 * shares / len(present)) if subject or done else None
+        return {"percent": percent, "subject": subject, "run": done + 1, "runs": len(present)}
 
     def _ahead(self, submission: Submission) -> int | None:
         made_at, queues = self._queues
@@ -215,9 +230,7 @@ class SeasonService:
             self._queues = (time.monotonic(), queues)
         if not any(queue.team == submission.team for queue in queues):
             return None
-        own = self._store.submissions(team=submission.team)
-        earlier = [s for s in own if s.stage in ("received", "queued") and s.id < submission.id]
-        return units_ahead(queues, submission.team, len(earlier))
+        return units_ahead(queues, submission.team, self._store.waiting_before(submission))
 
 
 def shown_name(name: str) -> str:

@@ -13,9 +13,10 @@ from bci_stream.contest.contest import Contest
 from bci_stream.contest.phases import Phase
 from bci_stream.errors import BciError, ContestError, StoreError
 from bci_stream.season.jobs import UnitJob, read_outcome, write_job
-from bci_stream.season.results import result_of
-from bci_stream.season.standing import plan_of
-from bci_stream.season.store import SeasonStore, Submission, UnitLease, UnitResult
+from bci_stream.season.results import combined_result, result_of
+from bci_stream.season.standing import plan_of, run_recordings
+from bci_stream.season.storage.schema import RUN, Submission, UnitLease, UnitResult
+from bci_stream.season.storage.store import SeasonStore
 from tracks.common.reasons import Reason
 from tracks.common.words import describe
 
@@ -113,7 +114,12 @@ class Workers:
         """Take back what workers of a killed server held, and begin. Raises StoreError."""
         shutil.rmtree(self._work, ignore_errors=True)
         self._work.mkdir(parents=True, mode=0o700)
-        self._release()
+        store = self._open_store()
+        try:
+            store.release(self._engine.name, time.time())
+            self._judge(store)
+        finally:
+            store.close()
         for number in range(self._engine.slots):
             thread = threading.Thread(target=self._run, name=f"unit-{number + 1}")
             thread.start()
@@ -126,7 +132,11 @@ class Workers:
         for thread in self._threads:
             thread.join()
         try:
-            self._release()
+            store = self._open_store()
+            try:
+                store.release(self._engine.name, time.time())
+            finally:
+                store.close()
         except StoreError as error:
             logger.warning("the leases are released at the next start: %s", error)
 
@@ -137,13 +147,6 @@ class Workers:
 
     def folder(self, job: UnitJob) -> Path:
         return self._work / job.name
-
-    def _release(self) -> None:
-        store = self._open_store()
-        try:
-            store.release(self._engine.name, time.time())
-        finally:
-            store.close()
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -184,23 +187,44 @@ class Workers:
         if isinstance(result, Reason):
             logger.warning("submission %d: %s", submission.id, describe(result))
             store.give_back(lease, describe(result), time.time())
-        elif not store.finish(lease, result, time.time()):
+        elif not store.finish(lease, result, time.time(), job.runs):
             logger.warning("submission %d: a late result does not count", submission.id)
+        else:
+            self._judge(store, submission.id)
         self.wake()
 
+    def _judge(self, store: SeasonStore, number: int | None = None) -> None:
+        """Judge submissions all of whose runs are done: all, or one of a number."""
+        for submission in store.to_judge(number):
+            runs = [unit for unit in store.units(submission.id) if unit.number >= RUN]
+            try:
+                result = combined_result(self._contest, runs)
+            except (BciError, OSError) as error:
+                logger.error("submission %d: %s", submission.id, error)
+                store.hold(submission.id, str(error), time.time())
+            else:
+                store.judge(submission.id, result, time.time())
+
     def _job(self, lease: UnitLease, submission: Submission) -> UnitJob:
-        phase = self._phases.get(submission.phase)
-        plan = plan_of(self._contest, phase, submission.track) if phase else None
-        played = plan.recordings if plan is not None else []
+        """Its recordings are empty if contest.toml has no such phase or run any more."""
+        runs = self._runs(submission)
+        of_unit = runs[max(lease.number, RUN) - RUN : max(lease.number, RUN)]
         return UnitJob(
             lease.submission,
             lease.number,
             lease.attempt,
             submission.team,
             submission.track,
-            [recording_place(self._contest, text) for text in played]
-            or [f"synthetic:{submission.track}?set=test"],
+            of_unit[0] if of_unit else [],
+            len(runs),
         )
+
+    def _runs(self, submission: Submission) -> list[list[str]]:
+        phase = self._phases.get(submission.phase)
+        if phase is None:
+            return []
+        plan = plan_of(self._contest, phase, submission.track)
+        return run_recordings(self._contest, plan, submission.track)
 
     def _result(
         self,
@@ -212,9 +236,10 @@ class Workers:
     ) -> UnitResult | Reason | None:
         """None if the unit was stopped, or its lease was lost."""
         phase = self._phases.get(submission.phase)
-        if phase is None:
+        if phase is None or not job.recordings:
+            what = f"run {job.number} of phase" if phase is not None else "phase"
             return Reason(
-                "unit_failed", detail=f"contest.toml has no phase {submission.phase!r} any more"
+                "unit_failed", detail=f"contest.toml has no {what} {submission.phase!r} any more"
             )
         plan = plan_of(self._contest, phase, job.track)
         write_job(folder, self._contest, plan, job, self._packages(submission.id))
@@ -241,9 +266,3 @@ class Workers:
                 if not store.renew(lease, time.time() + LEASE_S):
                     return False
         return True
-
-
-def recording_place(contest: Contest, text: str) -> str:
-    """A recording of the contest file: a path in the contest's folder is made absolute."""
-    place = contest.folder / text
-    return str(place) if place.exists() else text

@@ -12,7 +12,7 @@ from bci_stream.contest.keys import read_team_file
 from bci_stream.leaderboard.web.process import listen
 from bci_stream.season.client import SeasonClient
 from bci_stream.season.serve_command import Season
-from bci_stream.season.store import SeasonStore, open_season_store
+from bci_stream.season.storage.store import SeasonStore, open_season_store
 from bci_stream.season.uploads import UploadLimits
 from scripts.season_rig import ThreadEngine
 
@@ -33,11 +33,14 @@ def make_contest(folder: Path, phases: str = "", teams: str = '"alice", "bob"') 
 class Served:
     """A running server. url, contest, engine; `client` for a team's requests."""
 
-    def __init__(self, contest: Contest, url: str, engine: ThreadEngine, store: str) -> None:
+    def __init__(
+        self, contest: Contest, url: str, engine: ThreadEngine, store: str, stop: threading.Event
+    ) -> None:
         self.contest = contest
         self.url = url
         self.engine = engine
         self._store = store
+        self.stop = stop
 
     def client(self, team: str) -> SeasonClient:
         return SeasonClient(self.url, read_team_file(self.team_file(team)))
@@ -85,7 +88,7 @@ def serving(
         thread.start()
         try:
             url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-            yield Served(contest, url, engine, store)
+            yield Served(contest, url, engine, store, stop)
         finally:
             stop.set()
             thread.join()

@@ -46,7 +46,7 @@ def start_worker(processes: Processes, address: str) -> psutil.Process:
 def test_units_run_on_the_cluster_and_survive_the_death_of_a_worker(
     tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bci_stream.season.store.retry_delay_s", lambda failures: 0.0)
+    monkeypatch.setattr("bci_stream.season.storage.store.retry_delay_s", lambda failures: 0.0)
     from bci_stream.season.cluster import ClusterEngine
 
     workers = Processes(tmp_path)

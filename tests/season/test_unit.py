@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from season.serving import make_contest
 
 from bci_stream.contest.contest import TrackPlan, load_contest
@@ -20,9 +21,10 @@ from bci_stream.season.jobs import (
     write_job,
 )
 from bci_stream.season.results import result_of
-from bci_stream.season.store import UnitResult
+from bci_stream.season.standing import run_recordings
+from bci_stream.season.storage.schema import UnitResult
 from bci_stream.season.unit import run_unit
-from bci_stream.season.workers import parse_engine, recording_place
+from bci_stream.season.workers import parse_engine
 from tracks.common.reasons import Reason
 
 ROOT = Path(__file__).parents[2]
@@ -138,5 +140,8 @@ def test_engines_and_recordings_are_named(tmp_path: Path) -> None:
             parse_engine(wrong)
     contest = make_contest(tmp_path / "cup")
     (contest.folder / "a.npz").touch()
-    assert recording_place(contest, "a.npz") == str(contest.folder / "a.npz")
-    assert recording_place(contest, "synthetic:erp") == "synthetic:erp"
+    own, made = str(contest.folder / "a.npz"), "synthetic:erp"
+    plan = TrackPlan(["a.npz", made])
+    assert run_recordings(contest, plan, "erp") == [[own, made]]
+    assert run_recordings(contest, structs.replace(plan, split="subject"), "erp") == [[own], [made]]
+    assert run_recordings(contest, TrackPlan(), "mi") == [["synthetic:mi?set=test"]]
