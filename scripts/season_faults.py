@@ -27,9 +27,9 @@ from bci_stream.contest.contest import Contest, TrackPlan, load_contest
 from bci_stream.contest.keys import read_team_file
 from bci_stream.runlog import score_run
 from bci_stream.season.client import SeasonClient, SeasonError, ServerAway
-from bci_stream.season.jobs import UnitJob, file_sha256, read_outcome, write_job
 from bci_stream.season.results import first_difference
 from bci_stream.season.storage.store import SeasonStore, open_season_store
+from bci_stream.season.units.jobs import UnitJob, file_sha256, read_outcome, write_job
 from scripts.season_rig import do_unit, package
 
 ROOT = Path(__file__).resolve().parents[1]

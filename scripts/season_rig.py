@@ -17,7 +17,7 @@ from typing import Any
 
 from bci_stream.child_process import end_with_parent
 from bci_stream.contest.contest import load_contest
-from bci_stream.season.jobs import (
+from bci_stream.season.units.jobs import (
     UnitOutcome,
     UnitProgress,
     file_sha256,
@@ -128,8 +128,8 @@ def serve(folder: Path, store: str, slots: int) -> None:
     from bci_stream.leaderboard.web.process import listen
     from bci_stream.season.serve_command import Season, only_server
     from bci_stream.season.storage import store as season_store
+    from bci_stream.season.units.engines import LocalEngine
     from bci_stream.season.uploads import UploadLimits
-    from bci_stream.season.workers import LocalEngine
 
     configure_logging()
     season_store.retry_delay_s = lambda _failures: RETRY_S

@@ -180,6 +180,12 @@ def live(**options: Any) -> None:
 )
 @click.option("--json", "as_json", is_flag=True, help="The outcome as JSON.")
 @click.option("--resume", is_flag=True, help="Go on after an interruption: what has run is kept.")
+@click.option(
+    "--engine",
+    default="",
+    metavar="local:N|tcp://HOST:PORT",
+    help="Run in units, as a season does: N at a time here, or on a Dask cluster.",
+)
 @wire_options
 def run(**options: Any) -> None:
     """Run a whole contest in lockstep, as fast as the machine goes."""
@@ -191,7 +197,16 @@ def run(**options: Any) -> None:
 
     path = options.pop("contest_path")
     contest = open_contest(path, options.pop("room"))
-    run_contest(contest, path, stop=stop, **options)
+    engine = options.pop("engine")
+    if not engine:
+        run_contest(contest, path, stop=stop, **options)
+        return
+    if options["jobs"] != 1:
+        raise click.UsageError("--jobs and --engine: give one; local:N runs N at a time")
+    from bci_stream.season.by_hand import running_on
+
+    with running_on(engine, contest, stop) as runner:
+        run_contest(contest, path, stop=stop, runner=runner, **options)
 
 
 @main.command()

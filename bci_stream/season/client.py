@@ -13,8 +13,8 @@ from urllib.parse import SplitResult, urlencode, urlsplit
 
 from bci_stream.contest.keys import TeamFile
 from bci_stream.errors import BciError
-from bci_stream.season.jobs import file_sha256
 from bci_stream.season.queue import PENDING
+from bci_stream.season.units.jobs import file_sha256
 from bci_stream.season.web.access import EMPTY, sign_request
 
 TIMEOUT_S: Final = 60.0

@@ -21,13 +21,15 @@ from bci_stream.contest.contest import Contest, TrackPlan
 from bci_stream.contest.phases import Phase
 from bci_stream.errors import ContestError
 from bci_stream.leaderboard.ranking import FORMULA_STARTS, to_records
-from bci_stream.season.jobs import UnitJob, log_of, read_outcome, write_job
 from bci_stream.season.queue import PENDING
 from bci_stream.season.results import first_difference
 from bci_stream.season.standing import counted, phases_of, plan_of, run_recordings, standings
 from bci_stream.season.storage.schema import RUN, Submission
 from bci_stream.season.storage.store import SeasonStore, open_season_store
-from bci_stream.season.workers import Engine, parse_engine
+from bci_stream.season.units.engines import Engine, parse_engine, run_folder
+from bci_stream.season.units.jobs import UnitJob, log_of, write_job
+from tracks.common.reasons import Reason
+from tracks.common.words import describe
 
 STORE: Final = "season.sqlite"
 RERUN: Final = "season-rerun"
@@ -167,17 +169,11 @@ def _rerun_one(
     folder = contest.folder / RERUN / job.name
     write_job(folder, contest, plan, job, contest.folder / "uploads" / str(job.submission))
     try:
-        running = engine.start(folder)
-        try:
-            while running.exit_code() is None and not stop.wait(0.2):
-                pass
-        finally:
-            running.end()
-        outcome = read_outcome(folder)
-        if stop.is_set():
+        outcome = run_folder(engine, folder, lambda: not stop.wait(0.2))
+        if outcome is None:
             return None
-        if outcome is None or not outcome.log:
-            detail = outcome.detail if outcome is not None else "its process ended early"
+        if isinstance(outcome, Reason) or not outcome.log:
+            detail = describe(outcome) if isinstance(outcome, Reason) else outcome.detail
             return f"it could not be run again: {detail}"
         return first_difference(first, log_of(folder, outcome))
     finally:

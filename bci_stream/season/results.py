@@ -14,8 +14,8 @@ from bci_stream.leaderboard.ranking import LeaderboardRow
 from bci_stream.leaderboard.team_view import Latencies
 from bci_stream.leaderboard.verdict_rows import LONGEST_REASON
 from bci_stream.runlog import encode, make_runs_folder, read_log
-from bci_stream.season.jobs import UnitJob, UnitOutcome, log_of
 from bci_stream.season.storage.schema import UnitResult, UnitState
+from bci_stream.season.units.jobs import UnitJob, UnitOutcome, log_of
 from bci_stream.verification import VerificationKeys, verify_log
 from tracks.common.reasons import Reason
 from tracks.common.verdicts import mean
@@ -31,12 +31,12 @@ def log_place(contest: Contest, phase: str, job: UnitJob) -> Path:
 
 
 def result_of(
-    contest: Contest, phase: str, job: UnitJob, folder: Path, outcome: UnitOutcome
+    contest: Contest, kept: Path, job: UnitJob, folder: Path, outcome: UnitOutcome
 ) -> UnitResult | Reason:
     """The result that counts, or why the unit must be done again through no fault of the team.
 
-    The log is moved to the contest's runs before the result is stored: a server that is killed between the
-    two runs the unit again, and replaces it.
+    kept: where the log is kept. It is moved there before the result is stored: a server that is killed
+    between the two runs the unit again, and replaces it.
     """
     if outcome.ending == "stopped":
         return Reason("unit_failed", detail=outcome.detail)
@@ -49,7 +49,6 @@ def result_of(
     except (LogError, RuleError) as error:
         logger.error("submission %d: %s", job.submission, error)
         return Reason("log_refused", detail=str(error))
-    kept = log_place(contest, phase, job)
     make_runs_folder(contest.runs)
     kept.parent.mkdir(exist_ok=True, mode=0o700)
     written.replace(kept)

@@ -19,9 +19,10 @@ from bci_stream.leaderboard.web.process import listen
 from bci_stream.season.service import SeasonService
 from bci_stream.season.standing import phases_of
 from bci_stream.season.storage.store import open_season_store
+from bci_stream.season.units.engines import Engine, parse_engine
 from bci_stream.season.uploads import MEGABYTE, UploadLimits, Uploads
 from bci_stream.season.web.server import SeasonServer
-from bci_stream.season.workers import Engine, Workers, parse_engine
+from bci_stream.season.workers import Workers
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,6 @@ from typing import Any, Final
 from bci_stream.contest.contest import Contest
 from bci_stream.contest.phases import Phase
 from bci_stream.leaderboard.ranking import LeaderboardRow
-from bci_stream.season.jobs import UnitJob, read_progress
 from bci_stream.season.queue import PENDING, TeamQueue, units_ahead
 from bci_stream.season.standing import (
     at_time,
@@ -26,6 +25,7 @@ from bci_stream.season.standing import (
 )
 from bci_stream.season.storage.schema import RUN, Submission, UnitState
 from bci_stream.season.storage.store import SeasonStore
+from bci_stream.season.units.jobs import UnitJob, read_progress
 from bci_stream.season.uploads import HOUR_S, ReceivedFile, UploadRefused, Uploads
 from tracks.common.reasons import Reason
 

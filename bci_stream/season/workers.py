@@ -6,17 +6,17 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
-from bci_stream.child_process import ChildProcess
 from bci_stream.contest.contest import Contest
 from bci_stream.contest.phases import Phase
-from bci_stream.errors import BciError, ContestError, StoreError
-from bci_stream.season.jobs import UnitJob, read_outcome, write_job
-from bci_stream.season.results import combined_result, result_of
+from bci_stream.errors import BciError, StoreError
+from bci_stream.season.results import combined_result, log_place, result_of
 from bci_stream.season.standing import plan_of, run_recordings
 from bci_stream.season.storage.schema import RUN, Submission, UnitLease, UnitResult
 from bci_stream.season.storage.store import SeasonStore
+from bci_stream.season.units.engines import Engine, run_folder
+from bci_stream.season.units.jobs import UnitJob, UnitOutcome, write_job
 from tracks.common.reasons import Reason
 from tracks.common.words import describe
 
@@ -29,57 +29,6 @@ IDLE_S: Final = 1.0
 POLL_S: Final = 0.2
 STORE_RETRY_S: Final = 5.0
 """After the store could not be used."""
-
-
-class RunningUnit(Protocol):
-    """A unit that an engine has started."""
-
-    def exit_code(self) -> int | None:
-        """None while it runs."""
-
-    def end(self) -> None: ...
-
-
-class Engine(Protocol):
-    """Where units run. name: of its workers in the store. slots: units at the same time."""
-
-    name: str
-    slots: int
-
-    def start(self, folder: Path) -> RunningUnit:
-        """Start the unit of a folder. Raises OSError."""
-
-    def close(self) -> None: ...
-
-
-class LocalEngine:
-    """Processes on this machine; they end with this process, however it ends."""
-
-    def __init__(self, slots: int, module: str = "bci_stream.season") -> None:
-        self.name = "local"
-        self.slots = slots
-        self._module = module
-
-    def start(self, folder: Path) -> RunningUnit:
-        return ChildProcess(self._module, [str(folder)], folder / "unit.log")
-
-    def close(self) -> None:
-        """Nothing to close: each unit is ended by whoever started it."""
-
-
-def parse_engine(text: str) -> Engine:
-    """`local:N`, or the address of a Dask scheduler. Raises ContestError."""
-    kind, _, count = text.partition(":")
-    if kind == "local" and count.isdecimal() and int(count) >= 1:
-        return LocalEngine(int(count))
-    if kind in ("tcp", "tls"):
-        from bci_stream.season.cluster import ClusterEngine
-
-        return ClusterEngine(text)
-    raise ContestError(
-        f"no engine {text!r}: give local:N, N units at the same time on this machine, or the address of a "
-        "Dask scheduler, such as tcp://scheduler:8786"
-    )
 
 
 class Workers:
@@ -243,26 +192,24 @@ class Workers:
             )
         plan = plan_of(self._contest, phase, job.track)
         write_job(folder, self._contest, plan, job, self._packages(submission.id))
-        running = self._engine.start(folder)
-        try:
-            if not self._wait(store, lease, running):
-                return None
-            code = running.exit_code()
-        finally:
-            running.end()
-        outcome = read_outcome(folder)
-        if outcome is None:
-            return Reason("unit_failed", detail=f"its process ended with exit code {code}")
-        return result_of(self._contest, phase.name, job, folder, outcome)
+        outcome = run_folder(self._engine, folder, self._renewal(store, lease))
+        if not isinstance(outcome, UnitOutcome):
+            return outcome
+        return result_of(
+            self._contest, log_place(self._contest, phase.name, job), job, folder, outcome
+        )
 
-    def _wait(self, store: SeasonStore, lease: UnitLease, running: RunningUnit) -> bool:
-        """Wait for the end of a unit, and renew its lease; False if it was stopped or lost."""
+    def _renewal(self, store: SeasonStore, lease: UnitLease) -> Callable[[], bool]:
+        """Waits a moment and renews the lease when it is time; False if it was lost, or all is stopped."""
         renewed = time.monotonic()
-        while running.exit_code() is None:
+
+        def go_on() -> bool:
+            nonlocal renewed
             if self._stop.wait(POLL_S):
                 return False
             if time.monotonic() - renewed > RENEW_S:
                 renewed = time.monotonic()
-                if not store.renew(lease, time.time() + LEASE_S):
-                    return False
-        return True
+                return store.renew(lease, time.time() + LEASE_S)
+            return True
+
+        return go_on

@@ -14,7 +14,7 @@ from season.serving import SMALL, Served, make_contest, serving, wait_for
 from bci_stream.contest.keys import read_team_file
 from bci_stream.runlog import score_run
 from bci_stream.season.client import SeasonClient, SeasonError, ServerAway
-from bci_stream.season.jobs import UnitOutcome, file_sha256, read_job, write_outcome
+from bci_stream.season.units.jobs import UnitOutcome, file_sha256, read_job, write_outcome
 from bci_stream.season.uploads import UploadLimits
 from bci_stream.season.web.access import sign_request
 from decoders.cli import main as decode_main

@@ -12,19 +12,19 @@ from season.serving import make_contest
 
 from bci_stream.contest.contest import TrackPlan, load_contest
 from bci_stream.errors import HOST_FAILED
-from bci_stream.season import unit as unit_module
-from bci_stream.season.jobs import (
+from bci_stream.season.results import log_place, result_of
+from bci_stream.season.standing import run_recordings
+from bci_stream.season.storage.schema import UnitResult
+from bci_stream.season.units import unit as unit_module
+from bci_stream.season.units.engines import parse_engine
+from bci_stream.season.units.jobs import (
     UnitJob,
     UnitOutcome,
     read_outcome,
     read_progress,
     write_job,
 )
-from bci_stream.season.results import result_of
-from bci_stream.season.standing import run_recordings
-from bci_stream.season.storage.schema import UnitResult
-from bci_stream.season.unit import run_unit
-from bci_stream.season.workers import parse_engine
+from bci_stream.season.units.unit import run_unit
 from tracks.common.reasons import Reason
 
 ROOT = Path(__file__).parents[2]
@@ -66,7 +66,7 @@ def test_a_real_submission_is_run_in_its_sandbox_and_its_log_is_kept(tmp_path: P
     assert (outcome.ending, outcome.detail) == ("finished", "")
     assert read_progress(tmp_path / "unit").total > 0
     contest = make_contest(tmp_path / "cup")
-    result = result_of(contest, "open", job, tmp_path / "unit", outcome)
+    result = result_of(contest, log_place(contest, "open", job), job, tmp_path / "unit", outcome)
     assert isinstance(result, UnitResult)
     kept = contest.folder / result.log
     assert kept == contest.runs / "open" / "erp-alice-1.jsonl"
@@ -124,11 +124,24 @@ def test_the_folder_of_a_unit_has_the_rules_of_its_phase_and_is_private(tmp_path
 def test_a_run_without_a_log_or_stopped_by_us(tmp_path: Path) -> None:
     contest = make_contest(tmp_path / "cup")
     job = UnitJob(1, 1, 1, "alice", "erp", [])
-    stopped = result_of(contest, "open", job, tmp_path, UnitOutcome("stopped", "disk full"))
+    kept = log_place(contest, "open", job)
+    stopped = result_of(contest, kept, job, tmp_path, UnitOutcome("stopped", "disk full"))
     assert isinstance(stopped, Reason)
-    crashed = result_of(contest, "open", job, tmp_path, UnitOutcome("crashed", "no module x"))
+    crashed = result_of(
+        contest,
+        log_place(contest, "open", job),
+        job,
+        tmp_path,
+        UnitOutcome("crashed", "no module x"),
+    )
     assert crashed == UnitResult("crashed", "no module x")
-    lost = result_of(contest, "open", job, tmp_path, UnitOutcome("finished", log="../../x"))
+    lost = result_of(
+        contest,
+        log_place(contest, "open", job),
+        job,
+        tmp_path,
+        UnitOutcome("finished", log="../../x"),
+    )
     assert isinstance(lost, Reason)
     assert lost.code == "log_refused"
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from bci_stream.child_process import ChildProcess
 from bci_stream.errors import ContestError
-from bci_stream.season.jobs import KEY_FILES, read_outcome
+from bci_stream.season.units.jobs import KEY_FILES, read_outcome
 
 logger = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from bci_stream.child_process import ChildProcess
 from bci_stream.contest.contest import load_contest
 from bci_stream.errors import HOST_FAILED
 from bci_stream.judge.contest_run import PREPARE_S, ContestEntry, Wire, run_entries
-from bci_stream.season.jobs import (
+from bci_stream.season.units.jobs import (
     UnitJob,
     UnitOutcome,
     UnitProgress,
@@ -83,8 +83,10 @@ def _child(
 def _run(folder: Path, job: UnitJob, stop: threading.Event) -> UnitOutcome:
     from bci_stream.cli import open_wire
 
-    arguments = ("--submission", str(folder / "package"))
-    entry = ContestEntry(job.team, job.track, tuple(job.recordings), arguments)
+    package = folder / "package"
+    arguments = ["--submission", str(package)] if package.exists() else []
+    arguments += job.arguments
+    entry = ContestEntry(job.team, job.track, tuple(job.recordings), tuple(arguments))
     session = f"season-{os.getpid()}-{job.name}"
     wire = Wire(open_wire("machine", session), "machine", session)
     progress = ProgressSink(folder)
