@@ -17,6 +17,7 @@ from bci_stream.contest.checks import (
     check_keys,
     check_title,
     describe_invalid,
+    hashed_url,
     suggest,
 )
 from bci_stream.contest.keys import Keys, Results
@@ -108,7 +109,8 @@ class TrackPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         list[str],
         _about(
             "What `bci-replay start --contest` and `bci-judge run` play: files, folders or URIs; paths are "
-            "relative to the contest file."
+            "relative to the contest file. A season and `bci-judge run --engine` also take "
+            "`URL#sha256=DIGITS`, docs/season.md."
         ),
     ] = []
     teams: Annotated[
@@ -440,6 +442,8 @@ def _check_plan(track: str, plan: TrackPlan) -> None:
         TRACKS[track].under(plan.rules)
     except RuleError as error:
         raise ContestError(f"rules of {track}: {error}") from error
+    for recording in (*plan.recordings, *plan.calibration):
+        hashed_url(recording)
     _check_teams(plan.teams or (), f"tracks.{track}.teams")
     if plan.start is not None:
         parse_start(plan.start)

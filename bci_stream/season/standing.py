@@ -38,7 +38,7 @@ def plan_of(contest: Contest, phase: Phase, track: str) -> TrackPlan:
     return TrackPlan(
         changed.recordings or given.recordings,
         rules=given.rules | changed.rules,
-        calibration=given.calibration,
+        calibration=[_recording_place(contest, text) for text in given.calibration],
         split=given.split,
     )
 

@@ -109,7 +109,7 @@ def _contest_text(contest: Contest, plan: TrackPlan, job: UnitJob) -> str:
     """The contest file of one unit; JSON's strings, numbers, lists and booleans are TOML's."""
     tables: dict[str, dict[str, Any]] = {
         "": {"name": contest.name, "teams": [job.team], "results": contest.results},
-        f"tracks.{job.track}": {"recordings": job.recordings},
+        f"tracks.{job.track}": {"recordings": job.recordings, "calibration": plan.calibration},
         f"tracks.{job.track}.rules": plan.rules,
         "limits": msgspec.to_builtins(contest.limits),
     }

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from bci_stream.child_process import ChildProcess
-from bci_stream.contest.contest import load_contest
-from bci_stream.errors import HOST_FAILED
+from bci_stream.contest.contest import Contest, load_contest
+from bci_stream.errors import HOST_FAILED, ContestError
 from bci_stream.judge.contest_run import PREPARE_S, ContestEntry, Wire, run_entries
+from bci_stream.judge.run_command import with_calibration
 from bci_stream.season.units.jobs import (
     UnitJob,
     UnitOutcome,
@@ -24,6 +25,7 @@ from bci_stream.season.units.jobs import (
     write_outcome,
     write_progress,
 )
+from bci_stream.season.units.recordings import recordings_here
 from tracks.common.reasons import Reason
 from tracks.common.verdicts import Verdict
 from tracks.common.words import describe
@@ -81,17 +83,39 @@ def _child(
 
 
 def _run(folder: Path, job: UnitJob, stop: threading.Event) -> UnitOutcome:
+    contest = load_contest(folder)
+    try:
+        with (
+            recordings_here(job.recordings) as played,
+            recordings_here(contest.tracks[job.track].calibration) as calibration,
+        ):
+            return _play(folder, job, contest, played, calibration, stop)
+    except ContestError as error:
+        return UnitOutcome("stopped", str(error))
+
+
+def _play(
+    folder: Path,
+    job: UnitJob,
+    contest: Contest,
+    played: list[str],
+    calibration: list[str],
+    stop: threading.Event,
+) -> UnitOutcome:
+    """Run the submission on recordings that are on this machine."""
     from bci_stream.cli import open_wire
 
     package = folder / "package"
     arguments = ["--submission", str(package)] if package.exists() else []
     arguments += job.arguments
-    entry = ContestEntry(job.team, job.track, tuple(job.recordings), tuple(arguments))
+    entry = ContestEntry(job.team, job.track, tuple(played), tuple(arguments))
+    if "--calibration" not in arguments:
+        (entry,) = with_calibration([entry], tuple(calibration))
     session = f"season-{os.getpid()}-{job.name}"
     wire = Wire(open_wire("machine", session), "machine", session)
     progress = ProgressSink(folder)
     (outcome,) = run_entries(
-        wire, load_contest(folder), [entry], progress, jobs=1, stop=stop, contest_path=folder
+        wire, contest, [entry], progress, jobs=1, stop=stop, contest_path=folder
     )
     has_log = outcome.log is not None
     return UnitOutcome(
