@@ -131,6 +131,13 @@ class TrackPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "of its own, and they may run at the same time."
         ),
     ] = "run"
+    downloads: Annotated[
+        list[str],
+        _about(
+            "A season: files and folders that teams may download; of a folder that `bci-replay prepare` "
+            "made, the training set."
+        ),
+    ] = []
 
 
 class SubmissionPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -16,6 +16,7 @@ from filelock import FileLock, Timeout
 from bci_stream.contest.contest import Contest
 from bci_stream.errors import ContestError
 from bci_stream.leaderboard.web.process import listen
+from bci_stream.season.downloads import offered_files
 from bci_stream.season.service import SeasonService
 from bci_stream.season.standing import phases_of
 from bci_stream.season.storage.store import open_season_store
@@ -99,6 +100,7 @@ class Season:
             self.uploads,
             self.workers.wake,
             secure=secure,
+            offered=offered_files(contest),
         )
 
     def run(

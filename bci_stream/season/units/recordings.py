@@ -3,7 +3,7 @@
     https://data.example.org/S01.edf#sha256=<64 hexadecimal digits>
 
 Schemes: file, http, https and s3, by fsspec (extra `remote`; s3 needs s3fs too). A .zip or .tar.gz is
-unpacked, and played as a folder. The cache is in the user's cache folder; its folders and files are readable by
+unpacked, and played as a folder. The cache is in the user's cache folder; what is in it is readable by
 this user alone, for the recordings are labelled. It is bounded in size: what was used longest ago goes first.
 """
 

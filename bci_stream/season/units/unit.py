@@ -4,6 +4,7 @@ Started by an engine as `python -m bci_stream.season FOLDER`. It ends with the p
 uploaded code runs in the sandbox of `bci-decode`, a child of this process, and nowhere else.
 """
 
+import logging
 import os
 import threading
 import time
@@ -31,9 +32,14 @@ from tracks.common.verdicts import Verdict
 from tracks.common.words import describe
 from tracks.run import Run
 
+logger = logging.getLogger(__name__)
+
 CHECK_S: Final = 600.0
 """How long a check may take, without the environment, which is made before."""
 PROGRESS_S: Final = 1.0
+BOUND_VARIABLE: Final = "BCI_ENVIRONMENTS_GB"
+"""Environment variable with the bound of the environments on this machine in gigabytes."""
+BOUND_GB: Final = "50"
 OUTPUT_CHARACTERS: Final = 4000
 """Of the end of what a submission printed in a run: it has seen the recordings of the phase."""
 
@@ -50,6 +56,10 @@ def _check(folder: Path, job: UnitJob, stop: threading.Event) -> UnitOutcome:
     package = ["--track", job.track, "--submission", str(folder / "package")]
     code, printed = _child(folder, "prepare", package, PREPARE_S, stop)
     if code == 0:
+        bound = os.environ.get(BOUND_VARIABLE, BOUND_GB)
+        pruned, printed_there = _child(folder, "cache", ["--max-gb", bound], CHECK_S, stop)
+        if pruned != 0:
+            logger.warning("environments were not pruned to %s GB: %s", bound, printed_there)
         arguments = [*package, "--contest", str(folder)]
         code, printed = _child(folder, "check", arguments, CHECK_S, stop)
     printed = printed.replace(f"{folder}/", "")
