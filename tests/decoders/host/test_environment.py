@@ -384,12 +384,12 @@ def test_environments_are_pruned_to_a_size_the_oldest_first_and_not_those_in_use
 ) -> None:
     for number, name in enumerate(("oldest", "used", "newest")):
         (tmp_path / name).mkdir()
-        (tmp_path / name / "content").write_bytes(bytes(1000))
+        (tmp_path / name / "content").write_bytes(bytes(1_000_000))
         (tmp_path / name / COMPLETE).write_text("{}")
         os.utime(tmp_path / name / COMPLETE, (1000 + number, 1000 + number))
     in_use = venv.try_lease(tmp_path / "used.lock")
     assert in_use is not None
-    assert [each.folder.name for each in venv.prune_to_size(2500, tmp_path)] == ["oldest"]
+    assert [each.folder.name for each in venv.prune_to_size(2_500_000, tmp_path)] == ["oldest"]
     assert [each.folder.name for each in venv.prune_to_size(0, tmp_path)] == ["newest"]
     assert (tmp_path / "used").is_dir()
 
