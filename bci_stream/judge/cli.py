@@ -410,6 +410,24 @@ def rerun(contest_path: Path, **options: Any) -> None:
         click.get_current_context().exit(1)
 
 
+@main.command()
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@contest_option
+@click.option("--track", type=TrackName(), help="Needed if the contest has several.")
+@click.option(
+    "--image",
+    default="bci-stream:latest",
+    show_default=True,
+    help="The container image that Codabench runs; FOLDER/Dockerfile makes it.",
+)
+def bundle(folder: Path, contest_path: Path, track: str | None, image: str) -> None:
+    """Write a track of a contest into FOLDER as a Codabench competition bundle (version 2)."""
+    from bci_stream.season.bundle import write_bundle
+
+    for line in write_bundle(open_contest(contest_path, ""), folder, track or "", image):
+        click.echo(line)
+
+
 @main.group()
 def season() -> None:
     """The organiser's view of a season; works beside a running server."""

@@ -106,13 +106,18 @@ def _write_private(path: Path, content: bytes) -> None:
 
 
 def _contest_text(contest: Contest, plan: TrackPlan, job: UnitJob) -> str:
-    """The contest file of one unit; JSON's strings, numbers, lists and booleans are TOML's."""
+    """The contest file of one unit."""
     tables: dict[str, dict[str, Any]] = {
         "": {"name": contest.name, "teams": [job.team], "results": contest.results},
         f"tracks.{job.track}": {"recordings": job.recordings, "calibration": plan.calibration},
         f"tracks.{job.track}.rules": plan.rules,
         "limits": msgspec.to_builtins(contest.limits),
     }
+    return toml_text(tables)
+
+
+def toml_text(tables: dict[str, dict[str, Any]]) -> str:
+    """TOML of tables by name, "" for the top level. JSON's strings, numbers and lists are TOML's, too."""
     lines = []
     for table, settings in tables.items():
         lines += [f"[{table}]"] if table else []
