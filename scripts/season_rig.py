@@ -10,6 +10,7 @@ verification and scoring are the real ones. Used by tests/season and scripts/sea
 import json
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 
 from bci_stream.child_process import end_with_parent
 from bci_stream.contest.contest import load_contest
+from bci_stream.season.units.engines import EngineMachine
 from bci_stream.season.units.jobs import (
     UnitOutcome,
     UnitProgress,
@@ -28,12 +30,14 @@ from bci_stream.season.units.jobs import (
 
 HEAD = b"PK\x03\x04"
 HANG_S = 600.0
+WORK_S = 2.0
+"""Processor time of a unit that does `work`, as a compute-bound decoder."""
 RETRY_S = 0.1
 """Instead of the delay that a machine in trouble needs."""
 
 
 def package(do: str = "finish", seed: int = 0, only: int = 0) -> bytes:
-    """do: finish, reject, crash, fail (on the organiser's side), die (without an outcome), hang, exit.
+    """do: finish, reject, crash, fail (on the organiser's side), die (without an outcome), hang, exit, work.
 
     seed: an even one gives the right answers; each gives another log. only: the run in which it does so, in
     others it finishes; 0 for all.
@@ -57,7 +61,16 @@ def do_unit(folder: Path, stop: threading.Event) -> None:
     elif do == "exit":
         write_outcome(folder, UnitOutcome("crashed", "it exited before its run"))
     elif do != "die":
+        if do == "work":
+            _compute(WORK_S)
         _play(folder, job.team, wanted["seed"], crash=do == "crash")
+
+
+def _compute(seconds: float) -> None:
+    """Use so much processor time of this process."""
+    until = time.process_time() + seconds
+    while time.process_time() < until:
+        sum(range(10_000))
 
 
 def _play(folder: Path, team: str, seed: int, *, crash: bool) -> None:
@@ -97,6 +110,9 @@ class ThreadEngine:
     def start(self, folder: Path) -> "RunningThread":
         self.started += 1
         return RunningThread(self._do, folder)
+
+    def machines(self) -> list[EngineMachine]:
+        return [EngineMachine("threads of this process", self.slots)]
 
     def close(self) -> None:
         """Nothing to close."""

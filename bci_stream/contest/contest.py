@@ -238,6 +238,10 @@ class ContestFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     qualify: Qualify = Qualify()
     awards: Annotated[list[Award], _about("The awards, the highest one first.")] = []
     phases: Annotated[list[Phase], _about("The phases of a season; docs/season.md.")] = []
+    registration: Annotated[
+        Literal["open", "closed"],
+        _about('A season: `"open"` lets teams apply on the page; the organiser approves each.'),
+    ] = "closed"
     submissions: Annotated[
         dict[str, SubmissionPlan], _about("Submissions that `bci-judge run` plays, by team.")
     ] = {}
@@ -266,6 +270,7 @@ class Contest:
     awards: tuple[Award, ...] = ()
     phases: tuple[Phase, ...] = ()
     submissions: dict[str, SubmissionPlan] = field(default_factory=dict)
+    registration: Literal["open", "closed"] = "closed"
 
     @property
     def sealed(self) -> bool:
@@ -409,6 +414,7 @@ def _contest(file: ContestFile, path: Path) -> Contest:
         tuple(file.awards),
         tuple(file.phases),
         dict(file.submissions),
+        file.registration,
     )
     _check_described(file, contest)
     return contest

@@ -448,33 +448,66 @@ def season_status(contest_path: Path, store: str) -> None:
             click.echo(line)
 
 
-@season.command("retry")
-@click.argument("number", type=int)
-@contest_option
-@store_option
-def season_retry(number: int, contest_path: Path, store: str) -> None:
-    """Do submission NUMBER again now, which failed through the organiser's side."""
+def _season_change(contest_path: Path, store: str, action: str, **fields: str) -> None:
+    """Do an action of the organiser and print what was done."""
     from contextlib import closing
 
     from bci_stream.season.organiser import change, open_organiser_store
 
-    with closing(open_organiser_store(open_contest(contest_path, ""), store)) as opened:
-        click.echo(change(opened, number, "retry"))
+    contest = open_contest(contest_path, "")
+    with closing(open_organiser_store(contest, store)) as opened:
+        click.echo(change(contest, opened, action, **fields))
+
+
+@season.command("retry")
+@click.argument("number")
+@contest_option
+@store_option
+def season_retry(number: str, contest_path: Path, store: str) -> None:
+    """Do submission NUMBER again now, which failed through the organiser's side."""
+    _season_change(contest_path, store, "retry", number=number)
 
 
 @season.command("disqualify")
-@click.argument("number", type=int)
+@click.argument("number")
 @click.option("--reason", required=True, help="Shown to the team.")
 @contest_option
 @store_option
-def season_disqualify(number: int, reason: str, contest_path: Path, store: str) -> None:
+def season_disqualify(number: str, reason: str, contest_path: Path, store: str) -> None:
     """Let submission NUMBER count for nothing."""
-    from contextlib import closing
+    _season_change(contest_path, store, "disqualify", number=number, reason=reason)
 
-    from bci_stream.season.organiser import change, open_organiser_store
 
-    with closing(open_organiser_store(open_contest(contest_path, ""), store)) as opened:
-        click.echo(change(opened, number, "disqualify", reason))
+@season.command("announce")
+@click.argument("text")
+@contest_option
+@store_option
+def season_announce(text: str, contest_path: Path, store: str) -> None:
+    """Show TEXT on all pages; the console removes it."""
+    _season_change(contest_path, store, "announce", text=text)
+
+
+@season.command("dates")
+@click.argument("phase")
+@click.option(
+    "--opens", default="", help="Such as 2026-03-01T18:00, in the phase's zone; none: no start."
+)
+@click.option("--closes", default="", help="None: no end.")
+@contest_option
+@store_option
+def season_dates(phase: str, opens: str, closes: str, contest_path: Path, store: str) -> None:
+    """Change when PHASE opens and closes."""
+    _season_change(contest_path, store, "dates", phase=phase, opens=opens, closes=closes)
+
+
+@season.command("approve")
+@click.argument("number")
+@click.option("--refuse", is_flag=True, help="Refuse it instead.")
+@contest_option
+@store_option
+def season_approve(number: str, refuse: bool, contest_path: Path, store: str) -> None:
+    """Approve application NUMBER of a team; `bci-judge season status` lists those that wait."""
+    _season_change(contest_path, store, "refuse" if refuse else "approve", number=number)
 
 
 @season.command("export")

@@ -17,6 +17,7 @@ from bci_stream.contest.contest import Contest
 from bci_stream.errors import ContestError
 from bci_stream.leaderboard.web.process import listen
 from bci_stream.season.downloads import offered_files
+from bci_stream.season.organiser import Reruns
 from bci_stream.season.service import SeasonService
 from bci_stream.season.standing import phases_of
 from bci_stream.season.storage.store import open_season_store
@@ -95,12 +96,15 @@ class Season:
             work=work,
             most_a_team=units_a_team,
         )
+        self._reruns = Reruns(contest, self._open, engine)
         self._server = SeasonServer(
             lambda: SeasonService(contest, self._open(), self.uploads, work),
             self.uploads,
             self.workers.wake,
             secure=secure,
             offered=offered_files(contest),
+            machines=engine.machines,
+            rerun=self._reruns.start,
         )
 
     def run(
@@ -115,6 +119,7 @@ class Season:
             asyncio.run(self._serve(listening, tls, stop))
         finally:
             self.workers.stop()
+            self._reruns.close()
             self._server.close()
 
     async def _serve(

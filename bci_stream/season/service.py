@@ -12,17 +12,18 @@ from typing import Any, Final
 from bci_stream.contest.contest import Contest
 from bci_stream.contest.phases import Phase
 from bci_stream.leaderboard.ranking import LeaderboardRow
+from bci_stream.season.office import apply_for, claimed, dated_phases, overview, perform
 from bci_stream.season.queue import PENDING, TeamQueue, units_ahead
 from bci_stream.season.standing import (
     at_time,
     choose_phase,
     entry_refusal,
-    phases_of,
     quota_left,
     quota_refusal,
     shown_result,
     shown_standings,
 )
+from bci_stream.season.storage.records import Announcement, Application
 from bci_stream.season.storage.schema import RUN, Submission, UnitState
 from bci_stream.season.storage.store import SeasonStore
 from bci_stream.season.units.jobs import UnitJob, read_progress
@@ -57,15 +58,51 @@ class SeasonService:
 
     def __init__(self, contest: Contest, store: SeasonStore, uploads: Uploads, work: Path) -> None:
         self.contest = contest
-        self.phases = phases_of(contest)
+        self._dated: tuple[float, Sequence[Phase]] = (0.0, ())
         self._store = store
         self._uploads = uploads
         self._work = work
         self._standings: dict[tuple[str, str], _Shown] = {}
+        self._announced: tuple[float, list[Announcement]] = (0.0, [])
         self._queues: tuple[float, list[TeamQueue]] = (0.0, [])
 
     def close(self) -> None:
         self._store.close()
+
+    @property
+    def phases(self) -> Sequence[Phase]:
+        """With the dates that the organiser changed, at most STANDINGS_S ago."""
+        made_at, phases = self._dated
+        if not phases or time.monotonic() - made_at > STANDINGS_S:
+            phases = dated_phases(self.contest, self._store.phase_dates())
+            self._dated = (time.monotonic(), phases)
+        return phases
+
+    # --- the organiser and applicants ---------------------------------------------------------
+
+    def announcements(self) -> list[Announcement]:
+        """What all pages show, at most STANDINGS_S old."""
+        made_at, lines = self._announced
+        if time.monotonic() - made_at > STANDINGS_S:
+            lines = self._store.announcements()
+            self._announced = (time.monotonic(), lines)
+        return lines
+
+    def overview(self, now: float) -> dict[str, Any]:
+        return overview(self.contest, self._store, now)
+
+    def perform(self, action: str, fields: dict[str, str], who: str, now: float) -> str:
+        """Do an action of the organiser. Raises ContestError or StoreError."""
+        done = perform(self.contest, self._store, action, fields, who, now)
+        self._dated = (0.0, ())
+        self._announced = (0.0, [])
+        return done
+
+    def apply_for(self, fields: dict[str, str], now: float) -> str:
+        return apply_for(self.contest, self._store, fields, now)
+
+    def claimed(self, code: str) -> tuple[Application, bytes | None]:
+        return claimed(self.contest, self._store, code)
 
     @property
     def tracks(self) -> Sequence[str]:

@@ -5,12 +5,14 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from bci_stream.contest.contest import Contest
 from bci_stream.contest.phases import Phase
 from bci_stream.errors import BciError, StoreError
+from bci_stream.season.office import FAILURES
 from bci_stream.season.results import combined_result, log_place, result_of
 from bci_stream.season.standing import plan_of, run_recordings
 from bci_stream.season.storage.schema import RUN, Submission, UnitLease, UnitResult
@@ -29,6 +31,24 @@ IDLE_S: Final = 1.0
 POLL_S: Final = 0.2
 STORE_RETRY_S: Final = 5.0
 """After the store could not be used."""
+MOST_FAILURES: Final = 200
+FAILURE_CHARACTERS: Final = 20_000
+"""Of each log of a failed unit that is kept for the organiser."""
+
+
+def keep_failure(folder: Path, name: str, unit: Path) -> None:
+    """Keep the end of the logs of a failed unit for the organiser; the oldest of many are removed."""
+    parts = []
+    for log in sorted((*unit.glob("*.log"), *unit.glob("runs/*.log"))):
+        with suppress(OSError):
+            parts.append(f"== {log.name}\n{log.read_text(errors='replace')[-FAILURE_CHARACTERS:]}")
+    with suppress(OSError):  # it is shown only
+        folder.mkdir(exist_ok=True, mode=0o700)
+        (folder / f"{name}.log").write_text("\n".join(parts) or "nothing was printed\n")
+        for old in sorted(folder.glob("*.log"), key=lambda path: path.stat().st_mtime)[
+            :-MOST_FAILURES
+        ]:
+            old.unlink(missing_ok=True)
 
 
 class Workers:
@@ -130,6 +150,8 @@ class Workers:
                 raise
             result = Reason("unit_failed", detail=str(error))
         finally:
+            if isinstance(result, Reason):
+                keep_failure(self._contest.folder / FAILURES, job.name, folder)
             shutil.rmtree(folder, ignore_errors=True)
         if result is None:
             return  # stopped, or the lease was lost

@@ -46,6 +46,13 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "ALTER TABLE units ADD COLUMN report TEXT NOT NULL DEFAULT ''",
         """UPDATE units SET state = 'held' WHERE state = 'done' AND failures >= 10 AND log = ''
             AND submission IN (SELECT id FROM submissions WHERE stage = 'failed' AND fault = 'organiser')""",
+        """CREATE TABLE announcements (
+            id INTEGER PRIMARY KEY, at DOUBLE PRECISION NOT NULL, text TEXT NOT NULL)""",
+        "CREATE TABLE phase_dates (phase TEXT PRIMARY KEY, opens TEXT NOT NULL, closes TEXT NOT NULL)",
+        """CREATE TABLE applications (
+            id INTEGER PRIMARY KEY, at DOUBLE PRECISION NOT NULL, team TEXT NOT NULL,
+            name TEXT NOT NULL, contact TEXT NOT NULL, code_sha256 TEXT NOT NULL,
+            state TEXT NOT NULL)""",
     ),
 )
 """The statements that lead from each version of the tables to the next; version n is made by the first n."""

@@ -5,21 +5,19 @@ so that a process that is killed leaves no half of it. A unit is leased to one w
 counts only from the attempt that holds the lease, and so each unit counts once.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any
 
 from bci_stream.errors import StoreError
 from bci_stream.leaderboard.store import (
     POSTGRES,
-    Cursor,
-    Database,
     PostgresDatabase,
     SqliteDatabase,
     store_path,
 )
 from bci_stream.season.queue import CHECK, MOST_ATTEMPTS, TeamQueue, next_team, retry_delay_s
+from bci_stream.season.storage.records import OrganiserRecords
 from bci_stream.season.storage.schema import (
     ATTEMPT,
     RUN,
@@ -30,7 +28,6 @@ from bci_stream.season.storage.schema import (
     UnitResult,
     UnitState,
     make_submission,
-    migrate,
     read_submissions,
     submission_values,
 )
@@ -60,26 +57,8 @@ def open_season_store(where: str) -> "SeasonStore":
     return SeasonStore(SqliteDatabase(store_path(where), durable=True))
 
 
-class SeasonStore:
-    """Submissions, units and attempts in a database; opening it makes or upgrades its tables."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._is_postgres = isinstance(database, PostgresDatabase)
-        try:
-            with self._transaction() as cursor:
-                migrate(cursor, database.name)
-        except StoreError:
-            database.close()
-            raise
-
-    @contextmanager
-    def _transaction(self) -> Iterator[Cursor]:
-        """A transaction that waits until all others are over, as SQLite's do."""
-        with self._database.transaction() as cursor:
-            if self._is_postgres:
-                cursor.execute("SELECT pg_advisory_xact_lock(7245)")
-            yield cursor
+class SeasonStore(OrganiserRecords):
+    """Submissions, units and attempts in a database, and what the organiser wrote."""
 
     # --- submissions --------------------------------------------------------------------------
 
@@ -182,12 +161,6 @@ class SeasonStore:
             )
             wait_again(cursor, number)
             log_action(cursor, now, who, "retry", f"submission {number}")
-
-    def actions(self) -> list[tuple[float, str, str, str]]:
-        """What the organiser did: (seconds since 1970, who, action, about), the latest first."""
-        with self._database.transaction() as cursor:
-            cursor.execute("SELECT at, who, action, about FROM actions ORDER BY at DESC")
-            return [(at, who, action, about) for at, who, action, about in cursor.fetchall()]
 
     # --- units --------------------------------------------------------------------------------
 
@@ -333,6 +306,3 @@ class SeasonStore:
         """End the leases of workers of this name, which are known to be gone."""
         with self._transaction() as cursor:
             return end_leases(cursor, now, "AND worker = ?", (worker,), "lost")
-
-    def close(self) -> None:
-        self._database.close()

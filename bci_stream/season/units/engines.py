@@ -1,6 +1,8 @@
 """Where units run: processes on this machine, or a Dask cluster; and how a unit's folder is run there."""
 
+import platform
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -19,6 +21,14 @@ class RunningUnit(Protocol):
     def end(self) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class EngineMachine:
+    """A machine that runs units; slots: at the same time."""
+
+    name: str
+    slots: int
+
+
 class Engine(Protocol):
     """Where units run. name: of its workers in the store. slots: units at the same time."""
 
@@ -27,6 +37,9 @@ class Engine(Protocol):
 
     def start(self, folder: Path) -> RunningUnit:
         """Start the unit of a folder. Raises OSError."""
+
+    def machines(self) -> list[EngineMachine]:
+        """Those that there are now."""
 
     def close(self) -> None: ...
 
@@ -41,6 +54,9 @@ class LocalEngine:
 
     def start(self, folder: Path) -> RunningUnit:
         return ChildProcess(self._module, [str(folder)], folder / "unit.log")
+
+    def machines(self) -> list[EngineMachine]:
+        return [EngineMachine(platform.node() or "this machine", self.slots)]
 
     def close(self) -> None:
         """Nothing to close: each unit is ended by whoever started it."""

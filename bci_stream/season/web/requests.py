@@ -7,6 +7,8 @@ from urllib.parse import urlsplit
 import msgspec
 from aiohttp import BodyPartReader, hdrs, web
 
+from bci_stream.leaderboard.web.connections import Handler, TimedConnection
+from bci_stream.leaderboard.web.server import SECURITY
 from bci_stream.season.uploads import MEGABYTE, UploadRefused
 from bci_stream.season.web.access import AccessError
 from tracks.common.reasons import Reason
@@ -15,6 +17,35 @@ FIELD_BYTES: Final = 16_384
 """Of a form's field, and of a team file."""
 MOST_FIELDS: Final = 8
 PIECE_BYTES: Final = 1 << 16
+
+HEADERS: Final = {
+    **SECURITY,
+    "Content-Security-Policy": SECURITY["Content-Security-Policy"].replace(
+        "form-action 'none'", "form-action 'self'"
+    ),
+    # With "no-referrer" a browser sends "Origin: null" with the pages' own forms.
+    "Referrer-Policy": "same-origin",
+}
+
+
+@web.middleware
+async def timed(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Tell the connection when an answer begins and ends."""
+    transport = request.transport
+    connection = transport.get_protocol() if transport is not None else None
+    timed = connection if isinstance(connection, TimedConnection) else None
+    if timed is not None:
+        timed.begin_answer(events=False)
+    try:
+        return await handler(request)
+    finally:
+        if timed is not None:
+            timed.end_answer()
+
+
+async def add_headers(_: web.Request, response: web.StreamResponse) -> None:
+    response.headers.update(HEADERS)
+    response.headers.setdefault("Cache-Control", "no-store")
 
 
 def json_answer(value: object, status: int = 200) -> web.Response:

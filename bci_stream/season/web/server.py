@@ -14,11 +14,12 @@ from aiohttp import hdrs, web
 
 from bci_stream.errors import StoreError
 from bci_stream.leaderboard.ranking import LeaderboardRow, to_csv, to_records
-from bci_stream.leaderboard.web.connections import Acceptor, Handler, TimedConnection
+from bci_stream.leaderboard.web.connections import Acceptor, Handler
 from bci_stream.leaderboard.web.published import PageLimits
-from bci_stream.leaderboard.web.server import SECURITY
 from bci_stream.season.downloads import OfferedFile
 from bci_stream.season.service import SeasonService
+from bci_stream.season.storage.records import Announcement
+from bci_stream.season.units.engines import EngineMachine
 from bci_stream.season.uploads import MEGABYTE, ReceivedFile, UploadRefused, Uploads
 from bci_stream.season.web.access import (
     EMPTY,
@@ -27,10 +28,12 @@ from bci_stream.season.web.access import (
     RequestVerifier,
     Sessions,
 )
+from bci_stream.season.web.console import SeasonConsole
 from bci_stream.season.web.data import DataFiles
 from bci_stream.season.web.pages import STATIC, render, stage_reasons
 from bci_stream.season.web.requests import (
     PIECE_BYTES,
+    add_headers,
     check_origin,
     field_text,
     form_fields,
@@ -39,20 +42,12 @@ from bci_stream.season.web.requests import (
     language_of,
     part_pieces,
     see_other,
+    timed,
 )
 from tracks.common.reasons import Reason
 from tracks.common.words import describe
 
 COOKIE: Final = "bci_season"
-
-HEADERS: Final = {
-    **SECURITY,
-    "Content-Security-Policy": SECURITY["Content-Security-Policy"].replace(
-        "form-action 'none'", "form-action 'self'"
-    ),
-    # With "no-referrer" a browser sends "Origin: null" with the pages' own forms.
-    "Referrer-Policy": "same-origin",
-}
 
 Answer = TypeVar("Answer")
 
@@ -61,6 +56,7 @@ class SeasonServer:
     """Answers requests.
 
     wake: called after each new submission. secure: cookies are for HTTPS only. offered: data for teams.
+    machines: those of the engine. rerun: runs a submission again, for the console.
     """
 
     def __init__(
@@ -71,6 +67,8 @@ class SeasonServer:
         *,
         secure: bool,
         offered: Sequence[OfferedFile] = (),
+        machines: Callable[[], Sequence[EngineMachine]] = lambda: (),
+        rerun: Callable[[int, str], None] = lambda _number, _who: None,
     ) -> None:
         self._owner = ThreadPoolExecutor(1, thread_name_prefix="season-store")
         self._service = self._owner.submit(service).result()
@@ -80,7 +78,9 @@ class SeasonServer:
         self._uploads = uploads
         self._wake = wake
         self._secure = secure
+        self._announced: Sequence[Announcement] = ()
         self._data_files = DataFiles(self._service.contest, offered)
+        self._console = SeasonConsole(self._service, self._ask, machines, rerun, secure=secure)
         token_of = self._service.contest.token
         self._verifier = RequestVerifier(token_of)
         self._sessions = Sessions(token_of)
@@ -115,8 +115,8 @@ class SeasonServer:
 
     def app(self) -> web.Application:
         """All routes."""
-        app = web.Application(middlewares=[_timed, self._errors])
-        app.on_response_prepare.append(_add_headers)
+        app = web.Application(middlewares=[timed, self._errors, self._announcing])
+        app.on_response_prepare.append(add_headers)
         get, post = app.router.add_get, app.router.add_post
         get("/", self._home)
         get("/login", self._login_page)
@@ -136,6 +136,7 @@ class SeasonServer:
         post("/api/v1/submissions/{id:\\d+}/choose", self._choose)
         get("/api/v1/data", self._data)
         get("/api/v1/data/{sha256:[0-9a-f]{64}}", self._send_data)
+        self._console.add_routes(app)
         app.router.add_static("/static/", STATIC)
         return app
 
@@ -223,11 +224,24 @@ class SeasonServer:
             "team": team,
             "form_key": self._sessions.form_key(cookie) if team else "",
             "message": message,
+            "announcements": self._announced,
+            "registration": self._service.contest.registration,
         }
 
     def _page(self, request: web.Request, name: str, title: str, **content: Any) -> web.Response:
         text = render(name, **self._frame(request, title), **content)
         return web.Response(text=text, content_type="text/html")
+
+    @property
+    def _announcing(self) -> Any:
+        @web.middleware
+        async def load(request: web.Request, handler: Handler) -> web.StreamResponse:
+            """Before each page: what it shows on top."""
+            if not request.path.startswith(("/api/", "/static/")):
+                self._announced = await self._ask(self._service.announcements)
+            return await handler(request)
+
+        return load
 
     async def _home(self, request: web.Request) -> web.StreamResponse:
         views = await self._ask(self._service.phase_views, None, time.time())
@@ -383,26 +397,3 @@ class SeasonServer:
     async def _choose_for(self, team: str, number: int) -> None:
         if not await self._ask(self._service.choose, team, number):
             raise UploadRefused(404, Reason("no_submission", number=number))
-
-
-# --- requests and answers ---------------------------------------------------------------------
-
-
-@web.middleware
-async def _timed(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Tell the connection when an answer begins and ends."""
-    transport = request.transport
-    connection = transport.get_protocol() if transport is not None else None
-    timed = connection if isinstance(connection, TimedConnection) else None
-    if timed is not None:
-        timed.begin_answer(events=False)
-    try:
-        return await handler(request)
-    finally:
-        if timed is not None:
-            timed.end_answer()
-
-
-async def _add_headers(_: web.Request, response: web.StreamResponse) -> None:
-    response.headers.update(HEADERS)
-    response.headers.setdefault("Cache-Control", "no-store")
