@@ -78,6 +78,11 @@ class KilledServer:
             time.sleep(0.02)
         return f"http://127.0.0.1:{self._port.read_text()}"
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     def kill(self) -> None:
         assert self._process is not None
         self._process.kill()

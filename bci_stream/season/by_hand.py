@@ -17,7 +17,7 @@ from bci_stream.errors import BciError
 from bci_stream.judge.contest_run import ContestEntry, Journal, Outcome, record
 from bci_stream.judge.run_command import Bars, EntryRunner
 from bci_stream.runlog import make_runs_folder
-from bci_stream.season.results import result_of
+from bci_stream.season.results import keep_log, result_of
 from bci_stream.season.storage.schema import RUN, UnitResult
 from bci_stream.season.units.engines import Engine, parse_engine, run_folder
 from bci_stream.season.units.jobs import UnitJob, UnitOutcome, read_progress, write_job
@@ -109,6 +109,8 @@ def _run_entry(
             if isinstance(outcome, UnitOutcome):
                 kept = contest.runs / Path(outcome.log or "none").name
                 found = result_of(contest, kept, job, folder, outcome)
+                if isinstance(found, UnitResult):
+                    keep_log(contest, folder, outcome, kept)
                 break
             found = outcome or Reason("contest_stopped")
         except (BciError, OSError) as error:

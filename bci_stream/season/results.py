@@ -35,8 +35,7 @@ def result_of(
 ) -> UnitResult | Reason:
     """The result that counts, or why the unit must be done again through no fault of the team.
 
-    kept: where the log is kept. It is moved there before the result is stored: a server that is killed
-    between the two runs the unit again, and replaces it.
+    kept: where the log is to be kept; `keep_log` moves it there.
     """
     if outcome.ending == "stopped":
         return Reason("unit_failed", detail=outcome.detail)
@@ -49,9 +48,6 @@ def result_of(
     except (LogError, RuleError) as error:
         logger.error("submission %d: %s", job.submission, error)
         return Reason("log_refused", detail=str(error))
-    make_runs_folder(contest.runs)
-    kept.parent.mkdir(exist_ok=True, mode=0o700)
-    written.replace(kept)
     return UnitResult(
         outcome.ending,
         outcome.detail,
@@ -62,6 +58,14 @@ def result_of(
         log=str(kept.relative_to(contest.folder)),
         log_sha256=outcome.log_sha256,
     )
+
+
+def keep_log(contest: Contest, folder: Path, outcome: UnitOutcome, kept: Path) -> None:
+    """Move the log of a run from the unit's folder to where it is kept. Raises OSError."""
+    if outcome.log:
+        make_runs_folder(contest.runs)
+        kept.parent.mkdir(exist_ok=True, mode=0o700)
+        (folder / "runs" / Path(outcome.log).name).replace(kept)
 
 
 def _verify(contest: Contest, log: Path, job: UnitJob) -> None:

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +14,7 @@ from bci_stream.contest.contest import Contest
 from bci_stream.contest.phases import Phase
 from bci_stream.errors import BciError, StoreError
 from bci_stream.season.office import FAILURES
-from bci_stream.season.results import combined_result, log_place, result_of
+from bci_stream.season.results import combined_result, keep_log, log_place, result_of
 from bci_stream.season.standing import plan_of, run_recordings
 from bci_stream.season.storage.schema import RUN, Submission, UnitLease, UnitResult
 from bci_stream.season.storage.store import SeasonStore
@@ -141,28 +142,38 @@ class Workers:
                 self._do(store, *found)
 
     def _do(self, store: SeasonStore, lease: UnitLease, submission: Submission) -> None:
-        job, result = self._job(lease, submission), None
+        job = self._job(lease, submission)
         folder = self.folder(job)
         try:
-            result = self._result(store, lease, submission, job, folder)
+            self._take(store, lease, submission, job, folder)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        self.wake()
+
+    def _take(
+        self,
+        store: SeasonStore,
+        lease: UnitLease,
+        submission: Submission,
+        job: UnitJob,
+        folder: Path,
+    ) -> None:
+        """Run a unit and store its result, or give it back. Raises StoreError."""
+        try:
+            result, keep = self._result(store, lease, submission, job, folder)
+            if isinstance(result, UnitResult):
+                if store.finish(lease, result, time.time(), job.runs, keep):
+                    self._judge(store, submission.id)
+                else:
+                    logger.warning("submission %d: a late result does not count", submission.id)
         except (BciError, OSError) as error:
             if isinstance(error, StoreError):
                 raise
             result = Reason("unit_failed", detail=str(error))
-        finally:
-            if isinstance(result, Reason):
-                keep_failure(self._contest.folder / FAILURES, job.name, folder)
-            shutil.rmtree(folder, ignore_errors=True)
-        if result is None:
-            return  # stopped, or the lease was lost
         if isinstance(result, Reason):
+            keep_failure(self._contest.folder / FAILURES, job.name, folder)
             logger.warning("submission %d: %s", submission.id, describe(result))
             store.give_back(lease, describe(result), time.time())
-        elif not store.finish(lease, result, time.time(), job.runs):
-            logger.warning("submission %d: a late result does not count", submission.id)
-        else:
-            self._judge(store, submission.id)
-        self.wake()
 
     def _judge(self, store: SeasonStore, number: int | None = None) -> None:
         """Judge submissions all of whose runs are done: all, or one of a number."""
@@ -204,22 +215,21 @@ class Workers:
         submission: Submission,
         job: UnitJob,
         folder: Path,
-    ) -> UnitResult | Reason | None:
-        """None if the unit was stopped, or its lease was lost."""
+    ) -> tuple[UnitResult | Reason | None, Callable[[], None]]:
+        """The result, None if the unit was stopped or its lease was lost, and what keeps its log."""
         phase = self._phases.get(submission.phase)
         if phase is None or not job.recordings:
             what = f"run {job.number} of phase" if phase is not None else "phase"
-            return Reason(
-                "unit_failed", detail=f"contest.toml has no {what} {submission.phase!r} any more"
-            )
+            gone = f"contest.toml has no {what} {submission.phase!r} any more"
+            return Reason("unit_failed", detail=gone), _no_log
         plan = plan_of(self._contest, phase, job.track)
         write_job(folder, self._contest, plan, job, self._packages(submission.id))
         outcome = run_folder(self._engine, folder, self._renewal(store, lease))
         if not isinstance(outcome, UnitOutcome):
-            return outcome
-        return result_of(
-            self._contest, log_place(self._contest, phase.name, job), job, folder, outcome
-        )
+            return outcome, _no_log
+        kept = log_place(self._contest, phase.name, job)
+        result = result_of(self._contest, kept, job, folder, outcome)
+        return result, partial(keep_log, self._contest, folder, outcome, kept)
 
     def _renewal(self, store: SeasonStore, lease: UnitLease) -> Callable[[], bool]:
         """Waits a moment and renews the lease when it is time; False if it was lost, or all is stopped."""
@@ -235,3 +245,7 @@ class Workers:
             return True
 
         return go_on
+
+
+def _no_log() -> None:
+    """Nothing to keep."""

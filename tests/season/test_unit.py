@@ -12,7 +12,7 @@ from season.serving import make_contest
 
 from bci_stream.contest.contest import TrackPlan, load_contest
 from bci_stream.errors import HOST_FAILED
-from bci_stream.season.results import log_place, result_of
+from bci_stream.season.results import keep_log, log_place, result_of
 from bci_stream.season.standing import run_recordings
 from bci_stream.season.storage.schema import UnitResult
 from bci_stream.season.units import unit as unit_module
@@ -66,9 +66,10 @@ def test_a_real_submission_is_run_in_its_sandbox_and_its_log_is_kept(tmp_path: P
     assert (outcome.ending, outcome.detail) == ("finished", "")
     assert read_progress(tmp_path / "unit").total > 0
     contest = make_contest(tmp_path / "cup")
-    result = result_of(contest, log_place(contest, "open", job), job, tmp_path / "unit", outcome)
+    kept = log_place(contest, "open", job)
+    result = result_of(contest, kept, job, tmp_path / "unit", outcome)
     assert isinstance(result, UnitResult)
-    kept = contest.folder / result.log
+    keep_log(contest, tmp_path / "unit", outcome, kept)
     assert kept == contest.runs / "open" / "erp-alice-1.jsonl"
     assert '"rules":{"sequence_s":2.0}' in kept.read_text().splitlines()[0]
 

@@ -216,16 +216,26 @@ class SeasonStore(OrganiserRecords):
             )
             return True
 
-    def finish(self, lease: UnitLease, result: UnitResult, now: float, runs: int = 1) -> bool:
+    def finish(
+        self,
+        lease: UnitLease,
+        result: UnitResult,
+        now: float,
+        runs: int = 1,
+        keep: Callable[[], None] = lambda: None,
+    ) -> bool:
         """Take a result; False if the lease was lost: it is recorded as late, and does not count.
 
         runs: how many units a submission is run in, once its check has passed. The last result of several
-        leaves the submission to `judge`.
+        leaves the submission to `judge`. keep: moves the log to its place; called only if the result counts,
+        so that a late one does not replace the log that counted. A server that is killed between this and
+        the end of the transaction runs the unit again.
         """
         with self._transaction() as cursor:
             if not holds(cursor, lease):
                 note_late(cursor, lease, now, result.ending, result.log_sha256)
                 return False
+            keep()
             end_attempt(cursor, lease, now, result.ending, result.reason, result.log_sha256)
             cursor.execute(
                 "UPDATE units SET state = 'done', log = ?, log_sha256 = ?, ending = ?, reason = ?, "
