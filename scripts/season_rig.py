@@ -18,7 +18,7 @@ from typing import Any
 
 from bci_stream.child_process import end_with_parent
 from bci_stream.contest.contest import load_contest
-from bci_stream.season.units.engines import EngineMachine
+from bci_stream.season.units.engines import Engine, EngineMachine, LocalEngine
 from bci_stream.season.units.jobs import (
     UnitOutcome,
     UnitProgress,
@@ -138,13 +138,12 @@ class RunningThread:
         self._thread.join()
 
 
-def serve(folder: Path, store: str, slots: int) -> None:
-    """A season's server with quick workers; writes its port to FOLDER/port."""
+def serve(folder: Path, store: str, slots: int, scheduler: str = "") -> None:
+    """A season's server with quick workers, here or on a Dask cluster; writes its port to FOLDER/port."""
     from bci_stream.cli import configure_logging, stop_on_signals
     from bci_stream.leaderboard.web.process import listen
     from bci_stream.season.serve_command import Season, only_server
     from bci_stream.season.storage import store as season_store
-    from bci_stream.season.units.engines import LocalEngine
     from bci_stream.season.uploads import UploadLimits
 
     configure_logging()
@@ -154,7 +153,7 @@ def serve(folder: Path, store: str, slots: int) -> None:
     with only_server(contest), listen("127.0.0.1", 0) as listening:
         season = Season(
             contest,
-            engine=LocalEngine(slots, module="scripts.season_rig"),
+            engine=_engine(slots, scheduler),
             store=store,
             limits=UploadLimits(an_hour=10_000, spare_bytes=0),
             units_a_team=slots,
@@ -163,9 +162,17 @@ def serve(folder: Path, store: str, slots: int) -> None:
         season.run(listening, None, stop)
 
 
+def _engine(slots: int, scheduler: str) -> Engine:
+    if not scheduler:
+        return LocalEngine(slots, module="scripts.season_rig")
+    from bci_stream.season.units.cluster import ClusterEngine
+
+    return ClusterEngine(scheduler, module="scripts.season_rig")
+
+
 if __name__ == "__main__":
     end_with_parent()
     if sys.argv[1] == "serve":
-        serve(Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]))
+        serve(Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]), *sys.argv[5:6])
     else:
         do_unit(Path(sys.argv[1]), threading.Event())

@@ -49,7 +49,7 @@ def serve_season(
     """Serve until `stop` is set. Raises ContestError, StoreError or PageError."""
     if not contest.tracks:
         raise ContestError("the contest file has no track: add [tracks.NAME] with its recordings")
-    tls = _tls(tls_cert, tls_key)
+    tls = tls_context(tls_cert, tls_key)
     with (
         only_server(contest),
         closing(listen(host, port)) as listening,
@@ -150,7 +150,8 @@ def only_server(contest: Contest) -> Iterator[None]:
         yield
 
 
-def _tls(cert: Path | None, key: Path | None) -> ssl.SSLContext | None:
+def tls_context(cert: Path | None, key: Path | None) -> ssl.SSLContext | None:
+    """None without a certificate. Raises ContestError."""
     if cert is None:
         return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)

@@ -1,5 +1,6 @@
 """A season's server in a thread, with quick units, and its contest."""
 
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -76,18 +77,20 @@ def serving(
     store: str = "",
     limits: UploadLimits = SMALL,
     units_a_team: int = 1,
+    tls: ssl.SSLContext | None = None,
 ) -> Iterator[Served]:
     engine = engine or ThreadEngine()
     store = store or str(contest.folder / "season.sqlite")
     stop = threading.Event()
     with closing(listen("127.0.0.1", 0)) as listening:
         season = Season(
-            contest, engine=engine, store=store, limits=limits, units_a_team=units_a_team
-        )
-        thread = threading.Thread(target=season.run, args=(listening, None, stop))
+            contest, engine=engine, store=store, limits=limits, units_a_team=units_a_team,
+            secure=tls is not None,
+        )  # fmt: skip
+        thread = threading.Thread(target=season.run, args=(listening, tls, stop))
         thread.start()
         try:
-            url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+            url = f"http{'s' if tls else ''}://127.0.0.1:{listening.getsockname()[1]}"
             yield Served(contest, url, engine, store, stop)
         finally:
             stop.set()
