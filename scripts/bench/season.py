@@ -11,6 +11,7 @@ browser's do, and a client asks for the status of a submission again and again.
 import argparse
 import asyncio
 import json
+import math
 import random
 import shutil
 import statistics
@@ -28,16 +29,18 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import aiohttp
 import psutil
 
-from bci_stream.contest.contest import Contest, load_contest
+from bci_stream.contest.contest import Contest, TrackPlan, load_contest
 from bci_stream.contest.keys import read_team_file
 from bci_stream.season.client import SeasonClient
-from bci_stream.season.storage.schema import Submission
+from bci_stream.season.results import result_of
+from bci_stream.season.storage.schema import Submission, UnitResult
 from bci_stream.season.storage.store import open_season_store
+from bci_stream.season.units.jobs import UnitJob, read_outcome, write_job
 from bci_stream.season.web.access import Sessions
 from bci_stream.season.web.server import COOKIE
 from scripts.bench.ratios import report_ratio
 from scripts.season_faults import KilledServer
-from scripts.season_rig import package
+from scripts.season_rig import do_unit, package
 
 TEAMS = 1197
 PAGE_S = 10.0
@@ -188,6 +191,71 @@ def under_load(folder: Path, queued: int, pages: int, seconds: float) -> dict[st
     }
 
 
+# --- what a large season needs ----------------------------------------------------------------
+
+SUBMISSIONS = 8622
+PEOPLE = 18
+HOURS = 1.5
+SEASON_DAYS = 60
+PEAK = 4.0
+"""How much more than on average arrives in the last days of a phase."""
+PACKET_S = 0.04
+SHARES = (0.01, 0.05, 0.2, 1.0)
+"""Compute time of a decoder over the duration of its data; 1 is the default limit (`compute_factor`)."""
+
+
+def reckon(packets_a_second: float, server_cpu_s: float, line_us: float) -> list[str]:
+    """A Markdown table: core hours and machines for a season of SUBMISSIONS on PEOPLE x HOURS each."""
+    data_s = PEOPLE * HOURS * 3600
+    packets = data_s / PACKET_S
+    titles = ("compute share", "core hours a submission", "core hours in all", "slots on average",
+              "slots at the peak", "machines of 32 cores")  # fmt: skip
+    lines = [
+        f"{SUBMISSIONS} submissions x {PEOPLE} people x {HOURS:g} h = "
+        f"{SUBMISSIONS * data_s / 3600:,.0f} h of data; {packets:,.0f} packets of {PACKET_S:g} s each; "
+        f"{packets_a_second:g} packets a second without the decoder's own compute time.",
+        "",
+        f"| {' | '.join(titles)} |",
+        f"|{'---|' * len(titles)}",
+    ]
+    for share in SHARES:
+        each_h = (data_s * share + packets / packets_a_second) / 3600
+        total_h = SUBMISSIONS * each_h
+        average = total_h / (SEASON_DAYS * 24)
+        machines = math.ceil(average * PEAK / 31)  # one core of each is left to the system
+        row = (f"{share:.0%}", f"{each_h:.2f}", f"{total_h:,.0f}", f"{average:.1f}",
+               f"{average * PEAK:.0f}", str(machines))  # fmt: skip
+        lines.append(f"| {' | '.join(row)} |")
+    units = SUBMISSIONS * (1 + PEOPLE)
+    own_h = units * server_cpu_s / 3600
+    logs_h = SUBMISSIONS * packets * line_us / 1e6 / 3600
+    lines += [
+        "",
+        f"Server: {units:,} units (a check and {PEOPLE} runs each, with `split`) x {server_cpu_s:g} s = "
+        f"{own_h:.1f} h of one core; {SUBMISSIONS * packets:,.0f} lines of logs to verify and score x "
+        f"{line_us:g} us = {logs_h:.0f} h: {(own_h + logs_h) / (SEASON_DAYS * 24):.2f} cores over "
+        f"{SEASON_DAYS} days, {PEAK * (own_h + logs_h) / (SEASON_DAYS * 24):.2f} at the peak.",
+    ]
+    return lines
+
+
+def log_line_us(folder: Path) -> float:
+    """Microseconds of processor time in which the server verifies and scores one line of a run log."""
+    contest = make_contest(folder / "lines", 1)
+    job = UnitJob(1, 1, 1, "t0", "erp", [])
+    (folder / "one.zip").write_bytes(package())
+    write_job(folder / "unit", contest, TrackPlan(), job, folder / "one.zip")
+    do_unit(folder / "unit", threading.Event())
+    outcome = read_outcome(folder / "unit")
+    assert outcome is not None
+    lines = len((folder / "unit" / "runs" / outcome.log).read_bytes().splitlines())
+    began, turns = time.process_time(), 20
+    for _ in range(turns):
+        result = result_of(contest, contest.runs / "x.jsonl", job, folder / "unit", outcome)
+        assert isinstance(result, UnitResult), result
+    return 1e6 * (time.process_time() - began) / turns / lines
+
+
 def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--units", type=int, default=24, help="two for each submission")
@@ -195,12 +263,20 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--pages", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--json", type=Path)
+    parser.add_argument(
+        "--reckon", nargs=3, type=float, metavar=("PACKETS_A_SECOND", "SERVER_CPU_S", "LINE_US"),
+        help="print what a large season needs, from the figures of the lockstep bench and of this one",
+    )  # fmt: skip
     given = parser.parse_args(words)
+    if given.reckon:
+        print("\n".join(reckon(*given.reckon)))
+        return 0
     folder = Path(tempfile.mkdtemp(prefix="season-bench-"))
     try:
         rates, cpu = {}, {}
         for slots in (1, 2):
             rates[slots], cpu[slots] = units_a_minute(folder, slots, max(1, given.units // 2))
+        line_us = log_line_us(folder)
         load = under_load(folder, given.queued, given.pages, given.seconds)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -208,6 +284,7 @@ def main(words: Sequence[str]) -> int:
         "units a minute, 1 worker": round(rates[1], 1),
         "units a minute, 2 workers": round(rates[2], 1),
         "server CPU a unit (s)": round(cpu[2], 3),
+        "server CPU a line of a run log (us)": round(line_us, 1),
         **load,
     }
     print("| measure | value |\n|---|---|")
