@@ -482,11 +482,25 @@ def doctor(submissions_only: bool, **options: Any) -> None:
 @main.command()
 @click.option("--prune", is_flag=True, help="Remove those that were not used for --days.")
 @click.option("--days", default=30.0, show_default=True, help="With --prune; 0: all.")
-def cache(prune: bool, days: float) -> None:
+@click.option(
+    "--max-gb",
+    type=click.FloatRange(min=0),
+    default=None,
+    help="Remove those used longest ago until the rest has at most so many gigabytes.",
+)
+def cache(prune: bool, days: float, max_gb: float | None) -> None:
     """List the environments that were made for submissions, or remove old ones."""
     require_posix("bci-decode cache")
     from decoders.host import venv
 
+    if max_gb is not None:
+        if prune:
+            raise click.UsageError("--prune and --max-gb: give one")
+        for made in venv.prune_to_size(int(max_gb * 1e9)):
+            click.echo(
+                f"removed  {made.folder.name:<20} {made.size_bytes >> 20:>6} MiB  {made.title}"
+            )
+        return
     for made in venv.cached_environments():
         old = made.unused_s is None or made.unused_s >= days * 86400
         removed = prune and old and venv.prune(made)
@@ -528,6 +542,22 @@ def submit(
     wait, echo = not no_wait, click.echo
     if not submit_and_follow(client, package, track, phase, wait=wait, echo=echo, stop=stop):
         raise SystemExit(1)
+
+
+@main.command()
+@track_option
+@_season_options
+@click.option(
+    "--out", type=click.Path(path_type=Path, file_okay=False), default="data", show_default=True
+)
+@click.option("--list", "list_only", is_flag=True, help="List the files with their SHA-256 only.")
+def download(track: str | None, server: str, team_file: Path, out: Path, list_only: bool) -> None:
+    """Download the training and calibration sets that a season offers; goes on where it was interrupted."""
+    from bci_stream.contest.keys import read_team_file
+    from bci_stream.season.client import SeasonClient, download_all
+
+    client = SeasonClient(server, read_team_file(team_file))
+    download_all(client, track, out, list_only=list_only, echo=click.echo)
 
 
 @main.command()

@@ -1,15 +1,19 @@
 """kill -9 of a season's server and its workers at random, and what must hold afterwards.
 
     python -m scripts.season_faults --submissions 100 --kills 60
+    python -m scripts.season_faults --submissions 100 --kills 30 --cluster
 
+With --cluster units run on a Dask cluster of this machine; its scheduler and workers are killed, too.
 Each submission is two units: its check and its run. Units are short (`scripts.season_rig`); server, store,
 queue, uploads, verification and scoring are the real ones. Prints a Markdown table.
 """
 
+import logging
 import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -27,9 +31,9 @@ from bci_stream.contest.contest import Contest, TrackPlan, load_contest
 from bci_stream.contest.keys import read_team_file
 from bci_stream.runlog import score_run
 from bci_stream.season.client import SeasonClient, SeasonError, ServerAway
-from bci_stream.season.jobs import UnitJob, file_sha256, read_outcome, write_job
 from bci_stream.season.results import first_difference
-from bci_stream.season.store import SeasonStore, open_season_store
+from bci_stream.season.storage.store import SeasonStore, open_season_store
+from bci_stream.season.units.jobs import UnitJob, file_sha256, read_outcome, write_job
 from scripts.season_rig import do_unit, package
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -48,17 +52,23 @@ class FaultsReport:
     submissions: int = 0
     units: int = 0
     server_kills: int = 0
+    scheduler_kills: int = 0
     worker_kills: int = 0
     attempts: int = 0
     seconds: float = 0.0
     problems: list[str] = field(default_factory=list)
 
+    @property
+    def kills(self) -> int:
+        return self.server_kills + self.scheduler_kills + self.worker_kills
+
 
 class KilledServer:
     """A season's server in a process that is killed and started again."""
 
-    def __init__(self, folder: Path, store: str, slots: int) -> None:
+    def __init__(self, folder: Path, store: str, slots: int, scheduler: str = "") -> None:
         self._command = [sys.executable, "-m", "scripts.season_rig", "serve", folder, store, slots]
+        self._command += [scheduler] if scheduler else []
         self._port = folder / "port"
         self._log = folder.parent / "server.log"
         self._process: subprocess.Popen[bytes] | None = None
@@ -77,6 +87,11 @@ class KilledServer:
                 raise SystemExit(f"the server did not start: {self._log.read_text()[-2000:]}")
             time.sleep(0.02)
         return f"http://127.0.0.1:{self._port.read_text()}"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
 
     def kill(self) -> None:
         assert self._process is not None
@@ -103,8 +118,79 @@ class KilledServer:
             raise
 
 
+class KilledCluster:
+    """A Dask scheduler and workers of one unit each, which are killed and started again."""
+
+    def __init__(self, folder: Path, workers: int) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self._port = free.getsockname()[1]
+        self.address = f"tcp://127.0.0.1:{self._port}"
+        self._log = folder / "cluster.log"
+        self._processes: list[subprocess.Popen[bytes] | None] = [None] * (1 + workers)
+
+    def start(self) -> None:
+        """Start what does not run, and wait until the scheduler has all workers."""
+        for number, process in enumerate(self._processes):
+            if process is None or process.poll() is not None:
+                self._processes[number] = self._start(number)
+        deadline = time.monotonic() + START_S
+        while not self._is_complete():
+            if time.monotonic() > deadline:
+                raise SystemExit(f"the cluster did not start: {self._log.read_text()[-2000:]}")
+            for number, process in enumerate(self._processes):
+                if process is not None and process.poll() is not None:
+                    self._processes[number] = self._start(number)  # it left with the old scheduler
+            time.sleep(0.2)
+
+    def _start(self, number: int) -> subprocess.Popen[bytes]:
+        words = ["distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", str(self._port)]
+        words += ["--no-show"]
+        if number:
+            words = ["distributed.cli.dask_worker", self.address, "--no-nanny", "--nthreads", "1"]
+            words += ["--resources", "unit=1"]
+        env = {**os.environ, "PYTHONPATH": str(ROOT)}
+        command = [sys.executable, "-m", *words, "--no-dashboard"]
+        with self._log.open("ab") as out:
+            return subprocess.Popen(command, env=env, cwd=ROOT, stdout=out, stderr=out)
+
+    def _is_complete(self) -> bool:
+        from distributed import Client
+
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)
+        try:
+            with Client(self.address, timeout=5, set_as_default=False) as client:
+                found = client.scheduler_info(n_workers=-1)["workers"]
+                return len(found) == len(self._processes) - 1
+        except OSError:
+            return False
+
+    def kill(self, number: int) -> None:
+        """0: the scheduler; others: workers."""
+        process = self._processes[number]
+        assert process is not None
+        process.kill()
+        process.wait()
+
+    def stop(self) -> None:
+        for process in reversed(self._processes):
+            if process is not None and process.poll() is None:
+                process.terminate()
+                try:
+                    process.wait(START_S)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+
+
 def run_faults(
-    folder: Path, submissions: int, kills: int, seed: int, *, slots: int = 2, store: str = ""
+    folder: Path,
+    submissions: int,
+    kills: int,
+    seed: int,
+    *,
+    slots: int = 2,
+    store: str = "",
+    on_cluster: bool = False,
 ) -> FaultsReport:
     """Submit, kill at random until `kills` are made, wait for the end, and check everything.
 
@@ -115,19 +201,31 @@ def run_faults(
     chance, report, began = random.Random(seed), FaultsReport(submissions), time.monotonic()
     contest = _contest(folder / "cup", quota=submissions // len(TEAMS))
     store = store or str(contest.folder / "season.sqlite")
-    server = KilledServer(contest.folder, store, slots)
+    cluster = KilledCluster(folder, slots) if on_cluster else None
+    if cluster is not None:
+        cluster.start()
+    server = KilledServer(contest.folder, store, slots, cluster.address if cluster else "")
     url = server.start()
     sent = _submit_all(contest, lambda: url, submissions)
     step = max(1, 2 * submissions // max(1, kills))
-    while report.server_kills + report.worker_kills < kills and not _is_done(store, submissions):
+    while report.kills < kills and not _is_done(store, submissions):
         _wait_for_units(store, _units_done(store) + chance.randint(0, 2 * step), submissions)
         time.sleep(chance.uniform(*QUIET_S))
-        if chance.random() < 0.5:
+        target = chance.choice(
+            ["server", "worker"] if cluster is None else ["server", "worker", "scheduler"]
+        )
+        if target == "server":
             server.kill()
             report.server_kills += 1
             url = server.start()
-        else:
+        elif cluster is None:
             report.worker_kills += server.kill_a_worker(chance)
+        else:
+            number = 0 if target == "scheduler" else chance.randint(1, slots)
+            cluster.kill(number)
+            report.scheduler_kills += number == 0
+            report.worker_kills += number > 0
+            cluster.start()
     sent.join()
     deadline = time.monotonic() + END_S
     while not _is_done(store, submissions):
@@ -137,6 +235,8 @@ def run_faults(
         time.sleep(0.2)
     _check_quota(contest, url, report)
     server.stop()
+    if cluster is not None:
+        cluster.stop()
     with closing(open_season_store(store)) as opened:
         _check(contest, opened, report, folder / "serial")
     report.seconds = time.monotonic() - began
@@ -264,17 +364,23 @@ def _serial_log(contest: Contest, folder: Path, team: str, number: int) -> Path:
 @click.option("--seed", default=1, show_default=True)
 @click.option("--slots", default=2, show_default=True)
 @click.option("--store", default="", help="postgresql://... (default: SQLite)")
-def main(submissions: int, kills: int, seed: int, slots: int, store: str) -> None:
+@click.option(
+    "--cluster", is_flag=True, help="On a Dask cluster of this machine, which is killed, too."
+)
+def main(submissions: int, kills: int, seed: int, slots: int, store: str, cluster: bool) -> None:
     folder = Path(tempfile.mkdtemp(prefix="season-faults-"))
-    report = run_faults(folder, submissions, kills, seed, slots=slots, store=store)
+    report = run_faults(
+        folder, submissions, kills, seed, slots=slots, store=store, on_cluster=cluster
+    )
     for problem in report.problems:
         click.echo(f"PROBLEM: {problem}")
     click.echo(
-        "| submissions | units | kills of the server | kills of workers | attempts | problems |"
+        "| submissions | units | kills of the server | of the scheduler | of workers | attempts | problems |"
     )
-    click.echo("|---|---|---|---|---|---|")
+    click.echo("|---|---|---|---|---|---|---|")
     click.echo(
-        f"| {report.submissions} | {report.units} | {report.server_kills} | {report.worker_kills} "
+        f"| {report.submissions} | {report.units} | {report.server_kills} | {report.scheduler_kills} "
+        f"| {report.worker_kills} "
         f"| {report.attempts} | {len(report.problems)} |"
     )
     click.echo(f"{report.seconds:.0f} s; folder {folder}", err=True)

@@ -10,6 +10,7 @@ verification and scoring are the real ones. Used by tests/season and scripts/sea
 import json
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +18,8 @@ from typing import Any
 
 from bci_stream.child_process import end_with_parent
 from bci_stream.contest.contest import load_contest
-from bci_stream.season.jobs import (
+from bci_stream.season.units.engines import Engine, EngineMachine, LocalEngine
+from bci_stream.season.units.jobs import (
     UnitOutcome,
     UnitProgress,
     file_sha256,
@@ -28,23 +30,26 @@ from bci_stream.season.jobs import (
 
 HEAD = b"PK\x03\x04"
 HANG_S = 600.0
+WORK_S = 2.0
+"""Processor time of a unit that does `work`, as a compute-bound decoder."""
 RETRY_S = 0.1
 """Instead of the delay that a machine in trouble needs."""
 
 
-def package(do: str = "finish", seed: int = 0) -> bytes:
-    """do: finish, reject, crash, fail (on the organiser's side), die (without an outcome), hang.
+def package(do: str = "finish", seed: int = 0, only: int = 0) -> bytes:
+    """do: finish, reject, crash, fail (on the organiser's side), die (without an outcome), hang, exit, work.
 
-    seed: an even one gives the right answers; each gives another log.
+    seed: an even one gives the right answers; each gives another log. only: the run in which it does so, in
+    others it finishes; 0 for all.
     """
-    return HEAD + json.dumps({"do": do, "seed": seed}).encode()
+    return HEAD + json.dumps({"do": do, "seed": seed, "only": only}).encode()
 
 
 def do_unit(folder: Path, stop: threading.Event) -> None:
     """Do a unit as its package says."""
     job = read_job(folder)
     wanted = json.loads((folder / "package").read_bytes().removeprefix(HEAD))
-    do = wanted["do"]
+    do = wanted["do"] if wanted["only"] in (0, job.number) else "finish"
     if job.is_check and do != "fail":
         ending = "rejected" if do == "reject" else "passed"
         write_outcome(folder, UnitOutcome(ending, report=f"checked: {ending}"))
@@ -53,8 +58,19 @@ def do_unit(folder: Path, stop: threading.Event) -> None:
         stop.wait(HANG_S)
     elif do == "fail":
         write_outcome(folder, UnitOutcome("stopped", "the registry is out of reach"))
+    elif do == "exit":
+        write_outcome(folder, UnitOutcome("crashed", "it exited before its run"))
     elif do != "die":
+        if do == "work":
+            _compute(WORK_S)
         _play(folder, job.team, wanted["seed"], crash=do == "crash")
+
+
+def _compute(seconds: float) -> None:
+    """Use so much processor time of this process."""
+    until = time.process_time() + seconds
+    while time.process_time() < until:
+        sum(range(10_000))
 
 
 def _play(folder: Path, team: str, seed: int, *, crash: bool) -> None:
@@ -95,6 +111,9 @@ class ThreadEngine:
         self.started += 1
         return RunningThread(self._do, folder)
 
+    def machines(self) -> list[EngineMachine]:
+        return [EngineMachine("threads of this process", self.slots)]
+
     def close(self) -> None:
         """Nothing to close."""
 
@@ -119,14 +138,13 @@ class RunningThread:
         self._thread.join()
 
 
-def serve(folder: Path, store: str, slots: int) -> None:
-    """A season's server with quick workers; writes its port to FOLDER/port."""
+def serve(folder: Path, store: str, slots: int, scheduler: str = "") -> None:
+    """A season's server with quick workers, here or on a Dask cluster; writes its port to FOLDER/port."""
     from bci_stream.cli import configure_logging, stop_on_signals
     from bci_stream.leaderboard.web.process import listen
-    from bci_stream.season import store as season_store
     from bci_stream.season.serve_command import Season, only_server
+    from bci_stream.season.storage import store as season_store
     from bci_stream.season.uploads import UploadLimits
-    from bci_stream.season.workers import LocalEngine
 
     configure_logging()
     season_store.retry_delay_s = lambda _failures: RETRY_S
@@ -135,7 +153,7 @@ def serve(folder: Path, store: str, slots: int) -> None:
     with only_server(contest), listen("127.0.0.1", 0) as listening:
         season = Season(
             contest,
-            engine=LocalEngine(slots, module="scripts.season_rig"),
+            engine=_engine(slots, scheduler),
             store=store,
             limits=UploadLimits(an_hour=10_000, spare_bytes=0),
             units_a_team=slots,
@@ -144,9 +162,17 @@ def serve(folder: Path, store: str, slots: int) -> None:
         season.run(listening, None, stop)
 
 
+def _engine(slots: int, scheduler: str) -> Engine:
+    if not scheduler:
+        return LocalEngine(slots, module="scripts.season_rig")
+    from bci_stream.season.units.cluster import ClusterEngine
+
+    return ClusterEngine(scheduler, module="scripts.season_rig")
+
+
 if __name__ == "__main__":
     end_with_parent()
     if sys.argv[1] == "serve":
-        serve(Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]))
+        serve(Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]), *sys.argv[5:6])
     else:
         do_unit(Path(sys.argv[1]), threading.Event())

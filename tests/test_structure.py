@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("tracks", "bci_stream", "replay", "decoders")
-MOST_MODULES = 360
+MOST_MODULES = 380
 """239 after the restructuring; features add whole concepts."""
 MOST_IN_A_FOLDER = 16
 FEWEST_LINES = 40

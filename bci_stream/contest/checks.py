@@ -8,7 +8,9 @@ import math
 import re
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 from msgspec import inspect
@@ -16,10 +18,50 @@ from msgspec import inspect
 from bci_stream.errors import ContestError
 
 LONGEST_TITLE = 64
+_HASHED = re.compile(r"((file|https?|s3)://[^#]+)#sha256=([0-9a-f]{64})(?:\?(.*))?")
+_ARCHIVES = (".zip", ".tar.gz", ".tgz", ".tar")
 UNSHOWN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
 JOINERS = "\u200c\u200d"
 """Control characters and those that change the direction of a whole line can't be shown; some scripts need
 the two joiners."""
+
+
+@dataclass(frozen=True, slots=True)
+class HashedUrl:
+    """A recording by its content: URL#sha256=DIGITS[?OPTIONS]; options: of its reader."""
+
+    url: str
+    scheme: str
+    sha256: str
+    options: str
+
+    @property
+    def name(self) -> str:
+        """The last part of the URL's path, made safe to be a file's name: readers look at its ending."""
+        last = unquote(urlsplit(self.url).path).rpartition("/")[2]
+        return re.sub(r"[^A-Za-z0-9_.-]", "_", last).lstrip(".")[-100:] or "recording"
+
+    @property
+    def is_archive(self) -> bool:
+        return self.name.endswith(_ARCHIVES)
+
+    @property
+    def short(self) -> str:
+        """For messages that teams may see: without the URL."""
+        return f"the recording with SHA-256 {self.sha256[:12]}..."
+
+
+def hashed_url(text: str) -> HashedUrl | None:
+    """A recording that is named by URL and hash; None for a path or another URI. Raises ContestError."""
+    if not re.match(r"(file|https?|s3)://", text):
+        return None
+    found = _HASHED.fullmatch(text)
+    if found is None:
+        raise ContestError(
+            f"recording {text!r}: a URL needs the hash of the file, URL#sha256=DIGITS, with the 64 "
+            "hexadecimal digits that `sha256sum` prints"
+        )
+    return HashedUrl(found[1], found[2], found[3], found[4] or "")
 
 
 def suggest(given: str, known: Collection[str]) -> str:

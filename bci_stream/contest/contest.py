@@ -17,6 +17,7 @@ from bci_stream.contest.checks import (
     check_keys,
     check_title,
     describe_invalid,
+    hashed_url,
     suggest,
 )
 from bci_stream.contest.keys import Keys, Results
@@ -108,7 +109,8 @@ class TrackPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         list[str],
         _about(
             "What `bci-replay start --contest` and `bci-judge run` play: files, folders or URIs; paths are "
-            "relative to the contest file."
+            "relative to the contest file. A season and `bci-judge run --engine` also take "
+            "`URL#sha256=DIGITS`, docs/season.md."
         ),
     ] = []
     teams: Annotated[
@@ -121,6 +123,20 @@ class TrackPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = {}
     calibration: Annotated[
         list[str], _about("Labelled recordings of the same subjects, for submissions of 2026.")
+    ] = []
+    split: Annotated[
+        Literal["run", "subject"],
+        _about(
+            'A season: `"subject"` if the subjects are independent: each entry of `recordings` is a run '
+            "of its own, and they may run at the same time."
+        ),
+    ] = "run"
+    downloads: Annotated[
+        list[str],
+        _about(
+            "A season: files and folders that teams may download; of a folder that `bci-replay prepare` "
+            "made, the training set."
+        ),
     ] = []
 
 
@@ -222,6 +238,10 @@ class ContestFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     qualify: Qualify = Qualify()
     awards: Annotated[list[Award], _about("The awards, the highest one first.")] = []
     phases: Annotated[list[Phase], _about("The phases of a season; docs/season.md.")] = []
+    registration: Annotated[
+        Literal["open", "closed"],
+        _about('A season: `"open"` lets teams apply on the page; the organiser approves each.'),
+    ] = "closed"
     submissions: Annotated[
         dict[str, SubmissionPlan], _about("Submissions that `bci-judge run` plays, by team.")
     ] = {}
@@ -250,6 +270,7 @@ class Contest:
     awards: tuple[Award, ...] = ()
     phases: tuple[Phase, ...] = ()
     submissions: dict[str, SubmissionPlan] = field(default_factory=dict)
+    registration: Literal["open", "closed"] = "closed"
 
     @property
     def sealed(self) -> bool:
@@ -393,6 +414,7 @@ def _contest(file: ContestFile, path: Path) -> Contest:
         tuple(file.awards),
         tuple(file.phases),
         dict(file.submissions),
+        file.registration,
     )
     _check_described(file, contest)
     return contest
@@ -433,6 +455,8 @@ def _check_plan(track: str, plan: TrackPlan) -> None:
         TRACKS[track].under(plan.rules)
     except RuleError as error:
         raise ContestError(f"rules of {track}: {error}") from error
+    for recording in (*plan.recordings, *plan.calibration):
+        hashed_url(recording)
     _check_teams(plan.teams or (), f"tracks.{track}.teams")
     if plan.start is not None:
         parse_start(plan.start)

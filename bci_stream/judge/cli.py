@@ -180,6 +180,12 @@ def live(**options: Any) -> None:
 )
 @click.option("--json", "as_json", is_flag=True, help="The outcome as JSON.")
 @click.option("--resume", is_flag=True, help="Go on after an interruption: what has run is kept.")
+@click.option(
+    "--engine",
+    default="",
+    metavar="local:N|tcp://HOST:PORT",
+    help="Run in units, as a season does: N at a time here, or on a Dask cluster.",
+)
 @wire_options
 def run(**options: Any) -> None:
     """Run a whole contest in lockstep, as fast as the machine goes."""
@@ -191,7 +197,16 @@ def run(**options: Any) -> None:
 
     path = options.pop("contest_path")
     contest = open_contest(path, options.pop("room"))
-    run_contest(contest, path, stop=stop, **options)
+    engine = options.pop("engine")
+    if not engine:
+        run_contest(contest, path, stop=stop, **options)
+        return
+    if options["jobs"] != 1:
+        raise click.UsageError("--jobs and --engine: give one; local:N runs N at a time")
+    from bci_stream.season.by_hand import running_on
+
+    with running_on(engine, contest, stop) as runner:
+        run_contest(contest, path, stop=stop, runner=runner, **options)
 
 
 @main.command()
@@ -395,6 +410,24 @@ def rerun(contest_path: Path, **options: Any) -> None:
         click.get_current_context().exit(1)
 
 
+@main.command()
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@contest_option
+@click.option("--track", type=TrackName(), help="Needed if the contest has several.")
+@click.option(
+    "--image",
+    default="bci-stream:latest",
+    show_default=True,
+    help="The container image that Codabench runs; FOLDER/Dockerfile makes it.",
+)
+def bundle(folder: Path, contest_path: Path, track: str | None, image: str) -> None:
+    """Write a track of a contest into FOLDER as a Codabench competition bundle (version 2)."""
+    from bci_stream.season.bundle import write_bundle
+
+    for line in write_bundle(open_contest(contest_path, ""), folder, track or "", image):
+        click.echo(line)
+
+
 @main.group()
 def season() -> None:
     """The organiser's view of a season; works beside a running server."""
@@ -415,33 +448,66 @@ def season_status(contest_path: Path, store: str) -> None:
             click.echo(line)
 
 
-@season.command("retry")
-@click.argument("number", type=int)
-@contest_option
-@store_option
-def season_retry(number: int, contest_path: Path, store: str) -> None:
-    """Do submission NUMBER again now, which failed through the organiser's side."""
+def _season_change(contest_path: Path, store: str, action: str, **fields: str) -> None:
+    """Do an action of the organiser and print what was done."""
     from contextlib import closing
 
     from bci_stream.season.organiser import change, open_organiser_store
 
-    with closing(open_organiser_store(open_contest(contest_path, ""), store)) as opened:
-        click.echo(change(opened, number, "retry"))
+    contest = open_contest(contest_path, "")
+    with closing(open_organiser_store(contest, store)) as opened:
+        click.echo(change(contest, opened, action, **fields))
+
+
+@season.command("retry")
+@click.argument("number")
+@contest_option
+@store_option
+def season_retry(number: str, contest_path: Path, store: str) -> None:
+    """Do submission NUMBER again now, which failed through the organiser's side."""
+    _season_change(contest_path, store, "retry", number=number)
 
 
 @season.command("disqualify")
-@click.argument("number", type=int)
+@click.argument("number")
 @click.option("--reason", required=True, help="Shown to the team.")
 @contest_option
 @store_option
-def season_disqualify(number: int, reason: str, contest_path: Path, store: str) -> None:
+def season_disqualify(number: str, reason: str, contest_path: Path, store: str) -> None:
     """Let submission NUMBER count for nothing."""
-    from contextlib import closing
+    _season_change(contest_path, store, "disqualify", number=number, reason=reason)
 
-    from bci_stream.season.organiser import change, open_organiser_store
 
-    with closing(open_organiser_store(open_contest(contest_path, ""), store)) as opened:
-        click.echo(change(opened, number, "disqualify", reason))
+@season.command("announce")
+@click.argument("text")
+@contest_option
+@store_option
+def season_announce(text: str, contest_path: Path, store: str) -> None:
+    """Show TEXT on all pages; the console removes it."""
+    _season_change(contest_path, store, "announce", text=text)
+
+
+@season.command("dates")
+@click.argument("phase")
+@click.option(
+    "--opens", default="", help="Such as 2026-03-01T18:00, in the phase's zone; none: no start."
+)
+@click.option("--closes", default="", help="None: no end.")
+@contest_option
+@store_option
+def season_dates(phase: str, opens: str, closes: str, contest_path: Path, store: str) -> None:
+    """Change when PHASE opens and closes."""
+    _season_change(contest_path, store, "dates", phase=phase, opens=opens, closes=closes)
+
+
+@season.command("approve")
+@click.argument("number")
+@click.option("--refuse", is_flag=True, help="Refuse it instead.")
+@contest_option
+@store_option
+def season_approve(number: str, refuse: bool, contest_path: Path, store: str) -> None:
+    """Approve application NUMBER of a team; `bci-judge season status` lists those that wait."""
+    _season_change(contest_path, store, "refuse" if refuse else "approve", number=number)
 
 
 @season.command("export")

@@ -139,7 +139,7 @@ def run_entries(
         outcome = earlier.get(entry)
         if outcome is None:
             outcome = _run_entry(wire, contest, entry, sink, stop, contest_path)
-            outcome = _record(journal, outcome)
+            outcome = record(journal, outcome)
         done(outcome)
         return outcome
 
@@ -172,7 +172,7 @@ def _run_entry(
         return Outcome(entry, "crashed", str(error))
 
 
-def _record(journal: Journal, outcome: Outcome) -> Outcome:
+def record(journal: Journal, outcome: Outcome) -> Outcome:
     """Record an outcome; if it can't be recorded, the run counts as stopped and is run again."""
     try:
         journal.add(outcome)

@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -48,16 +48,26 @@ def run_contest(
     scope: str,
     lsl_session: str,
     stop: threading.Event,
+    runner: "EntryRunner | None" = None,
 ) -> None:
+    """runner: runs the entries elsewhere; None: on this machine, `jobs` at a time."""
     plan = contest.tracks.get(track, TrackPlan())
     played = tuple(recordings or contest.recordings(track)) or (f"synthetic:{track}?set=test",)
     entries = make_entries(track, decoders, submissions, played, contest)
     entries = with_calibration(entries, tuple(calibration or plan.calibration))
     _check_listed(contest, entries)
     check_names(track, [text.partition("=")[0] for text in decoders])
-    wire = Wire(open_wire(scope, lsl_session), scope, lsl_session)
+    wire = Wire(open_wire(scope, lsl_session), scope, lsl_session) if runner is None else None
     outcomes = play(
-        wire, contest, contest_path, entries, jobs=jobs, stop=stop, resume=resume, table=not as_json
+        wire,
+        contest,
+        contest_path,
+        entries,
+        jobs=jobs,
+        stop=stop,
+        resume=resume,
+        table=not as_json,
+        runner=runner,
     )
     if as_json:
         print(json.dumps([_plain(outcome) for outcome in outcomes], indent=2))
@@ -255,8 +265,12 @@ def _check_listed(contest: Contest, entries: Sequence[ContestEntry]) -> None:
         )
 
 
+EntryRunner = Callable[[Sequence[ContestEntry], "Bars", bool], list[Outcome]]
+"""Runs entries, and shows how far each is; True: those that have a recorded outcome are not run again."""
+
+
 def play(
-    wire: Wire,
+    wire: Wire | None,
     contest: Contest,
     contest_path: Path | None,
     entries: Sequence[ContestEntry],
@@ -265,9 +279,11 @@ def play(
     stop: threading.Event,
     resume: bool = False,
     table: bool = True,
+    runner: EntryRunner | None = None,
 ) -> list[Outcome]:
     """Run all entries with a progress bar each, then print the leaderboard and the folder of the logs.
 
+    wire: needed unless a `runner` runs the entries elsewhere.
     table: whether the leaderboard goes to standard output; if not, to standard error.
     """
     _check_listed(contest, entries)
@@ -280,17 +296,21 @@ def play(
     )
     console = Console(stderr=True)
     with Bars(board, entries, console) as bars:
-        outcomes = run_entries(
-            wire,
-            contest,
-            entries,
-            bars,
-            jobs=jobs,
-            stop=stop,
-            done=bars.done,
-            contest_path=contest_path,
-            resume=resume,
-        )
+        if runner is not None:
+            outcomes = runner(entries, bars, resume)
+        else:
+            assert wire is not None, "only a runner needs none"
+            outcomes = run_entries(
+                wire,
+                contest,
+                entries,
+                bars,
+                jobs=jobs,
+                stop=stop,
+                done=bars.done,
+                contest_path=contest_path,
+                resume=resume,
+            )
     board.close()
     out = sys.stdout if table else sys.stderr
     shown = Console(file=out, width=None if out.isatty() else 120)
@@ -393,6 +413,12 @@ class Bars:
             self._progress.update(self._tasks[team, track], total=event["samples"])
         elif event["kind"] == "packet":
             self._progress.advance(self._tasks[team, track], event["n"])
+
+    def played(self, entry: ContestEntry, done: int, total: int) -> None:
+        """Show how many samples of a run elsewhere are played; its leaderboard row comes with its log."""
+        state, all_of_it = ("running", total) if total else ("waiting", None)
+        task = self._tasks[entry.team, entry.track]
+        self._progress.update(task, completed=done, total=all_of_it, state=state)
 
     def done(self, outcome: Outcome) -> None:
         """Finish the bar; a run from before an interruption is added to the leaderboard from its log."""

@@ -12,7 +12,7 @@ def main() -> int:
     configure_logging()
     end_with_parent()
     stop = stop_on_signals()
-    from bci_stream.season.unit import run_unit
+    from bci_stream.season.units.unit import run_unit
 
     try:
         run_unit(Path(sys.argv[1]), stop)

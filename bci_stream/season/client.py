@@ -6,16 +6,20 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import SplitResult, urlencode, urlsplit
 
 from bci_stream.contest.keys import TeamFile
 from bci_stream.errors import BciError
-from bci_stream.season.jobs import file_sha256
 from bci_stream.season.queue import PENDING
+from bci_stream.season.units.jobs import file_sha256
 from bci_stream.season.web.access import EMPTY, sign_request
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
 
 TIMEOUT_S: Final = 60.0
 POLL_S: Final = 1.0
@@ -74,6 +78,80 @@ class SeasonClient:
 
     def choose(self, number: int) -> dict[str, Any]:
         return self._request("POST", f"/api/v1/submissions/{number}/choose")
+
+    def data(self) -> list[dict[str, Any]]:
+        """The files that the team may download: track, name, bytes, sha256."""
+        files: list[dict[str, Any]] = self._request("GET", "/api/v1/data")["files"]
+        return files
+
+    def fetch(self, file: dict[str, Any], target: Path, got: Callable[[int, int], None]) -> bool:
+        """Download a file, or go on where an earlier download ended; False if it was there already.
+
+        got: called with the bytes that are there and in all. Raises SeasonError if the hash differs.
+        """
+        size, sha256 = int(file["bytes"]), str(file["sha256"])
+        if target.is_file() and target.stat().st_size == size and file_sha256(target) == sha256:
+            return False
+        target.parent.mkdir(parents=True, exist_ok=True)
+        part = target.with_name(f"{target.name}.part")
+        have = part.stat().st_size if part.exists() else 0
+        if have > size:
+            part.unlink()
+            have = 0
+        if have < size or size == 0:
+            self._receive(f"/api/v1/data/{sha256}", part, have, size, got)
+        if file_sha256(part) != sha256:
+            part.unlink()
+            raise SeasonError(
+                f"{file['name']}: what arrived has another SHA-256 than the server lists; it was removed: "
+                "download it again"
+            )
+        part.replace(target)
+        return True
+
+    def _receive(
+        self, path: str, part: Path, have: int, size: int, got: Callable[[int, int], None]
+    ) -> None:
+        """Append the rest of a file to its part; a server that is away is asked again for AWAY_S."""
+        tried = time.monotonic()
+        while True:
+            try:
+                with self._answer(
+                    "GET", path, headers={"Range": f"bytes={have}-"} if have else {}
+                ) as answer:
+                    if answer.status not in (200, 206):
+                        _read(answer.status, answer.read())
+                    with part.open("ab" if answer.status == 206 else "wb") as out:
+                        have = have if answer.status == 206 else 0
+                        while piece := answer.read(PIECE):
+                            out.write(piece)
+                            have += len(piece)
+                            got(have, size)
+                            tried = time.monotonic()
+            except (ServerAway, OSError, http.client.HTTPException) as error:
+                if time.monotonic() - tried > AWAY_S:
+                    raise ServerAway(f"the download can't go on: {error}") from error
+                time.sleep(POLL_S)
+                have = part.stat().st_size if part.exists() else 0
+                continue
+            if have >= size:
+                return
+            if time.monotonic() - tried > AWAY_S:
+                raise ServerAway("the download can't go on: the server ends it early")
+
+    @contextmanager
+    def _answer(
+        self, method: str, path: str, *, headers: dict[str, str]
+    ) -> Iterator[http.client.HTTPResponse]:
+        """The answer to a signed request without a body, to be read in pieces."""
+        path = self._url.path.rstrip("/") + path
+        signature = sign_request(self._file.team, self._file.token_bytes, method, path, EMPTY)
+        connection = self._connect()
+        try:
+            connection.request(method, path, headers={"Authorization": signature, **headers})
+            yield connection.getresponse()
+        finally:
+            connection.close()
 
     def follow(
         self, number: int, changed: Callable[[dict[str, Any]], None], stop: threading.Event
@@ -211,11 +289,43 @@ def describe_submission(view: dict[str, Any]) -> Iterator[str]:
     for subject in view["subjects"]:
         shown = "void" if subject["score"] is None else f"{subject['score']:.4g}"
         yield f"  subject {subject['subject']}: {shown}"
-    if view["log"]:
-        yield f"run log: {view['log']} on the server, SHA-256 {view['log_sha256']}"
+    for log in view["logs"]:
+        yield f"run log: {log['log']} on the server, SHA-256 {log['sha256']}"
     if view["report"]:
         yield "report:"
         yield from (f"  {line}" for line in view["report"].splitlines())
+
+
+def download_all(
+    client: SeasonClient,
+    track: str | None,
+    out: Path,
+    *,
+    list_only: bool,
+    echo: Callable[[str], None],
+) -> None:
+    """Download all files that the team may have, of one track or of all, into OUT/TRACK/; or list them."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
+
+    files = [file for file in client.data() if track in (None, file["track"])]
+    if not files:
+        echo("the season offers no data for download")
+    for file in files:
+        parts = [p for p in str(file["name"]).split("/") if p not in ("", ".", "..")]
+        target = out.joinpath(str(file["track"]), *parts)
+        if list_only:
+            echo(f"{file['sha256']}  {file['bytes']:>12}  {file['track']}/{file['name']}")
+            continue
+        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+            bar = progress.add_task(target.name, total=file["bytes"])
+            new = client.fetch(file, target, partial(_advance, progress, bar))
+        echo(f"{target}: {'downloaded, SHA-256 verified' if new else 'was there already'}")
+
+
+def _advance(progress: "Progress", bar: "TaskID", have: int, _size: int) -> None:
+    progress.update(bar, completed=have)
 
 
 def list_lines(made: list[dict[str, Any]]) -> Iterator[str]:

@@ -7,26 +7,33 @@ import csv
 import getpass
 import io
 import json
+import logging
 import shutil
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from bci_stream.contest.contest import Contest
+from bci_stream.contest.contest import Contest, TrackPlan
 from bci_stream.contest.phases import Phase
-from bci_stream.errors import ContestError
+from bci_stream.errors import BciError, ContestError
 from bci_stream.leaderboard.ranking import FORMULA_STARTS, to_records
-from bci_stream.season.jobs import UnitJob, log_of, read_outcome, write_job
+from bci_stream.season.office import perform
 from bci_stream.season.queue import PENDING
 from bci_stream.season.results import first_difference
-from bci_stream.season.standing import counted, phases_of, plan_of, standings
-from bci_stream.season.store import RUN, SeasonStore, Submission, open_season_store
-from bci_stream.season.workers import Engine, parse_engine, recording_place
+from bci_stream.season.standing import counted, phases_of, plan_of, run_recordings, standings
+from bci_stream.season.storage.schema import RUN, Submission
+from bci_stream.season.storage.store import SeasonStore, open_season_store
+from bci_stream.season.units.engines import Engine, parse_engine, run_folder
+from bci_stream.season.units.jobs import UnitJob, log_of, write_job
+from tracks.common.reasons import Reason
+from tracks.common.words import describe
+
+logger = logging.getLogger(__name__)
 
 STORE: Final = "season.sqlite"
 RERUN: Final = "season-rerun"
@@ -54,25 +61,22 @@ def status_lines(store: SeasonStore, now: float) -> Iterator[str]:
     )
     for unit in store.units():
         if unit.state == "leased":
-            what = "run" if unit.number == RUN else "check"
+            what = f"run {unit.number}" if unit.number >= RUN else "check"
             yield f"{what} of submission {unit.submission}: attempt {unit.attempt} on {unit.worker}"
     for each in made:
         if each.fault == "organiser":
             yield f"submission {each.id} of {each.team}: {each.stage}; {each.reason}"
+    for each_one in store.applications():
+        if each_one.state == "waiting":
+            contact = f"{each_one.name or 'no display name'}, {each_one.contact}"
+            yield f"application {each_one.id} of team {each_one.team} waits ({contact})"
     for at, who, action, about in store.actions()[:10]:
         yield f"{(now - at) / 3600:.1f} h ago, {who}: {action} {about}"
 
 
-def change(store: SeasonStore, number: int, action: str, reason: str = "") -> str:
-    """`retry` or `disqualify` a submission; returns a line that says so."""
-    if store.submission(number) is None:
-        raise ContestError(f"there is no submission {number}; `bci-judge season export` lists all")
-    who, now = getpass.getuser(), time.time()
-    if action == "retry":
-        store.retry(number, who, now)
-        return f"submission {number} is done again"
-    store.disqualify(number, who, reason, now)
-    return f"submission {number} counts for nothing from now on"
+def change(contest: Contest, store: SeasonStore, action: str, **fields: str) -> str:
+    """Do an action of the organiser as this user; returns a line that says so."""
+    return perform(contest, store, action, fields, getpass.getuser(), time.time())
 
 
 def export_text(contest: Contest, store: SeasonStore, form: str) -> str:
@@ -140,30 +144,90 @@ def rerun(
 ) -> Iterator[Rerun]:
     """Run submissions again, one after another, and compare the logs. Nothing of the season changes."""
     for submission in submissions:
+        logs = [unit.log for unit in store.units(submission.id) if unit.number >= RUN]
         plan = plan_of(contest, phase, submission.track)
-        played = [recording_place(contest, text) for text in plan.recordings]
-        played = played or [f"synthetic:{submission.track}?set=test"]
-        job = UnitJob(submission.id, RUN, 0, submission.team, submission.track, played)
-        folder = contest.folder / RERUN / job.name
-        write_job(folder, contest, plan, job, contest.folder / "uploads" / str(submission.id))
-        try:
-            running = engine.start(folder)
-            try:
-                while running.exit_code() is None and not stop.wait(0.2):
-                    pass
-            finally:
-                running.end()
+        for number, played in enumerate(run_recordings(contest, plan, submission.track), RUN):
+            job = UnitJob(submission.id, number, 0, submission.team, submission.track, played)
+            difference = _rerun_one(
+                contest, plan, job, contest.folder / logs[number - RUN], engine, stop
+            )
             if stop.is_set():
                 return
-            outcome = read_outcome(folder)
-            if outcome is None or not outcome.log:
-                detail = outcome.detail if outcome is not None else "its process ended early"
-                yield Rerun(submission, f"it could not be run again: {detail}")
-                continue
-            first = contest.folder / store.units(submission.id)[-1].log
-            yield Rerun(submission, first_difference(first, log_of(folder, outcome)))
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            if difference is not None:
+                break
+        yield Rerun(submission, difference)
+
+
+def _rerun_one(
+    contest: Contest,
+    plan: TrackPlan,
+    job: UnitJob,
+    first: Path,
+    engine: Engine,
+    stop: threading.Event,
+) -> str | None:
+    """Where the log of a run differs from the first one's; None if it does not, or this was stopped."""
+    folder = contest.folder / RERUN / job.name
+    write_job(folder, contest, plan, job, contest.folder / "uploads" / str(job.submission))
+    try:
+        outcome = run_folder(engine, folder, lambda: not stop.wait(0.2))
+        if outcome is None:
+            return None
+        if isinstance(outcome, Reason) or not outcome.log:
+            detail = describe(outcome) if isinstance(outcome, Reason) else outcome.detail
+            return f"it could not be run again: {detail}"
+        return first_difference(first, log_of(folder, outcome))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class Reruns:
+    """Runs submissions again for the console, one at a time; the result is recorded as an action."""
+
+    def __init__(
+        self, contest: Contest, open_store: Callable[[], SeasonStore], engine: Engine
+    ) -> None:
+        self._contest = contest
+        self._open_store = open_store
+        self._engine = engine
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self, number: int, who: str) -> None:
+        """Raises ContestError if the submission has not run, or another one is run again now."""
+        if self._thread is not None and self._thread.is_alive():
+            raise ContestError(
+                "another submission is run again at this moment; wait until it is over"
+            )
+        with closing(self._open_store()) as store:
+            found = store.submission(number)
+            if found is None or not any(unit.log for unit in store.units(number)):
+                raise ContestError(f"submission {number} has no run log to compare with")
+            store.log_action(who, "rerun", f"submission {number}: begun", time.time())
+        self._thread = threading.Thread(target=self._run, args=(found, who), name="rerun")
+        self._thread.start()
+
+    def _run(self, submission: Submission, who: str) -> None:
+        try:
+            with closing(self._open_store()) as store:
+                phase = next(p for p in phases_of(self._contest) if p.name == submission.phase)
+                for each in rerun(
+                    self._contest, store, phase, [submission], self._engine, self._stop
+                ):
+                    same = (
+                        "the same log"
+                        if each.difference is None
+                        else f"not the same: {each.difference}"
+                    )
+                    about = f"submission {submission.id}: {same}"
+                    store.log_action(who, "rerun", about, time.time())
+        except (BciError, OSError, StopIteration) as error:
+            logger.error("submission %d could not be run again: %s", submission.id, error)
+
+    def close(self) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
 
 
 def print_rerun(

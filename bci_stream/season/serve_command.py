@@ -16,12 +16,15 @@ from filelock import FileLock, Timeout
 from bci_stream.contest.contest import Contest
 from bci_stream.errors import ContestError
 from bci_stream.page_server import listen
+from bci_stream.season.downloads import offered_files
+from bci_stream.season.organiser import Reruns
 from bci_stream.season.service import SeasonService
 from bci_stream.season.standing import phases_of
-from bci_stream.season.store import open_season_store
+from bci_stream.season.storage.store import open_season_store
+from bci_stream.season.units.engines import Engine, parse_engine
 from bci_stream.season.uploads import MEGABYTE, UploadLimits, Uploads
 from bci_stream.season.web.server import SeasonServer
-from bci_stream.season.workers import Engine, Workers, parse_engine
+from bci_stream.season.workers import Workers
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +49,7 @@ def serve_season(
     """Serve until `stop` is set. Raises ContestError, StoreError or PageError."""
     if not contest.tracks:
         raise ContestError("the contest file has no track: add [tracks.NAME] with its recordings")
-    tls = _tls(tls_cert, tls_key)
+    tls = tls_context(tls_cert, tls_key)
     with (
         only_server(contest),
         closing(listen(host, port)) as listening,
@@ -93,11 +96,15 @@ class Season:
             work=work,
             most_a_team=units_a_team,
         )
+        self._reruns = Reruns(contest, self._open, engine)
         self._server = SeasonServer(
             lambda: SeasonService(contest, self._open(), self.uploads, work),
             self.uploads,
             self.workers.wake,
             secure=secure,
+            offered=offered_files(contest),
+            machines=engine.machines,
+            rerun=self._reruns.start,
         )
 
     def run(
@@ -112,6 +119,7 @@ class Season:
             asyncio.run(self._serve(listening, tls, stop))
         finally:
             self.workers.stop()
+            self._reruns.close()
             self._server.close()
 
     async def _serve(
@@ -142,7 +150,8 @@ def only_server(contest: Contest) -> Iterator[None]:
         yield
 
 
-def _tls(cert: Path | None, key: Path | None) -> ssl.SSLContext | None:
+def tls_context(cert: Path | None, key: Path | None) -> ssl.SSLContext | None:
+    """None without a certificate. Raises ContestError."""
     if cert is None:
         return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)

@@ -12,19 +12,21 @@ from typing import Any, Final
 from bci_stream.contest.contest import Contest
 from bci_stream.contest.phases import Phase
 from bci_stream.leaderboard.ranking import LeaderboardRow
-from bci_stream.season.jobs import UnitJob, read_progress
+from bci_stream.season.office import apply_for, claimed, dated_phases, overview, perform
 from bci_stream.season.queue import PENDING, TeamQueue, units_ahead
 from bci_stream.season.standing import (
     at_time,
     choose_phase,
     entry_refusal,
-    phases_of,
     quota_left,
     quota_refusal,
     shown_result,
     shown_standings,
 )
-from bci_stream.season.store import RUN, SeasonStore, Submission, UnitState
+from bci_stream.season.storage.records import Announcement, Application
+from bci_stream.season.storage.schema import RUN, Submission, UnitState
+from bci_stream.season.storage.store import SeasonStore
+from bci_stream.season.units.jobs import UnitJob, read_progress
 from bci_stream.season.uploads import HOUR_S, ReceivedFile, UploadRefused, Uploads
 from tracks.common.reasons import Reason
 
@@ -56,15 +58,51 @@ class SeasonService:
 
     def __init__(self, contest: Contest, store: SeasonStore, uploads: Uploads, work: Path) -> None:
         self.contest = contest
-        self.phases = phases_of(contest)
+        self._dated: tuple[float, Sequence[Phase]] = (0.0, ())
         self._store = store
         self._uploads = uploads
         self._work = work
         self._standings: dict[tuple[str, str], _Shown] = {}
+        self._announced: tuple[float, list[Announcement]] = (0.0, [])
         self._queues: tuple[float, list[TeamQueue]] = (0.0, [])
 
     def close(self) -> None:
         self._store.close()
+
+    @property
+    def phases(self) -> Sequence[Phase]:
+        """With the dates that the organiser changed, at most STANDINGS_S ago."""
+        made_at, phases = self._dated
+        if not phases or time.monotonic() - made_at > STANDINGS_S:
+            phases = dated_phases(self.contest, self._store.phase_dates())
+            self._dated = (time.monotonic(), phases)
+        return phases
+
+    # --- the organiser and applicants ---------------------------------------------------------
+
+    def announcements(self) -> list[Announcement]:
+        """What all pages show, at most STANDINGS_S old."""
+        made_at, lines = self._announced
+        if time.monotonic() - made_at > STANDINGS_S:
+            lines = self._store.announcements()
+            self._announced = (time.monotonic(), lines)
+        return lines
+
+    def overview(self, now: float) -> dict[str, Any]:
+        return overview(self.contest, self._store, now)
+
+    def perform(self, action: str, fields: dict[str, str], who: str, now: float) -> str:
+        """Do an action of the organiser. Raises ContestError or StoreError."""
+        done = perform(self.contest, self._store, action, fields, who, now)
+        self._dated = (0.0, ())
+        self._announced = (0.0, [])
+        return done
+
+    def apply_for(self, fields: dict[str, str], now: float) -> str:
+        return apply_for(self.contest, self._store, fields, now)
+
+    def claimed(self, code: str) -> tuple[Application, bytes | None]:
+        return claimed(self.contest, self._store, code)
 
     @property
     def tracks(self) -> Sequence[str]:
@@ -190,23 +228,37 @@ class SeasonService:
         }
         if with_report:
             units = self._store.units(submission.id)
-            view |= {"report": submission.report, "log": "", "log_sha256": "", "attempts": 0}
-            view |= {"ahead": None, "done": 0, "total": 0, "subject": 0}
+            view |= {"report": submission.report, "logs": [], "attempts": 0}
+            view |= {"ahead": None, "percent": None, "subject": 0, "run": 0, "runs": 0}
             if submission.stage in PENDING:
-                view |= self._progress(submission, units[-1])
-            elif units[-1].number == RUN:
-                log = Path(units[-1].log).name
-                view |= {"log": log, "log_sha256": units[-1].log_sha256}
-            view["attempts"] = units[-1].attempt
+                view |= self._progress(submission, units)
+            else:
+                view["logs"] = [
+                    {"log": Path(unit.log).name, "sha256": unit.log_sha256}
+                    for unit in units
+                    if unit.log
+                ]
+            view["attempts"] = max(unit.attempt for unit in units)
         return view
 
-    def _progress(self, submission: Submission, unit: UnitState) -> dict[str, Any]:
-        """How far it is: units ahead of it in the queue, or samples of its run."""
-        if unit.state == "waiting":
+    def _progress(self, submission: Submission, units: Sequence[UnitState]) -> dict[str, Any]:
+        """How far it is: units ahead of it in the queue, or the share of its runs that is played.
+
+        run: the one that is played, from 1, of `runs`.
+        """
+        present = [unit for unit in units if unit.number >= RUN] or list(units)
+        if not any(unit.state == "leased" for unit in present):
             return {"ahead": self._ahead(submission)}
-        job = UnitJob(submission.id, unit.number, unit.attempt, "", "", [])
-        progress = read_progress(self._work / job.name)
-        return {"done": progress.done, "total": progress.total, "subject": progress.subject}
+        done = sum(unit.state == "done" for unit in present)
+        shares, subject = float(done), 0
+        for unit in present:
+            if unit.state == "leased":
+                job = UnitJob(submission.id, unit.number, unit.attempt, "", "", [])
+                progress = read_progress(self._work / job.name)
+                shares += progress.done / progress.total if progress.total else 0.0
+                subject = subject or progress.subject
+        percent = int(100 * shares / len(present)) if subject or done else None
+        return {"percent": percent, "subject": subject, "run": done + 1, "runs": len(present)}
 
     def _ahead(self, submission: Submission) -> int | None:
         made_at, queues = self._queues
@@ -215,9 +267,7 @@ class SeasonService:
             self._queues = (time.monotonic(), queues)
         if not any(queue.team == submission.team for queue in queues):
             return None
-        own = self._store.submissions(team=submission.team)
-        earlier = [s for s in own if s.stage in ("received", "queued") and s.id < submission.id]
-        return units_ahead(queues, submission.team, len(earlier))
+        return units_ahead(queues, submission.team, self._store.waiting_before(submission))
 
 
 def shown_name(name: str) -> str:

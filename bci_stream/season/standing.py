@@ -12,7 +12,7 @@ from bci_stream.contest.contest import Contest, TrackPlan
 from bci_stream.contest.phases import ALWAYS, Phase, PhaseTrack
 from bci_stream.leaderboard.ranking import LeaderboardRow, Qualifying, rank
 from bci_stream.season.queue import PENDING
-from bci_stream.season.store import Submission
+from bci_stream.season.storage.schema import Submission
 from tracks.common.reasons import Reason
 
 
@@ -35,7 +35,25 @@ def _plain(phase: Phase) -> dict[str, Any]:
 def plan_of(contest: Contest, phase: Phase, track: str) -> TrackPlan:
     """The recordings and rules of a track in a phase."""
     given, changed = contest.tracks.get(track, TrackPlan()), phase.tracks.get(track, PhaseTrack())
-    return TrackPlan(changed.recordings or given.recordings, rules=given.rules | changed.rules)
+    return TrackPlan(
+        changed.recordings or given.recordings,
+        rules=given.rules | changed.rules,
+        calibration=[_recording_place(contest, text) for text in given.calibration],
+        split=given.split,
+    )
+
+
+def run_recordings(contest: Contest, plan: TrackPlan, track: str) -> list[list[str]]:
+    """The recordings of each run of a submission: all in one, or each in its own if the track is split."""
+    placed = [_recording_place(contest, text) for text in plan.recordings]
+    played = placed or [f"synthetic:{track}?set=test"]
+    return [[each] for each in played] if plan.split == "subject" else [played]
+
+
+def _recording_place(contest: Contest, text: str) -> str:
+    """A recording of the contest file: a path in the contest's folder is made absolute."""
+    place = contest.folder / text
+    return str(place) if place.exists() else text
 
 
 def at_time(seconds: float) -> datetime:

@@ -5,17 +5,21 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
-from bci_stream.child_process import ChildProcess
 from bci_stream.contest.contest import Contest
 from bci_stream.contest.phases import Phase
-from bci_stream.errors import BciError, ContestError, StoreError
-from bci_stream.season.jobs import UnitJob, read_outcome, write_job
-from bci_stream.season.results import result_of
-from bci_stream.season.standing import plan_of
-from bci_stream.season.store import SeasonStore, Submission, UnitLease, UnitResult
+from bci_stream.errors import BciError, StoreError
+from bci_stream.season.office import FAILURES
+from bci_stream.season.results import combined_result, keep_log, log_place, result_of
+from bci_stream.season.standing import plan_of, run_recordings
+from bci_stream.season.storage.schema import RUN, Submission, UnitLease, UnitResult
+from bci_stream.season.storage.store import SeasonStore
+from bci_stream.season.units.engines import Engine, run_folder
+from bci_stream.season.units.jobs import UnitJob, UnitOutcome, write_job
 from tracks.common.reasons import Reason
 from tracks.common.words import describe
 
@@ -28,57 +32,24 @@ IDLE_S: Final = 1.0
 POLL_S: Final = 0.2
 STORE_RETRY_S: Final = 5.0
 """After the store could not be used."""
+MOST_FAILURES: Final = 200
+FAILURE_CHARACTERS: Final = 20_000
+"""Of each log of a failed unit that is kept for the organiser."""
 
 
-class RunningUnit(Protocol):
-    """A unit that an engine has started."""
-
-    def exit_code(self) -> int | None:
-        """None while it runs."""
-
-    def end(self) -> None: ...
-
-
-class Engine(Protocol):
-    """Where units run. name: of its workers in the store. slots: units at the same time."""
-
-    name: str
-    slots: int
-
-    def start(self, folder: Path) -> RunningUnit:
-        """Start the unit of a folder. Raises OSError."""
-
-    def close(self) -> None: ...
-
-
-class LocalEngine:
-    """Processes on this machine; they end with this process, however it ends."""
-
-    def __init__(self, slots: int, module: str = "bci_stream.season") -> None:
-        self.name = "local"
-        self.slots = slots
-        self._module = module
-
-    def start(self, folder: Path) -> RunningUnit:
-        return ChildProcess(self._module, [str(folder)], folder / "unit.log")
-
-    def close(self) -> None:
-        """Nothing to close: each unit is ended by whoever started it."""
-
-
-def parse_engine(text: str) -> Engine:
-    """`local:N`, or the address of a Dask scheduler. Raises ContestError."""
-    kind, _, count = text.partition(":")
-    if kind == "local" and count.isdecimal() and int(count) >= 1:
-        return LocalEngine(int(count))
-    if kind in ("tcp", "tls"):
-        from bci_stream.season.cluster import ClusterEngine
-
-        return ClusterEngine(text)
-    raise ContestError(
-        f"no engine {text!r}: give local:N, N units at the same time on this machine, or the address of a "
-        "Dask scheduler, such as tcp://scheduler:8786"
-    )
+def keep_failure(folder: Path, name: str, unit: Path) -> None:
+    """Keep the end of the logs of a failed unit for the organiser; the oldest of many are removed."""
+    parts = []
+    for log in sorted((*unit.glob("*.log"), *unit.glob("runs/*.log"))):
+        with suppress(OSError):
+            parts.append(f"== {log.name}\n{log.read_text(errors='replace')[-FAILURE_CHARACTERS:]}")
+    with suppress(OSError):  # it is shown only
+        folder.mkdir(exist_ok=True, mode=0o700)
+        (folder / f"{name}.log").write_text("\n".join(parts) or "nothing was printed\n")
+        for old in sorted(folder.glob("*.log"), key=lambda path: path.stat().st_mtime)[
+            :-MOST_FAILURES
+        ]:
+            old.unlink(missing_ok=True)
 
 
 class Workers:
@@ -113,7 +84,12 @@ class Workers:
         """Take back what workers of a killed server held, and begin. Raises StoreError."""
         shutil.rmtree(self._work, ignore_errors=True)
         self._work.mkdir(parents=True, mode=0o700)
-        self._release()
+        store = self._open_store()
+        try:
+            store.release(self._engine.name, time.time())
+            self._judge(store)
+        finally:
+            store.close()
         for number in range(self._engine.slots):
             thread = threading.Thread(target=self._run, name=f"unit-{number + 1}")
             thread.start()
@@ -126,7 +102,11 @@ class Workers:
         for thread in self._threads:
             thread.join()
         try:
-            self._release()
+            store = self._open_store()
+            try:
+                store.release(self._engine.name, time.time())
+            finally:
+                store.close()
         except StoreError as error:
             logger.warning("the leases are released at the next start: %s", error)
 
@@ -137,13 +117,6 @@ class Workers:
 
     def folder(self, job: UnitJob) -> Path:
         return self._work / job.name
-
-    def _release(self) -> None:
-        store = self._open_store()
-        try:
-            store.release(self._engine.name, time.time())
-        finally:
-            store.close()
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -169,38 +142,71 @@ class Workers:
                 self._do(store, *found)
 
     def _do(self, store: SeasonStore, lease: UnitLease, submission: Submission) -> None:
-        job, result = self._job(lease, submission), None
+        job = self._job(lease, submission)
         folder = self.folder(job)
         try:
-            result = self._result(store, lease, submission, job, folder)
+            self._take(store, lease, submission, job, folder)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        self.wake()
+
+    def _take(
+        self,
+        store: SeasonStore,
+        lease: UnitLease,
+        submission: Submission,
+        job: UnitJob,
+        folder: Path,
+    ) -> None:
+        """Run a unit and store its result, or give it back. Raises StoreError."""
+        try:
+            result, keep = self._result(store, lease, submission, job, folder)
+            if isinstance(result, UnitResult):
+                if store.finish(lease, result, time.time(), job.runs, keep):
+                    self._judge(store, submission.id)
+                else:
+                    logger.warning("submission %d: a late result does not count", submission.id)
         except (BciError, OSError) as error:
             if isinstance(error, StoreError):
                 raise
             result = Reason("unit_failed", detail=str(error))
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-        if result is None:
-            return  # stopped, or the lease was lost
         if isinstance(result, Reason):
+            keep_failure(self._contest.folder / FAILURES, job.name, folder)
             logger.warning("submission %d: %s", submission.id, describe(result))
             store.give_back(lease, describe(result), time.time())
-        elif not store.finish(lease, result, time.time()):
-            logger.warning("submission %d: a late result does not count", submission.id)
-        self.wake()
+
+    def _judge(self, store: SeasonStore, number: int | None = None) -> None:
+        """Judge submissions all of whose runs are done: all, or one of a number."""
+        for submission in store.to_judge(number):
+            runs = [unit for unit in store.units(submission.id) if unit.number >= RUN]
+            try:
+                result = combined_result(self._contest, runs)
+            except (BciError, OSError) as error:
+                logger.error("submission %d: %s", submission.id, error)
+                store.hold(submission.id, str(error), time.time())
+            else:
+                store.judge(submission.id, result, time.time())
 
     def _job(self, lease: UnitLease, submission: Submission) -> UnitJob:
-        phase = self._phases.get(submission.phase)
-        plan = plan_of(self._contest, phase, submission.track) if phase else None
-        played = plan.recordings if plan is not None else []
+        """Its recordings are empty if contest.toml has no such phase or run any more."""
+        runs = self._runs(submission)
+        of_unit = runs[max(lease.number, RUN) - RUN : max(lease.number, RUN)]
         return UnitJob(
             lease.submission,
             lease.number,
             lease.attempt,
             submission.team,
             submission.track,
-            [recording_place(self._contest, text) for text in played]
-            or [f"synthetic:{submission.track}?set=test"],
+            of_unit[0] if of_unit else [],
+            len(runs),
         )
+
+    def _runs(self, submission: Submission) -> list[list[str]]:
+        phase = self._phases.get(submission.phase)
+        if phase is None:
+            return []
+        plan = plan_of(self._contest, phase, submission.track)
+        return run_recordings(self._contest, plan, submission.track)
 
     def _result(
         self,
@@ -209,41 +215,37 @@ class Workers:
         submission: Submission,
         job: UnitJob,
         folder: Path,
-    ) -> UnitResult | Reason | None:
-        """None if the unit was stopped, or its lease was lost."""
+    ) -> tuple[UnitResult | Reason | None, Callable[[], None]]:
+        """The result, None if the unit was stopped or its lease was lost, and what keeps its log."""
         phase = self._phases.get(submission.phase)
-        if phase is None:
-            return Reason(
-                "unit_failed", detail=f"contest.toml has no phase {submission.phase!r} any more"
-            )
+        if phase is None or not job.recordings:
+            what = f"run {job.number} of phase" if phase is not None else "phase"
+            gone = f"contest.toml has no {what} {submission.phase!r} any more"
+            return Reason("unit_failed", detail=gone), _no_log
         plan = plan_of(self._contest, phase, job.track)
         write_job(folder, self._contest, plan, job, self._packages(submission.id))
-        running = self._engine.start(folder)
-        try:
-            if not self._wait(store, lease, running):
-                return None
-            code = running.exit_code()
-        finally:
-            running.end()
-        outcome = read_outcome(folder)
-        if outcome is None:
-            return Reason("unit_failed", detail=f"its process ended with exit code {code}")
-        return result_of(self._contest, phase.name, job, folder, outcome)
+        outcome = run_folder(self._engine, folder, self._renewal(store, lease))
+        if not isinstance(outcome, UnitOutcome):
+            return outcome, _no_log
+        kept = log_place(self._contest, phase.name, job)
+        result = result_of(self._contest, kept, job, folder, outcome)
+        return result, partial(keep_log, self._contest, folder, outcome, kept)
 
-    def _wait(self, store: SeasonStore, lease: UnitLease, running: RunningUnit) -> bool:
-        """Wait for the end of a unit, and renew its lease; False if it was stopped or lost."""
+    def _renewal(self, store: SeasonStore, lease: UnitLease) -> Callable[[], bool]:
+        """Waits a moment and renews the lease when it is time; False if it was lost, or all is stopped."""
         renewed = time.monotonic()
-        while running.exit_code() is None:
+
+        def go_on() -> bool:
+            nonlocal renewed
             if self._stop.wait(POLL_S):
                 return False
             if time.monotonic() - renewed > RENEW_S:
                 renewed = time.monotonic()
-                if not store.renew(lease, time.time() + LEASE_S):
-                    return False
-        return True
+                return store.renew(lease, time.time() + LEASE_S)
+            return True
+
+        return go_on
 
 
-def recording_place(contest: Contest, text: str) -> str:
-    """A recording of the contest file: a path in the contest's folder is made absolute."""
-    place = contest.folder / text
-    return str(place) if place.exists() else text
+def _no_log() -> None:
+    """Nothing to keep."""

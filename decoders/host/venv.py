@@ -248,6 +248,23 @@ def sweep_environments(cache: Path | None = None) -> None:
             prune(CachedEnvironment(folder, "incomplete", 0, None))
 
 
+def prune_to_size(most_bytes: int, cache: Path | None = None) -> list[CachedEnvironment]:
+    """Remove environments, those used longest ago first, until the rest has at most so many bytes.
+
+    What a process uses or makes stays. Returns what was removed.
+    """
+    made = list(cached_environments(cache))
+    total = sum(each.size_bytes for each in made)
+    removed = []
+    for each in sorted(made, key=lambda each: -(each.unused_s or 0.0)):
+        if total <= most_bytes:
+            break
+        if prune(each):
+            removed.append(each)
+            total -= each.size_bytes
+    return removed
+
+
 def prune(environment: CachedEnvironment) -> bool:
     """Remove an environment; False where a process uses or makes it."""
     lease = try_lease(environment.folder.with_suffix(".lock"))

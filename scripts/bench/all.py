@@ -38,6 +38,7 @@ BENCHES: dict[str, tuple[list[str], list[str]]] = {
     "page": ([], ["--pages", "100", "--updates", "20", "--rounds", "1"]),
     "host": ([], ["--packets", "500", "--repeats", "2"]),
     "devices": (["--seconds", "60"], ["--seconds", "5"]),
+    "season": ([], ["--units", "4", "--queued", "200", "--pages", "20", "--seconds", "3"]),
 }
 
 PAGE = """\

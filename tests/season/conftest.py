@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from postgres_server import running_server
 
-from bci_stream.season.store import SeasonStore, Submission, open_season_store
+from bci_stream.season.storage.schema import Submission
+from bci_stream.season.storage.store import SeasonStore, open_season_store
 
 
 @pytest.fixture(scope="session")

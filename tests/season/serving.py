@@ -1,5 +1,6 @@
 """A season's server in a thread, with quick units, and its contest."""
 
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ from bci_stream.contest.keys import read_team_file
 from bci_stream.page_server import listen
 from bci_stream.season.client import SeasonClient
 from bci_stream.season.serve_command import Season
-from bci_stream.season.store import SeasonStore, open_season_store
+from bci_stream.season.storage.store import SeasonStore, open_season_store
 from bci_stream.season.uploads import UploadLimits
 from scripts.season_rig import ThreadEngine
 
@@ -33,11 +34,14 @@ def make_contest(folder: Path, phases: str = "", teams: str = '"alice", "bob"') 
 class Served:
     """A running server. url, contest, engine; `client` for a team's requests."""
 
-    def __init__(self, contest: Contest, url: str, engine: ThreadEngine, store: str) -> None:
+    def __init__(
+        self, contest: Contest, url: str, engine: ThreadEngine, store: str, stop: threading.Event
+    ) -> None:
         self.contest = contest
         self.url = url
         self.engine = engine
         self._store = store
+        self.stop = stop
 
     def client(self, team: str) -> SeasonClient:
         return SeasonClient(self.url, read_team_file(self.team_file(team)))
@@ -73,19 +77,21 @@ def serving(
     store: str = "",
     limits: UploadLimits = SMALL,
     units_a_team: int = 1,
+    tls: ssl.SSLContext | None = None,
 ) -> Iterator[Served]:
     engine = engine or ThreadEngine()
     store = store or str(contest.folder / "season.sqlite")
     stop = threading.Event()
     with closing(listen("127.0.0.1", 0)) as listening:
         season = Season(
-            contest, engine=engine, store=store, limits=limits, units_a_team=units_a_team
-        )
-        thread = threading.Thread(target=season.run, args=(listening, None, stop))
+            contest, engine=engine, store=store, limits=limits, units_a_team=units_a_team,
+            secure=tls is not None,
+        )  # fmt: skip
+        thread = threading.Thread(target=season.run, args=(listening, tls, stop))
         thread.start()
         try:
-            url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-            yield Served(contest, url, engine, store)
+            url = f"http{'s' if tls else ''}://127.0.0.1:{listening.getsockname()[1]}"
+            yield Served(contest, url, engine, store, stop)
         finally:
             stop.set()
             thread.join()

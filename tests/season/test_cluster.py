@@ -12,7 +12,7 @@ from season.serving import make_contest, serving, wait_for
 from season.test_serve import submit
 
 from bci_stream.errors import ContestError
-from bci_stream.season.workers import parse_engine
+from bci_stream.season.units.engines import parse_engine
 from scripts.season_rig import package
 
 pytestmark = pytest.mark.slow
@@ -46,8 +46,8 @@ def start_worker(processes: Processes, address: str) -> psutil.Process:
 def test_units_run_on_the_cluster_and_survive_the_death_of_a_worker(
     tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bci_stream.season.store.retry_delay_s", lambda failures: 0.0)
-    from bci_stream.season.cluster import ClusterEngine
+    monkeypatch.setattr("bci_stream.season.storage.store.retry_delay_s", lambda failures: 0.0)
+    from bci_stream.season.units.cluster import ClusterEngine
 
     workers = Processes(tmp_path)
     first = start_worker(workers, address)
@@ -86,7 +86,7 @@ def _engine(make, address: str):
 
 
 def test_a_scheduler_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bci_stream.season.cluster.CONNECT_S", 0.5)
+    monkeypatch.setattr("bci_stream.season.units.cluster.CONNECT_S", 0.5)
     with pytest.raises(ContestError, match=r"no Dask scheduler at tcp://127\.0\.0\.1:9"):
         parse_engine("tcp://127.0.0.1:9")
 

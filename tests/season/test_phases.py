@@ -27,7 +27,7 @@ from bci_stream.season.standing import (
     shown_standings,
     standings,
 )
-from bci_stream.season.store import Submission
+from bci_stream.season.storage.schema import Submission
 
 TEXT = """
 name = "cup"

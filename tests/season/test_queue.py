@@ -17,7 +17,8 @@ from bci_stream.season.queue import (
     retry_delay_s,
     units_ahead,
 )
-from bci_stream.season.store import SeasonStore, Submission, UnitLease, UnitResult
+from bci_stream.season.storage.schema import Submission, UnitLease, UnitResult
+from bci_stream.season.storage.store import SeasonStore
 
 TEAMS = ("alice", "bob", "carol")
 

@@ -7,9 +7,11 @@ import pytest
 from season.conftest import put
 
 from bci_stream.errors import ContestError, StoreError
-from bci_stream.season import store as store_module
 from bci_stream.season.queue import MOST_ATTEMPTS
-from bci_stream.season.store import SeasonStore, UnitLease, UnitResult, open_season_store
+from bci_stream.season.storage import schema as schema_module
+from bci_stream.season.storage import store as store_module
+from bci_stream.season.storage.schema import UnitLease, UnitResult
+from bci_stream.season.storage.store import SeasonStore, open_season_store
 
 PASSED = UnitResult("passed", report="6 of 6 answers would count")
 FINISHED = UnitResult(
@@ -169,9 +171,9 @@ def test_a_store_of_this_version_is_upgraded_by_the_next(
     old = open_season_store(store_url)
     made = put(old, "alice")
     old.close()
-    newer = (*store_module.MIGRATIONS, ("ALTER TABLE units ADD COLUMN machine TEXT DEFAULT 'm'",))
+    newer = (*schema_module.MIGRATIONS, ("ALTER TABLE units ADD COLUMN machine TEXT DEFAULT 'm'",))
     with monkeypatch.context() as patched:
-        patched.setattr(store_module, "MIGRATIONS", newer)
+        patched.setattr(schema_module, "MIGRATIONS", newer)
         upgraded = open_season_store(store_url)
         assert upgraded.submissions() == [made]
         with upgraded._database.transaction() as cursor:
@@ -179,7 +181,7 @@ def test_a_store_of_this_version_is_upgraded_by_the_next(
             assert cursor.fetchall() == [("m",)]
         upgraded.close()
         open_season_store(store_url).close()  # the migration is not made twice
-    with pytest.raises(StoreError, match=r"version 2.*newer bci-judge.*up to 1"):
+    with pytest.raises(StoreError, match=r"version 3.*newer bci-judge.*up to 2"):
         open_season_store(store_url)
 
 
@@ -205,7 +207,7 @@ def test_a_killed_transaction_leaves_nothing_half_done(tmp_path: Path, monkeypat
     def broken(*_: object) -> None:
         raise StoreError("the disk is full")
 
-    monkeypatch.setattr(store_module, "_take_check", broken)
+    monkeypatch.setattr(store_module, "take_check", broken)
     with pytest.raises(StoreError, match="disk"):
         store.finish(lease, PASSED, 1.0)
     monkeypatch.undo()

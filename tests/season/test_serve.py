@@ -14,7 +14,7 @@ from season.serving import SMALL, Served, make_contest, serving, wait_for
 from bci_stream.contest.keys import read_team_file
 from bci_stream.runlog import score_run
 from bci_stream.season.client import SeasonClient, SeasonError, ServerAway
-from bci_stream.season.jobs import UnitOutcome, file_sha256, read_job, write_outcome
+from bci_stream.season.units.jobs import UnitOutcome, file_sha256, read_job, write_outcome
 from bci_stream.season.uploads import UploadLimits
 from bci_stream.season.web.access import sign_request
 from decoders.cli import main as decode_main
@@ -43,7 +43,7 @@ def test_a_submission_is_uploaded_checked_run_verified_and_scored(tmp_path: Path
         judged = served.until(alice, number, "judged")
         log = tmp_path / "cup" / "runs" / "open" / f"erp-alice-{number}.jsonl"
         assert judged["score"] == score_run(log).result()["score"] > 0
-        assert judged["log_sha256"] == file_sha256(log)
+        assert judged["logs"] == [{"log": log.name, "sha256": file_sha256(log)}]
         assert judged["report"] == "checked: passed\n\nprinted 0"
         assert log.stat().st_mode & 0o077 == 0, "it holds truth"
         assert [s["stage"] for s in alice.submissions()] == ["judged"]
@@ -85,7 +85,7 @@ def test_a_team_sees_its_own_submissions_only(tmp_path: Path) -> None:
 def test_what_fails_through_us_is_tried_again_and_what_fails_through_the_team_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bci_stream.season.store.retry_delay_s", lambda failures: 0.0)
+    monkeypatch.setattr("bci_stream.season.storage.store.retry_delay_s", lambda failures: 0.0)
     phases = '[[phases]]\nname = "one"\nquota = 2\n'
     failed_before: set[int] = set()
 
@@ -125,7 +125,7 @@ def test_a_failed_check_costs_no_quota(tmp_path: Path) -> None:
 def test_a_log_that_was_changed_is_not_scored_but_run_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bci_stream.season.store.retry_delay_s", lambda failures: 0.0)
+    monkeypatch.setattr("bci_stream.season.storage.store.retry_delay_s", lambda failures: 0.0)
 
     def cheating_worker(folder: Path, stop) -> None:
         do_unit(folder, stop)
@@ -293,7 +293,7 @@ def test_what_a_killed_server_left_is_removed_and_its_units_are_done(tmp_path: P
         assert list(uploads.iterdir()) == []
         number = submit(alice, tmp_path, package("hang"))
         running = served.until(alice, number, "running")
-        wait_for(lambda: (view := alice.submission(number))["total"] and view)
+        wait_for(lambda: (view := alice.submission(number))["percent"] and view)
         assert wait_for(lambda: "40 %" in alice.submission(number)["words"])
         assert running["fault"] == ""
     (uploads / str(number)).write_bytes(package())

@@ -7,22 +7,24 @@ import threading
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from season.serving import make_contest
 
 from bci_stream.contest.contest import TrackPlan, load_contest
 from bci_stream.errors import HOST_FAILED
-from bci_stream.season import unit as unit_module
-from bci_stream.season.jobs import (
+from bci_stream.season.results import keep_log, log_place, result_of
+from bci_stream.season.standing import run_recordings
+from bci_stream.season.storage.schema import UnitResult
+from bci_stream.season.units import unit as unit_module
+from bci_stream.season.units.engines import parse_engine
+from bci_stream.season.units.jobs import (
     UnitJob,
     UnitOutcome,
     read_outcome,
     read_progress,
     write_job,
 )
-from bci_stream.season.results import result_of
-from bci_stream.season.store import UnitResult
-from bci_stream.season.unit import run_unit
-from bci_stream.season.workers import parse_engine, recording_place
+from bci_stream.season.units.unit import run_unit
 from tracks.common.reasons import Reason
 
 ROOT = Path(__file__).parents[2]
@@ -64,9 +66,10 @@ def test_a_real_submission_is_run_in_its_sandbox_and_its_log_is_kept(tmp_path: P
     assert (outcome.ending, outcome.detail) == ("finished", "")
     assert read_progress(tmp_path / "unit").total > 0
     contest = make_contest(tmp_path / "cup")
-    result = result_of(contest, "open", job, tmp_path / "unit", outcome)
+    kept = log_place(contest, "open", job)
+    result = result_of(contest, kept, job, tmp_path / "unit", outcome)
     assert isinstance(result, UnitResult)
-    kept = contest.folder / result.log
+    keep_log(contest, tmp_path / "unit", outcome, kept)
     assert kept == contest.runs / "open" / "erp-alice-1.jsonl"
     assert '"rules":{"sequence_s":2.0}' in kept.read_text().splitlines()[0]
 
@@ -84,12 +87,13 @@ def test_a_package_that_cannot_be_read_is_rejected_with_its_report(tmp_path: Pat
 @pytest.mark.parametrize(
     ("codes", "ending", "words"),
     [
-        ([0, 0], "passed", ""),
-        ([0, 1], "rejected", "nothing that would count"),
+        ([0, 0, 0], "passed", ""),
+        ([0, 1, 0], "passed", ""),  # pruning failed: not the team's concern
+        ([0, 0, 1], "rejected", "nothing that would count"),
         ([1], "rejected", "nothing that would count"),
-        ([0, None], "rejected", "longer than 600 s"),
+        ([0, 0, None], "rejected", "longer than 600 s"),
         ([HOST_FAILED], "stopped", "no registry"),
-        ([0, -9], "stopped", "exit code -9"),
+        ([0, 0, -9], "stopped", "exit code -9"),
     ],
 )
 def test_whose_fault_a_failed_check_is(
@@ -122,11 +126,24 @@ def test_the_folder_of_a_unit_has_the_rules_of_its_phase_and_is_private(tmp_path
 def test_a_run_without_a_log_or_stopped_by_us(tmp_path: Path) -> None:
     contest = make_contest(tmp_path / "cup")
     job = UnitJob(1, 1, 1, "alice", "erp", [])
-    stopped = result_of(contest, "open", job, tmp_path, UnitOutcome("stopped", "disk full"))
+    kept = log_place(contest, "open", job)
+    stopped = result_of(contest, kept, job, tmp_path, UnitOutcome("stopped", "disk full"))
     assert isinstance(stopped, Reason)
-    crashed = result_of(contest, "open", job, tmp_path, UnitOutcome("crashed", "no module x"))
+    crashed = result_of(
+        contest,
+        log_place(contest, "open", job),
+        job,
+        tmp_path,
+        UnitOutcome("crashed", "no module x"),
+    )
     assert crashed == UnitResult("crashed", "no module x")
-    lost = result_of(contest, "open", job, tmp_path, UnitOutcome("finished", log="../../x"))
+    lost = result_of(
+        contest,
+        log_place(contest, "open", job),
+        job,
+        tmp_path,
+        UnitOutcome("finished", log="../../x"),
+    )
     assert isinstance(lost, Reason)
     assert lost.code == "log_refused"
 
@@ -138,5 +155,8 @@ def test_engines_and_recordings_are_named(tmp_path: Path) -> None:
             parse_engine(wrong)
     contest = make_contest(tmp_path / "cup")
     (contest.folder / "a.npz").touch()
-    assert recording_place(contest, "a.npz") == str(contest.folder / "a.npz")
-    assert recording_place(contest, "synthetic:erp") == "synthetic:erp"
+    own, made = str(contest.folder / "a.npz"), "synthetic:erp"
+    plan = TrackPlan(["a.npz", made])
+    assert run_recordings(contest, plan, "erp") == [[own, made]]
+    assert run_recordings(contest, structs.replace(plan, split="subject"), "erp") == [[own], [made]]
+    assert run_recordings(contest, TrackPlan(), "mi") == [["synthetic:mi?set=test"]]

@@ -46,9 +46,11 @@ def _stage(view: dict[str, Any]) -> Reason:
             return Reason("stage_checking")
         case "queued":
             return Reason("stage_queued")
-        case "running" if view.get("total") and view["subject"]:
-            percent = 100 * view["done"] // view["total"]
-            return Reason("stage_running", subject=view["subject"], percent=percent)
+        case "running" if view.get("percent") is not None and view["runs"] > 1:
+            run, runs = view["run"], view["runs"]
+            return Reason("stage_running_split", run=run, runs=runs, percent=view["percent"])
+        case "running" if view.get("percent") is not None:
+            return Reason("stage_running", subject=view["subject"], percent=view["percent"])
         case "running":
             return Reason("stage_starting")
         case "judged":

@@ -4,22 +4,22 @@ import asyncio
 import hmac
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from socket import socket
 from typing import Any, Final, TypeVar
-from urllib.parse import urlsplit
 
-import msgspec
-from aiohttp import BodyPartReader, hdrs, web
+from aiohttp import hdrs, web
 
 from bci_stream.errors import StoreError
 from bci_stream.leaderboard.ranking import LeaderboardRow, to_csv, to_records
-from bci_stream.leaderboard.web.connections import Acceptor, Handler, TimedConnection
+from bci_stream.leaderboard.web.connections import Acceptor, Handler
 from bci_stream.leaderboard.web.published import PageLimits
-from bci_stream.page_server import SECURITY
+from bci_stream.season.downloads import OfferedFile
 from bci_stream.season.service import SeasonService
+from bci_stream.season.storage.records import Announcement
+from bci_stream.season.units.engines import EngineMachine
 from bci_stream.season.uploads import MEGABYTE, ReceivedFile, UploadRefused, Uploads
 from bci_stream.season.web.access import (
     EMPTY,
@@ -28,30 +28,36 @@ from bci_stream.season.web.access import (
     RequestVerifier,
     Sessions,
 )
+from bci_stream.season.web.console import SeasonConsole
+from bci_stream.season.web.data import DataFiles
 from bci_stream.season.web.pages import STATIC, render, stage_reasons
+from bci_stream.season.web.requests import (
+    PIECE_BYTES,
+    add_headers,
+    check_origin,
+    field_text,
+    form_fields,
+    form_parts,
+    json_answer,
+    language_of,
+    part_pieces,
+    see_other,
+    timed,
+)
 from tracks.common.reasons import Reason
 from tracks.common.words import describe
 
 COOKIE: Final = "bci_season"
-FIELD_BYTES: Final = 16_384
-"""Of a form's field, and of a team file."""
-MOST_FIELDS: Final = 8
-PIECE_BYTES: Final = 1 << 16
-
-HEADERS: Final = {
-    **SECURITY,
-    "Content-Security-Policy": SECURITY["Content-Security-Policy"].replace(
-        "form-action 'none'", "form-action 'self'"
-    ),
-    # With "no-referrer" a browser sends "Origin: null" with the pages' own forms.
-    "Referrer-Policy": "same-origin",
-}
 
 Answer = TypeVar("Answer")
 
 
 class SeasonServer:
-    """Answers requests. wake: called after each new submission. secure: cookies are for HTTPS only."""
+    """Answers requests.
+
+    wake: called after each new submission. secure: cookies are for HTTPS only. offered: data for teams.
+    machines: those of the engine. rerun: runs a submission again, for the console.
+    """
 
     def __init__(
         self,
@@ -60,6 +66,9 @@ class SeasonServer:
         wake: Callable[[], None],
         *,
         secure: bool,
+        offered: Sequence[OfferedFile] = (),
+        machines: Callable[[], Sequence[EngineMachine]] = lambda: (),
+        rerun: Callable[[int, str], None] = lambda _number, _who: None,
     ) -> None:
         self._owner = ThreadPoolExecutor(1, thread_name_prefix="season-store")
         self._service = self._owner.submit(service).result()
@@ -69,6 +78,9 @@ class SeasonServer:
         self._uploads = uploads
         self._wake = wake
         self._secure = secure
+        self._announced: Sequence[Announcement] = ()
+        self._data_files = DataFiles(self._service.contest, offered)
+        self._console = SeasonConsole(self._service, self._ask, machines, rerun, secure=secure)
         token_of = self._service.contest.token
         self._verifier = RequestVerifier(token_of)
         self._sessions = Sessions(token_of)
@@ -103,8 +115,8 @@ class SeasonServer:
 
     def app(self) -> web.Application:
         """All routes."""
-        app = web.Application(middlewares=[_timed, self._errors])
-        app.on_response_prepare.append(_add_headers)
+        app = web.Application(middlewares=[timed, self._errors, self._announcing])
+        app.on_response_prepare.append(add_headers)
         get, post = app.router.add_get, app.router.add_post
         get("/", self._home)
         get("/login", self._login_page)
@@ -122,6 +134,9 @@ class SeasonServer:
         post("/api/v1/submissions", self._submit)
         get("/api/v1/submissions/{id:\\d+}", self._one)
         post("/api/v1/submissions/{id:\\d+}/choose", self._choose)
+        get("/api/v1/data", self._data)
+        get("/api/v1/data/{sha256:[0-9a-f]{64}}", self._send_data)
+        self._console.add_routes(app)
         app.router.add_static("/static/", STATIC)
         return app
 
@@ -146,14 +161,16 @@ class SeasonServer:
             try:
                 return await handler(request)
             except UploadRefused as error:
-                words = describe(error.reason, _language(request))
+                words = describe(error.reason, language_of(request))
                 status, reason = error.status, error.reason.to_json()
             except AccessError as error:
                 words, status, reason = str(error), 401, None
             except StoreError as error:
                 words, status, reason = f"the season's store is away: {error}", 503, None
             if is_api:
-                refusal: web.StreamResponse = _json({"error": words, "reason": reason}, status)
+                refusal: web.StreamResponse = json_answer(
+                    {"error": words, "reason": reason}, status
+                )
             elif status == 401:
                 return web.Response(
                     text=render("login", **self._frame(request, "Log in", words)),
@@ -207,11 +224,24 @@ class SeasonServer:
             "team": team,
             "form_key": self._sessions.form_key(cookie) if team else "",
             "message": message,
+            "announcements": self._announced,
+            "registration": self._service.contest.registration,
         }
 
     def _page(self, request: web.Request, name: str, title: str, **content: Any) -> web.Response:
         text = render(name, **self._frame(request, title), **content)
         return web.Response(text=text, content_type="text/html")
+
+    @property
+    def _announcing(self) -> Any:
+        @web.middleware
+        async def load(request: web.Request, handler: Handler) -> web.StreamResponse:
+            """Before each page: what it shows on top."""
+            if not request.path.startswith(("/api/", "/static/")):
+                self._announced = await self._ask(self._service.announcements)
+            return await handler(request)
+
+        return load
 
     async def _home(self, request: web.Request) -> web.StreamResponse:
         views = await self._ask(self._service.phase_views, None, time.time())
@@ -222,10 +252,10 @@ class SeasonServer:
         return self._page(request, "login", "Log in")
 
     async def _login(self, request: web.Request) -> web.StreamResponse:
-        _check_origin(request)
-        fields = await _fields(request)
+        check_origin(request)
+        fields = await form_fields(request)
         cookie = self._sessions.log_in(fields.get("team_file", "").encode())
-        answer = _see_other("/team")
+        answer = see_other("/team")
         answer.set_cookie(
             COOKIE,
             cookie,
@@ -238,8 +268,8 @@ class SeasonServer:
         return answer
 
     async def _logout(self, request: web.Request) -> web.StreamResponse:
-        self._check_form_key(request, (await _fields(request)).get("form_key", ""))
-        answer = _see_other("/")
+        self._check_form_key(request, (await form_fields(request)).get("form_key", ""))
+        answer = see_other("/")
         answer.del_cookie(COOKIE, path="/")
         return answer
 
@@ -252,6 +282,7 @@ class SeasonServer:
             made=await self._ask(self._service.list_views, team),
             phases=await self._ask(self._service.phase_views, team, time.time()),
             limit_mb=f"{self._uploads.limits.bytes / MEGABYTE:g}",
+            data=self._data_files.of_team(team),
         )
 
     async def _submission_page(self, request: web.Request) -> web.StreamResponse:
@@ -260,29 +291,29 @@ class SeasonServer:
         if view is None:
             raise UploadRefused(404, Reason("no_submission", number=number))
         title = f"Submission {number}"
-        words = describe(stage_reasons(view), _language(request))
+        words = describe(stage_reasons(view), language_of(request))
         return self._page(request, "submission", title, one=view, words=words)
 
     async def _choose_form(self, request: web.Request) -> web.StreamResponse:
         team, number = self._own_session(request), int(request.match_info["id"])
-        self._check_form_key(request, (await _fields(request)).get("form_key", ""))
+        self._check_form_key(request, (await form_fields(request)).get("form_key", ""))
         await self._choose_for(team, number)
-        return _see_other(f"/submissions/{number}")
+        return see_other(f"/submissions/{number}")
 
     async def _submit_form(self, request: web.Request) -> web.StreamResponse:
         """The fields before the file say where it goes: nothing is read that is not wanted."""
         team = self._own_session(request)
         fields: dict[str, str] = {}
-        async for part in _parts(request):
+        async for part in form_parts(request):
             if part.name != "package":
-                fields[str(part.name)] = await _field(part)
+                fields[str(part.name)] = await field_text(part)
                 continue
             self._check_form_key(request, fields.get("form_key", ""))
             phase, _, track = fields.get("place", "").partition("/")
             await self._ask(self._service.may_submit, team, track, phase, time.time())
-            received = await self._uploads.receive(team, _pieces(part), request.content_length)
+            received = await self._uploads.receive(team, part_pieces(part), request.content_length)
             made = await self._take(team, track, phase, part.filename or "", received)
-            return _see_other(f"/submissions/{made}")
+            return see_other(f"/submissions/{made}")
         raise UploadRefused(400, Reason("upload_no_package"))
 
     # --- API ----------------------------------------------------------------------------------
@@ -292,7 +323,7 @@ class SeasonServer:
         phases = [{name: getattr(view, name) for name in view.__slots__} for view in views]
         for phase in phases:
             del phase["left"]
-        return _json({"contest": self._service.contest.name, "phases": phases})
+        return json_answer({"contest": self._service.contest.name, "phases": phases})
 
     async def _rows(self, request: web.Request) -> Any:
         phase, track = request.query.get("phase", ""), request.query.get("track", "")
@@ -302,7 +333,7 @@ class SeasonServer:
         return rows
 
     async def _standings(self, request: web.Request) -> web.StreamResponse:
-        return _json({"rows": to_records(await self._rows(request))})
+        return json_answer({"rows": to_records(await self._rows(request))})
 
     async def _standings_csv(self, request: web.Request) -> web.StreamResponse:
         return web.Response(text=to_csv(await self._rows(request)), content_type="text/csv")
@@ -311,11 +342,11 @@ class SeasonServer:
         team = self._team(request)
         track, wanted = request.query.get("track", ""), request.query.get("phase", "")
         phase = await self._ask(self._service.may_submit, team, track, wanted, time.time())
-        return _json({"phase": phase.name, "limit_bytes": self._uploads.limits.bytes})
+        return json_answer({"phase": phase.name, "limit_bytes": self._uploads.limits.bytes})
 
     async def _list(self, request: web.Request) -> web.StreamResponse:
         team = self._team(request)
-        return _json({"submissions": await self._ask(self._service.list_views, team)})
+        return json_answer({"submissions": await self._ask(self._service.list_views, team)})
 
     async def _one(self, request: web.Request) -> web.StreamResponse:
         return await self._shown(request, self._team(request), int(request.match_info["id"]))
@@ -326,8 +357,8 @@ class SeasonServer:
         view = await self._ask(self._service.view, team, number)
         if view is None:
             raise UploadRefused(404, Reason("no_submission", number=number))
-        words = describe(stage_reasons(view), _language(request))
-        return _json({**view, "words": words}, status)
+        words = describe(stage_reasons(view), language_of(request))
+        return json_answer({**view, "words": words}, status)
 
     async def _submit(self, request: web.Request) -> web.StreamResponse:
         digest = request.headers.get("X-Content-SHA256", "")
@@ -356,85 +387,13 @@ class SeasonServer:
         await self._choose_for(team, number)
         return await self._shown(request, team, number)
 
+    async def _data(self, request: web.Request) -> web.StreamResponse:
+        offered = self._data_files.of_team(self._team(request))
+        return json_answer({"files": [file.view() for file in offered]})
+
+    async def _send_data(self, request: web.Request) -> web.StreamResponse:
+        return await self._data_files.send(request, self._team(request))
+
     async def _choose_for(self, team: str, number: int) -> None:
         if not await self._ask(self._service.choose, team, number):
             raise UploadRefused(404, Reason("no_submission", number=number))
-
-
-# --- requests and answers ---------------------------------------------------------------------
-
-
-@web.middleware
-async def _timed(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Tell the connection when an answer begins and ends."""
-    transport = request.transport
-    connection = transport.get_protocol() if transport is not None else None
-    timed = connection if isinstance(connection, TimedConnection) else None
-    if timed is not None:
-        timed.begin_answer(events=False)
-    try:
-        return await handler(request)
-    finally:
-        if timed is not None:
-            timed.end_answer()
-
-
-async def _add_headers(_: web.Request, response: web.StreamResponse) -> None:
-    response.headers.update(HEADERS)
-    response.headers.setdefault("Cache-Control", "no-store")
-
-
-def _json(value: object, status: int = 200) -> web.Response:
-    body = msgspec.json.encode(value)
-    return web.Response(body=body, status=status, content_type="application/json")
-
-
-def _see_other(path: str) -> web.Response:
-    return web.Response(status=303, headers={hdrs.LOCATION: path})
-
-
-def _language(request: web.Request) -> str:
-    return "zh" if request.headers.get("Accept-Language", "").lower().startswith("zh") else "en"
-
-
-def _check_origin(request: web.Request) -> None:
-    """Refuse a form that a page of another site sends."""
-    origin = request.headers.get("Origin", "")
-    if origin and urlsplit(origin).netloc != request.host:
-        raise AccessError("this form is from a page of another site")
-
-
-async def _parts(request: web.Request) -> AsyncIterator[BodyPartReader]:
-    """The parts of a form, each with a name, at most MOST_FIELDS."""
-    if not request.content_type.startswith("multipart/"):
-        raise UploadRefused(400, Reason("upload_no_package"))
-    reader = await request.multipart()
-    for _ in range(MOST_FIELDS):
-        part = await reader.next()
-        if not isinstance(part, BodyPartReader):
-            return
-        yield part
-
-
-async def _field(part: BodyPartReader) -> str:
-    """The text of a form's field. Raises UploadRefused if it is too long."""
-    content = b""
-    async for piece in _pieces(part):
-        content += piece
-        if len(content) > FIELD_BYTES:
-            raise UploadRefused(413, Reason("upload_large", limit_mb=FIELD_BYTES / MEGABYTE))
-    return content.decode(errors="replace")
-
-
-async def _pieces(part: BodyPartReader) -> AsyncIterator[bytes]:
-    while piece := await part.read_chunk(PIECE_BYTES):
-        yield piece
-
-
-async def _fields(request: web.Request) -> dict[str, str]:
-    """All fields of a small form, of either encoding."""
-    if request.content_type.startswith("multipart/"):
-        return {str(part.name): await _field(part) async for part in _parts(request)}
-    if (request.content_length or FIELD_BYTES + 1) > FIELD_BYTES:
-        raise UploadRefused(413, Reason("upload_large", limit_mb=FIELD_BYTES / MEGABYTE))
-    return {name: str(value) for name, value in (await request.post()).items()}

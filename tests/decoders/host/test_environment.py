@@ -379,6 +379,21 @@ def test_an_environment_in_use_is_not_pruned_and_others_are(
     assert not made.folders[0].exists()
 
 
+def test_environments_are_pruned_to_a_size_the_oldest_first_and_not_those_in_use(
+    tmp_path: Path,
+) -> None:
+    for number, name in enumerate(("oldest", "used", "newest")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "content").write_bytes(bytes(1_000_000))
+        (tmp_path / name / COMPLETE).write_text("{}")
+        os.utime(tmp_path / name / COMPLETE, (1000 + number, 1000 + number))
+    in_use = venv.try_lease(tmp_path / "used.lock")
+    assert in_use is not None
+    assert [each.folder.name for each in venv.prune_to_size(2_500_000, tmp_path)] == ["oldest"]
+    assert [each.folder.name for each in venv.prune_to_size(0, tmp_path)] == ["newest"]
+    assert (tmp_path / "used").is_dir()
+
+
 def test_the_command_lists_and_prunes(
     index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -389,6 +404,8 @@ def test_the_command_lists_and_prunes(
     assert f"Python {OWN} with good==1.0" in listed.output
     kept = click.testing.CliRunner().invoke(main, ["cache", "--prune"])
     assert "removed" not in kept.output
+    large = click.testing.CliRunner().invoke(main, ["cache", "--max-gb", "1"])
+    assert (large.exit_code, large.output) == (0, "")
     pruned = click.testing.CliRunner().invoke(main, ["cache", "--prune", "--days", "0"])
     assert "removed" in pruned.output
     assert click.testing.CliRunner().invoke(main, ["cache"]).output == ""

@@ -101,3 +101,19 @@ def test_another_site_can_neither_log_in_nor_upload(tab: Tab, served: Served) ->
     assert ask(served, "POST", "/login", login, foreign)[0] == 401
     own = {**foreign, "Origin": served.url}
     assert ask(served, "POST", "/login", login, own)[0] == 303
+
+
+def test_the_organiser_announces_and_sets_dates_in_the_console(tab: Tab, served: Served) -> None:
+    page = tab.page
+    page.goto(f"{served.url}/console")
+    page.get_by_label("Organiser's token").fill(served.contest.keys.console_token())
+    page.get_by_role("button", name="Log in", exact=True).click()
+    page.get_by_label("New line on all pages").fill("The final begins at noon.")
+    page.get_by_role("button", name="Announce").click()
+    page.locator("#actions").get_by_text("The final begins at noon.").wait_for()
+    page.get_by_label("closes").fill("2099-12-31T12:00")
+    page.get_by_role("button", name="Set dates of preliminary").click()
+    page.get_by_role("alert").get_by_text("2099-12-31 12:00 UTC").wait_for()
+    page.goto(served.url)
+    assert "The final begins at noon." in page.locator("#announcements").inner_text()
+    assert "open until 2099-12-31 12:00 UTC" in page.locator("#standings").inner_text()

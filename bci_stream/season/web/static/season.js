@@ -1,5 +1,11 @@
 // Keeps the parts marked data-live up to date, and shows how much of an upload has been sent.
-const PERIOD_MS = 2000;
+const PERIOD_MS = 2000, IDLE_PERIOD_MS = 10000, QUICK_MS = 30000;
+
+// Often while something happens on the page, and at first; a thousand pages that only wait must not load the server.
+function period() {
+  const busy = document.querySelector(".stage.running, .stage.checking") || performance.now() < QUICK_MS;
+  return busy ? PERIOD_MS : IDLE_PERIOD_MS;
+}
 
 async function refresh() {
   const parts = document.querySelectorAll("[data-live]");
@@ -15,9 +21,9 @@ async function refresh() {
       }
     } catch { /* the server is away: tried again */ }
   }
-  setTimeout(refresh, PERIOD_MS);
+  setTimeout(refresh, period());
 }
-setTimeout(refresh, PERIOD_MS);
+setTimeout(refresh, period());
 
 const form = document.getElementById("submit");
 form?.addEventListener("submit", (event) => {

@@ -4,6 +4,7 @@ Started by an engine as `python -m bci_stream.season FOLDER`. It ends with the p
 uploaded code runs in the sandbox of `bci-decode`, a child of this process, and nowhere else.
 """
 
+import logging
 import os
 import threading
 import time
@@ -12,10 +13,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from bci_stream.child_process import ChildProcess
-from bci_stream.contest.contest import load_contest
-from bci_stream.errors import HOST_FAILED
+from bci_stream.contest.contest import Contest, load_contest
+from bci_stream.errors import HOST_FAILED, ContestError
 from bci_stream.judge.contest_run import PREPARE_S, ContestEntry, Wire, run_entries
-from bci_stream.season.jobs import (
+from bci_stream.judge.run_command import with_calibration
+from bci_stream.season.units.jobs import (
     UnitJob,
     UnitOutcome,
     UnitProgress,
@@ -24,14 +26,20 @@ from bci_stream.season.jobs import (
     write_outcome,
     write_progress,
 )
+from bci_stream.season.units.recordings import recordings_here
 from tracks.common.reasons import Reason
 from tracks.common.verdicts import Verdict
 from tracks.common.words import describe
 from tracks.run import Run
 
+logger = logging.getLogger(__name__)
+
 CHECK_S: Final = 600.0
 """How long a check may take, without the environment, which is made before."""
 PROGRESS_S: Final = 1.0
+BOUND_VARIABLE: Final = "BCI_ENVIRONMENTS_GB"
+"""Environment variable with the bound of the environments on this machine in gigabytes."""
+BOUND_GB: Final = "50"
 OUTPUT_CHARACTERS: Final = 4000
 """Of the end of what a submission printed in a run: it has seen the recordings of the phase."""
 
@@ -48,6 +56,10 @@ def _check(folder: Path, job: UnitJob, stop: threading.Event) -> UnitOutcome:
     package = ["--track", job.track, "--submission", str(folder / "package")]
     code, printed = _child(folder, "prepare", package, PREPARE_S, stop)
     if code == 0:
+        bound = os.environ.get(BOUND_VARIABLE, BOUND_GB)
+        pruned, printed_there = _child(folder, "cache", ["--max-gb", bound], CHECK_S, stop)
+        if pruned != 0:
+            logger.warning("environments were not pruned to %s GB: %s", bound, printed_there)
         arguments = [*package, "--contest", str(folder)]
         code, printed = _child(folder, "check", arguments, CHECK_S, stop)
     printed = printed.replace(f"{folder}/", "")
@@ -81,15 +93,39 @@ def _child(
 
 
 def _run(folder: Path, job: UnitJob, stop: threading.Event) -> UnitOutcome:
+    contest = load_contest(folder)
+    try:
+        with (
+            recordings_here(job.recordings) as played,
+            recordings_here(contest.tracks[job.track].calibration) as calibration,
+        ):
+            return _play(folder, job, contest, played, calibration, stop)
+    except ContestError as error:
+        return UnitOutcome("stopped", str(error))
+
+
+def _play(
+    folder: Path,
+    job: UnitJob,
+    contest: Contest,
+    played: list[str],
+    calibration: list[str],
+    stop: threading.Event,
+) -> UnitOutcome:
+    """Run the submission on recordings that are on this machine."""
     from bci_stream.cli import open_wire
 
-    arguments = ("--submission", str(folder / "package"))
-    entry = ContestEntry(job.team, job.track, tuple(job.recordings), arguments)
+    package = folder / "package"
+    arguments = ["--submission", str(package)] if package.exists() else []
+    arguments += job.arguments
+    entry = ContestEntry(job.team, job.track, tuple(played), tuple(arguments))
+    if "--calibration" not in arguments:
+        (entry,) = with_calibration([entry], tuple(calibration))
     session = f"season-{os.getpid()}-{job.name}"
     wire = Wire(open_wire("machine", session), "machine", session)
     progress = ProgressSink(folder)
     (outcome,) = run_entries(
-        wire, load_contest(folder), [entry], progress, jobs=1, stop=stop, contest_path=folder
+        wire, contest, [entry], progress, jobs=1, stop=stop, contest_path=folder
     )
     has_log = outcome.log is not None
     return UnitOutcome(

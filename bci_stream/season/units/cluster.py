@@ -16,7 +16,8 @@ from typing import Any, Final
 
 from bci_stream.child_process import ChildProcess
 from bci_stream.errors import ContestError
-from bci_stream.season.jobs import KEY_FILES, read_outcome
+from bci_stream.season.units.engines import EngineMachine
+from bci_stream.season.units.jobs import KEY_FILES, read_outcome
 
 logger = logging.getLogger(__name__)
 
@@ -75,6 +76,17 @@ class ClusterEngine:
             run_on_worker, held, self._module, pure=False, resources={RESOURCE: 1}, retries=0
         )
         return RemoteUnit(future, folder)
+
+    def machines(self) -> list[EngineMachine]:
+        """The workers that the scheduler knows; none while it is away."""
+        try:
+            workers = self._client.scheduler_info(n_workers=-1)["workers"]
+        except Exception:  # noqa: BLE001 - shown only; Dask raises whatever went wrong
+            return []
+        return [
+            EngineMachine(address, int(worker["resources"].get(RESOURCE, 0)))
+            for address, worker in workers.items()
+        ]
 
     def close(self) -> None:
         self._client.close(timeout=1)
@@ -154,6 +166,7 @@ def _cancelled() -> Callable[[], bool]:
 def _returned(folder: Path) -> dict[str, bytes]:
     outcome = read_outcome(folder)
     names = ["outcome.json"] if outcome is not None else []
+    names += ["unit.log"]
     if outcome is not None and outcome.log:
         names.append(f"runs/{Path(outcome.log).name}")
     return {name: (folder / name).read_bytes() for name in names if (folder / name).exists()}

@@ -1,13 +1,14 @@
 """The folder of one attempt at a unit: all that a worker needs, and what it leaves.
 
 Written by the server: contest.toml with the rules of the phase, keys/, unit.json and the package. Written by
-the worker's process (`bci_stream.season.unit`): progress.json, runs/ and, last, outcome.json.
+the worker's process (`bci_stream.season.units.unit`): progress.json, runs/ and, last, outcome.json.
 """
 
 import hashlib
 import json
 import os
 import shutil
+import tarfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -25,7 +26,11 @@ BLOCK: Final = 1 << 20
 
 
 class UnitJob(msgspec.Struct, frozen=True):
-    """A unit of a submission. number: CHECK, or that of a run. recordings: what is played."""
+    """A unit of a submission.
+
+    number: CHECK, or that of a run. recordings: what is played. runs: of the submission in all. arguments: of
+    `bci-decode`, beside the package.
+    """
 
     submission: int
     number: int
@@ -33,6 +38,8 @@ class UnitJob(msgspec.Struct, frozen=True):
     team: str
     track: str
     recordings: list[str]
+    runs: int = 1
+    arguments: list[str] = []
 
     @property
     def is_check(self) -> bool:
@@ -65,8 +72,13 @@ class UnitProgress(msgspec.Struct, frozen=True):
     subject: int = 0
 
 
-def write_job(folder: Path, contest: Contest, plan: TrackPlan, job: UnitJob, package: Path) -> None:
-    """Make the folder, readable by its owner alone. Raises OSError."""
+def write_job(
+    folder: Path, contest: Contest, plan: TrackPlan, job: UnitJob, package: Path | None
+) -> None:
+    """Make the folder, readable by its owner alone. Raises OSError.
+
+    package: a file, or a folder, which is packed; None for a decoder of this project.
+    """
     if folder.exists():
         shutil.rmtree(folder)
     keys = folder / "keys"
@@ -77,6 +89,12 @@ def write_job(folder: Path, contest: Contest, plan: TrackPlan, job: UnitJob, pac
             _write_private(keys / name, (contest.folder / "keys" / name).read_bytes())
     (folder / "contest.toml").write_text(_contest_text(contest, plan, job))
     (folder / "unit.json").write_bytes(msgspec.json.encode(job))
+    if package is None:
+        return
+    if package.is_dir():
+        with tarfile.open(folder / "package", "w:gz") as archive:
+            archive.add(package, ".")
+        return
     try:
         os.link(package, folder / "package")
     except OSError:
@@ -88,13 +106,18 @@ def _write_private(path: Path, content: bytes) -> None:
 
 
 def _contest_text(contest: Contest, plan: TrackPlan, job: UnitJob) -> str:
-    """The contest file of one unit; JSON's strings, numbers, lists and booleans are TOML's."""
+    """The contest file of one unit."""
     tables: dict[str, dict[str, Any]] = {
         "": {"name": contest.name, "teams": [job.team], "results": contest.results},
-        f"tracks.{job.track}": {"recordings": job.recordings},
+        f"tracks.{job.track}": {"recordings": job.recordings, "calibration": plan.calibration},
         f"tracks.{job.track}.rules": plan.rules,
         "limits": msgspec.to_builtins(contest.limits),
     }
+    return toml_text(tables)
+
+
+def toml_text(tables: dict[str, dict[str, Any]]) -> str:
+    """TOML of tables by name, "" for the top level. JSON's strings, numbers and lists are TOML's, too."""
     lines = []
     for table, settings in tables.items():
         lines += [f"[{table}]"] if table else []
