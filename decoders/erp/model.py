@@ -50,6 +50,8 @@ SCALE_TRIALS = 4.0
 """How many trials the prior of the noise scale is worth."""
 FLASH_ENERGY, TRIAL_ENERGY = 1.5, 10.0
 """Usual d'^2 of a flash, and difference of targets and others in a trial."""
+LEAST_KNOWN = 0.2
+"""Share of a flash's energy by which evidence grows before anything is known of the response."""
 FIRST_SLOPE, LEAST_SLOPE = 0.6, 0.1
 """Before trials are compared: what was learned from few of them fits them too well."""
 MISFIT_RIDGE, NEGLIGIBLE = 1e-3, 1e-9
@@ -222,18 +224,20 @@ class SpellerModel:
         self._trials = trials
         self._logs = np.array([self._temper * trials.last_evidence(each) for each in responses])
         joint = normalised(self._logs + np.array([[fit.bound] for fit in self._fits]))
-        self._best = int(joint.sum(axis=1).argmax())
+        shares = joint.sum(axis=1)
+        self._best = int(shares.argmax())
         self._response = responses[self._best]
+        self._mean_response: Array = np.tensordot(shares, [each.mean for each in responses], axes=1)
         self._unaided = trials.last_evidence(priors[self._fits[self._best].prior])
         self._common_response = self._common
         found = joint.sum(axis=0)
         found = (1 - NOT_LOOKING) * found + NOT_LOOKING / len(found)
-        return Inference(found, self._energy())
+        return Inference(found, self._energy(), self._known())
 
     def flash_weights(self) -> tuple[Array, Array]:
-        """Of the fit with the highest evidence at the last inference: weights (bumps, rows) of a
+        """Of the mean response of all fits at the last inference: weights (bumps, rows) of a
         flash's products with the signal, and (bumps, bumps) of its products with all flashes."""
-        mean = self._response.mean
+        mean = self._mean_response
         return mean @ self._whitening.filters.T, mean @ self._common_response.T
 
     def learned(self) -> Array | None:
@@ -255,6 +259,12 @@ class SpellerModel:
         found = self._gain * float(np.sum(self._flash * (mean @ mean.T)))
         n = len(self._past)
         return (SCALE_TRIALS * FLASH_ENERGY + n * found) / (SCALE_TRIALS + n)
+
+    def _known(self) -> float:
+        """The share of the energy that the responses of all fits have in common: their mean's."""
+        own = float(np.sum(self._flash * (self._mean_response @ self._mean_response.T)))
+        energy = self._gain * own
+        return min(max(energy / self._energy(), LEAST_KNOWN), 1.0)
 
     def _white(self, whitening: Whitening) -> WhiteTrials:
         """All trials in white units, the common response subtracted."""

@@ -171,7 +171,7 @@ class SpellerDecoder(ABC):
     def _stops(self, inference: Inference) -> bool:
         if not self._early:
             return self._sequences >= self._max_sequences
-        return self._stopping.stop(inference.probabilities, inference.energy, self._sequences)
+        return self._stopping.stop(inference, self._sequences)
 
 
 def groups_of(model: Model | None) -> list[str] | None:

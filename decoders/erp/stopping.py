@@ -32,10 +32,14 @@ MOST_RIGHT = 0.995
 
 @dataclass(frozen=True)
 class Inference:
-    """probabilities of the characters; energy (d'^2) of a flash."""
+    """probabilities of the characters; energy (d'^2) of a flash for a response that is known.
+
+    known: the share of that energy by which the evidence grows with what is known now.
+    """
 
     probabilities: Array
     energy: float
+    known: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -61,19 +65,21 @@ class Stopping:
         self._meant = rng.random(DRAWS)
         self._worth = lru_cache(maxsize=None)(self._worth_at)
 
-    def stop(self, probabilities: Array, energy: float, sequences: int) -> bool:
+    def stop(self, found: Inference, sequences: int) -> bool:
         """Whether to report now, after `sequences` sequences.
 
-        energy: d'^2 of a flash.
+        What time is worth depends on the score that the person can reach, also while the response
+        is still being learned; what more sequences would add depends on what is known of it now.
         """
+        probabilities = found.probabilities
         left = self._max_sequences - sequences
         if left <= 0:
             return True
-        steps = round(min(max(energy, LEAST_ENERGY), MAX_ENERGY) / ENERGY_STEP)
+        steps = round(min(max(found.energy, LEAST_ENERGY), MAX_ENERGY) / ENERGY_STEP)
         worth = self._worth(steps)
         if worth.slope == 0:  # nothing is gained before more is known
             return False
-        best = self._simulate(probabilities, steps * ENERGY_STEP, left)
+        best = self._simulate(probabilities, found.known * steps * ENERGY_STEP, left)
         outcomes = (self._outcome(best, level) for level in LEVELS)
         later = max(float(worth.of(right, seconds).mean()) for right, seconds in outcomes)
         return worth.slope * float(probabilities.max()) >= later

@@ -60,8 +60,8 @@ class ResponseModel:
         self._harmonic = np.arange(1, harmonics + 1)
         self._nearness = np.exp(-0.5 * ((self._hz[:, None] - self._hz) / NEAR_HZ) ** 2)
         self._share = FAR_SHARE + (1 - FAR_SHARE) * self._nearness
-        near = np.abs(self._hz[:, None] - self._hz) <= NEAR_HZ
-        self._averaging = near / near.sum(axis=1, keepdims=True)
+        self.near = np.abs(self._hz[:, None] - self._hz) <= NEAR_HZ
+        self.averaging = self.near / self.near.sum(axis=1, keepdims=True)
         shape = (len(self._hz), harmonics, n_leads)
         self._mean: ComplexArray = np.zeros(shape, dtype=np.complex128)
         self._covariance: Array | None = None
@@ -86,7 +86,7 @@ class ResponseModel:
         A response can be hundreds of times the noise: with separate estimates, frequencies 0.1 Hz
         apart would differ by the errors of the estimates.
         """
-        return np.asarray(np.tensordot(self._averaging, noise, axes=1))
+        return np.asarray(np.tensordot(self.averaging, noise, axes=1))
 
     def set_noise(self, noise: Array) -> None:
         """Set the noise covariance (frequencies, harmonics, leads, leads)."""
@@ -333,9 +333,9 @@ BACKGROUND_WEIGHT = 10.0
 MIN_WINDOW_S = 0.2
 MIN_CORRELATED_S = 0.5
 CORRELATE_EACH_S = 0.16
-CARRIED_TRIALS = 4.0
+CARRIED_TRIALS = 2.0
 """After so many trials the canonical correlation has half of the weight."""
-MOST_CARRIED = 20
+MOST_CARRIED = 10
 """After so many trials it has none."""
 COMPARED = np.array([0, 1, 3, 5, 6, 8, 10])
 """The stimulus and the frequencies beside it that the correlation is compared with."""
@@ -395,7 +395,21 @@ class SsvepDetector:
         correlated = self._correlated()
         share = self._correlation_share()
         learned = np.zeros_like(correlated) if sample is None else self.response.log_odds(sample)
-        return SsvepEvidence(share * correlated + (1 - share) * learned, sample, correlated)
+        carried = self._carried(correlated, learned, share)
+        return SsvepEvidence(carried, sample, correlated)
+
+    def _carried(self, correlated: Array, learned: Array, share: float) -> Array:
+        """Both kinds of evidence in one.
+
+        A correlation can't distinguish frequencies that are near to each other: it has its share in
+        whether there is a response near a frequency; which one of the near ones is up to what was
+        learned alone.
+        """
+        if not share:
+            return learned
+        near = np.where(self.response.near, learned, -np.inf)
+        together = np.logaddexp.reduce(near, axis=1) - np.log(self.response.near.sum(axis=1))
+        return np.asarray(learned + share * (correlated - together))
 
     def _correlation_share(self) -> float:
         """The weight of the canonical correlation; 0 after enough trials."""
@@ -411,9 +425,8 @@ class SsvepDetector:
             return np.zeros(self.response.n_frequencies)
         if self._sums.count >= self._next_correlation:
             self._next_correlation = self._sums.count + round(CORRELATE_EACH_S * self._rate)
-            self._last_correlated = self._correlation.log_odds(
-                self._sums.since(onset)[:, :, COMPARED]
-            )
+            odds = self._correlation.log_odds(self._sums.since(onset)[:, :, COMPARED])
+            self._last_correlated = self.response.pooled(odds)
         return self._last_correlated
 
     def _update_noise(self) -> None:
@@ -447,7 +460,7 @@ class SsvepDetector:
         levels = _noise_level(z[..., 1:, :], self.response.inverse_noise)
         return Sample(
             z=z[..., 0, :].copy(),  # a view would keep the whole array
-            noise_level=np.array([self.response.pooled(level) for level in levels]),
+            noise_level=self.response.averaging @ levels,
             seconds=np.where(usable, lengths / self._rate, 0.0),
         )
 

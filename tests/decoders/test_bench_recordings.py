@@ -8,9 +8,11 @@ import pytest
 
 from bci_stream.errors import TruthError
 from scripts.bench import table as bench_row
+from scripts.bench.recordings import close_flicker as bench_close
 from scripts.bench.recordings import ecog as bench_ecog
 from scripts.bench.recordings import emotion as bench_emotion
 from scripts.bench.recordings import files as bench_files
+from scripts.bench.recordings import flicker as bench_flicker
 from scripts.bench.recordings import imagery as bench_imagery
 from scripts.bench.recordings import mi as bench_mi
 from scripts.bench.recordings import turing as bench_turing
@@ -119,19 +121,67 @@ def write_flicker(folder: Path, name: str, events: list[tuple[float, int]], rate
 def test_flicker_is_read_from_eeg_leads_in_whole_trials(tmp_path: Path) -> None:
     folder = tmp_path / "somebody"
     write_flicker(folder, "a", [(1, 2), (7, 3), (13, 4), (18.5, 1), (21, 2), (27, 3)])
-    person = bench_turing.read_person(folder)
+    person = bench_flicker.read_folder(folder).session
     assert [lead.name for lead in person.leads] == ["Oz", "O1"]
     codes = [code for _, code in person.blocks[0].triggers]
     assert [code % 8 for code in codes[1:]] == [3, 4, 5, 3]  # neither the hurried nor the cut one
     write_flicker(folder, "b", [(1, 2), (7, 3), (13, 4)], rate=512.0)
     with pytest.raises(NotThisLayout, match="different rates"):
-        bench_turing.read_person(folder)
+        bench_flicker.read_folder(folder)
+
+
+def write_flicker_epochs(path: Path, hz: tuple[float, ...], trials: int = 6) -> None:
+    """Epochs of 3 s at 250 Hz with a strong response, three leads, the classes in turns."""
+    t = np.arange(750) / 250
+    rng = np.random.default_rng(3)
+    y = np.arange(trials) % len(hz)
+    waves = np.array([np.sin(2 * np.pi * hz[k] * t) for k in y])
+    x = 4 * waves[:, None] + rng.normal(0, 3, (trials, 3, len(t)))
+    np.savez(path, X=x, y=y, rate=250.0, ch_names=["O1", "Oz", "O2"], frequencies=hz)
+
+
+def test_flicker_of_npz_epochs_is_decoded_from_the_first_trial_on(tmp_path: Path) -> None:
+    folder = tmp_path / "ssvep"
+    folder.mkdir()
+    for name in ("a", "b"):
+        write_flicker_epochs(folder / f"{name}.npz", (9.0, 12.0, 0.0))
+    write_flicker_epochs(folder / "many.npz", (8.0, 9.0, 10.0, 11.0, 12.0))
+    (people,) = bench_flicker.flicker_sets(tmp_path)
+    assert [code % 8 for _, code in people[0].session.blocks[0].triggers[1:]] == [3, 4, 7] * 2
+    rows = bench_turing.set_rows(people)
+    right = {row.method: row.score for row in rows if row.measure.endswith("at 2.0 s")}
+    assert right["turing-phase"] == right["FBCCA, 5 bands"] == 1.0
+
+
+def test_flicker_of_an_npz_stream_is_read_by_its_trigger_row(tmp_path: Path) -> None:
+    data = np.ones((3, 3000), np.float32)
+    data[-1] = 0
+    data[-1, [100, 800, 1500]] = (1, 2, 3)
+    names = ["O1", "O2", "TRIGGER"]
+    np.savez(tmp_path / "s.npz", data=data, rate=250, ch_names=names, frequencies=[9, 0, 12])
+    person = bench_flicker.read_npz(tmp_path / "s.npz")
+    assert person.frequencies_hz == {3: 9.0, 4: 12.0}
+    assert person.session.blocks[0].triggers[1:] == ((100, 11), (800, 15), (1500, 36))
+    np.savez(tmp_path / "s.npz", data=data, rate=250, ch_names=names)
+    with pytest.raises(NotThisLayout, match="it has no frequencies"):
+        bench_flicker.read_npz(tmp_path / "s.npz")
+
+
+def test_close_frequencies_are_simulated_from_a_recorded_response() -> None:
+    """The waveform of the known response is found again, turned in time as each trial was."""
+    rng = np.random.default_rng(0)
+    true = rng.normal(size=(3, 4)) + 1j * rng.normal(size=(3, 4))
+    turns = np.exp(1j * rng.uniform(0, 6, 12)[:, None] * np.arange(1, 4))
+    sizes = rng.uniform(0.5, 1.5, 12)
+    found, relative = bench_close.common_response(sizes[:, None, None] * turns[..., None] * true)
+    assert np.abs(found) == pytest.approx(sizes.mean() * np.abs(true), rel=0.01)
+    assert relative == pytest.approx(sizes / sizes.mean(), rel=0.01)
 
 
 def test_flicker_without_a_frequency_is_skipped(tmp_path: Path) -> None:
     write_flicker(tmp_path / "rest", "a", [(1, 1), (7, 2), (13, 3)])
     with pytest.raises(NotThisLayout, match="no whole trial"):
-        bench_turing.read_person(tmp_path / "rest")
+        bench_flicker.read_folder(tmp_path / "rest")
 
 
 @pytest.mark.parametrize(

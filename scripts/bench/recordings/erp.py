@@ -6,6 +6,7 @@ number of sequences, chosen on the other people. Flashes are scored by what was 
 trial. Real recordings are those in $BCI_DATA/p300; synthetic people are generated.
 """
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,7 +25,7 @@ from decoders.erp.umm import fit as fit_umm
 from decoders.model import Model
 from decoders.offline import OfflineRun, run_offline
 from scripts.bench.recordings.files import read_each, rows_of_each
-from scripts.bench.recordings.references import LDA_KINDS, lda_model
+from scripts.bench.recordings.references import LDA_KINDS, NO_TOEPLITZ, lda_model
 from scripts.bench.recordings.spellers import (
     Speller,
     flash_sums,
@@ -76,6 +77,8 @@ class WatchedBayes(BayesDecoder):
 def run(data_dir: Path) -> Iterator[Row]:
     """Rows for every .npz below data_dir/p300, and for synthetic people."""
     real = list(read_each(sorted((data_dir / "p300").rglob("*.npz")), read_speller))
+    if "Toeplitz" not in LDA_KINDS:
+        print(f"  {NO_TOEPLITZ}", file=sys.stderr, flush=True)
     spellers = real + synthetic_spellers()
     unaided = {speller.name: watch(speller, None) for speller in spellers}
 

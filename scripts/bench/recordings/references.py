@@ -249,7 +249,11 @@ def constant_angles(training: Sequence[Session]) -> EcogConstant:
 
 
 LDA_KINDS = ("shrinkage", "Toeplitz") if find_spec("toeplitzlda") else ("shrinkage",)
-"""The second needs the optional package toeplitzlda."""
+NO_TOEPLITZ = (
+    "left out: Toeplitz LDA, because the package toeplitzlda is not installed. Install it with "
+    "`pip install --no-deps toeplitzlda blockmatrix`: with its dependencies it would replace numpy 2 "
+    "by an older one, which it does not need here"
+)
 
 
 def lda_model(people: Sequence[Speller], kind: str) -> Model:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bci_stream.errors import RuleError
-from decoders.erp.stopping import SpellerLayout, Stopping, bits
+from decoders.erp.stopping import Inference, SpellerLayout, Stopping, bits
 from tracks.erp import CHARACTERS
 
 ROWS = ("ABCDEF", "GHIJKL", "MNOPQR", "STUVWX", "YZ1234", "56789_")
@@ -45,9 +45,15 @@ def test_bits_are_the_tracks() -> None:
 def test_stopping_waits_while_unsure_and_never_beyond_the_last_sequence() -> None:
     stopping = Stopping(MEMBERS, 1.8, max_sequences=5, seed=0)
     unsure, sure = np.full(36, 1 / 36), np.eye(36)[0]
-    assert not stopping.stop(unsure, energy=2.0, sequences=1)
-    assert stopping.stop(unsure, energy=2.0, sequences=5)
-    assert stopping.stop(sure, energy=2.0, sequences=1)
+    assert not stopping.stop(Inference(unsure, 2.0), sequences=1)
+    assert stopping.stop(Inference(unsure, 2.0), sequences=5)
+    assert stopping.stop(Inference(sure, 2.0), sequences=1)
+
+
+def test_stopping_does_not_wait_for_evidence_that_can_not_come() -> None:
+    """Nothing is known of the response yet: more sequences would cost time and add nothing."""
+    stopping = Stopping(MEMBERS, 1.8, max_sequences=5, seed=0)
+    assert stopping.stop(Inference(np.full(36, 1 / 36), 2.0, known=0.02), sequences=1)
 
 
 Rule = Callable[[np.ndarray, int], bool]
@@ -75,7 +81,7 @@ def test_it_scores_more_than_every_fixed_number_and_as_much_as_the_best_level(
     energy: float,
 ) -> None:
     rule = Stopping(MEMBERS, 1.8, max_sequences=5, seed=0)
-    ours = session_score(energy, lambda p, n: rule.stop(p, energy, n))
+    ours = session_score(energy, lambda p, n: rule.stop(Inference(p, energy), n))
     fixed = [session_score(energy, lambda _p, n, m=m: n >= m) for m in range(1, 6)]
     levels = [
         session_score(energy, lambda p, _n, level=level: p.max() >= level)

@@ -94,6 +94,21 @@ def test_the_first_trial_of_a_session_is_carried_by_the_canonical_correlation() 
     assert right >= 11
 
 
+def test_the_correlation_does_not_choose_between_near_frequencies() -> None:
+    """It has its share in whether there is a response; what was learned decides which one it is."""
+    detector = SsvepDetector((*CLOSE_HZ, 21.0), RATE, LEADS)
+    for trial in range(3):
+        judge(detector, CLOSE_HZ[trial], 3.0, trial)
+    detector.begin()
+    detector.push(noise(3, 50) + 3.0 * flicker(15.5, 3.0))
+    evidence = detector.evidence()
+    assert evidence.correlated.any()
+    assert evidence.sample is not None
+    learned = detector.response.log_odds(evidence.sample)
+    np.testing.assert_allclose(np.diff(evidence.log_odds[:4]), np.diff(learned[:4]))
+    assert abs(np.diff(evidence.log_odds[3:] - learned[3:])[0]) > 0.1
+
+
 def test_the_canonical_correlation_is_that_of_the_definition() -> None:
     from sklearn.cross_decomposition import CCA
 
