@@ -216,6 +216,7 @@ class TestLockstep:
 def test_each_report_is_verified_once_in_the_judge(contest, monkeypatch) -> None:
     """In lockstep; the replay and the judge of this test are one process, so twice in all."""
     from bci_stream.wire import verify
+    from replay.player import inlets
 
     reports: Counter[str] = Counter()
     verified = verify.verified
@@ -225,6 +226,7 @@ def test_each_report_is_verified_once_in_the_judge(contest, monkeypatch) -> None
         return verified(signed, key)
 
     monkeypatch.setattr(verify, "verified", count)
+    monkeypatch.setattr(inlets, "JUDGE_SILENT_S", 100.0)  # a stall would have all of it sent again
     decoder = Recorder(lambda number, packet: [number])
     played = play(MemoryTransport(), contest, program("erp", erp_recording()), {"alice": decoder})
     assert played.runs["alice"].ended == "finished"
