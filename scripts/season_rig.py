@@ -122,7 +122,7 @@ class RunningThread:
 def serve(folder: Path, store: str, slots: int) -> None:
     """A season's server with quick workers; writes its port to FOLDER/port."""
     from bci_stream.cli import configure_logging, stop_on_signals
-    from bci_stream.leaderboard.web.process import listen
+    from bci_stream.page_server import listen
     from bci_stream.season import store as season_store
     from bci_stream.season.serve_command import Season, only_server
     from bci_stream.season.uploads import UploadLimits
