@@ -128,7 +128,7 @@ def _without_trend(values: LeadValues) -> LeadValues:
     """Without mean and slope of each lead: a drift that all leads share is no bridge."""
     centred: LeadValues = values - values.mean(axis=0)
     times = np.arange(len(values)) - (len(values) - 1) / 2
-    centred -= np.outer(times, times @ centred / max(times @ times, 1.0))
+    centred -= np.outer(times, times @ centred / max(float(times @ times), 1.0))
     return centred
 
 
