@@ -141,7 +141,7 @@ class RunningThread:
 def serve(folder: Path, store: str, slots: int, scheduler: str = "") -> None:
     """A season's server with quick workers, here or on a Dask cluster; writes its port to FOLDER/port."""
     from bci_stream.cli import configure_logging, stop_on_signals
-    from bci_stream.leaderboard.web.process import listen
+    from bci_stream.page_server import listen
     from bci_stream.season.serve_command import Season, only_server
     from bci_stream.season.storage import store as season_store
     from bci_stream.season.uploads import UploadLimits

@@ -130,13 +130,14 @@ IMPL = "Algorithm/impl/AlgorithmImplement.py"
 
 @dataclass(frozen=True)
 class TriedPackage:
-    """about: what is particular; packed: as a .tar.gz."""
+    """about: what is particular; packed: as a .tar.gz; rules: what the contest changes."""
 
     about: str
     files: dict[str, str]
     track: str = "mi"
     packed: bool = False
     options: dict[str, str] = field(default_factory=dict)
+    rules: dict[str, object] = field(default_factory=dict)
 
 
 POOL = """
@@ -268,6 +269,11 @@ PACKAGES: dict[str, TriedPackage] = {
     "codes-2022": TriedPackage(
         "mi of 2022, waits for code 249", {IMPL: g3().replace("200 in", "249 in")}
     ),
+    "profile-2022": TriedPackage(
+        'the same in a contest with `profile = "2022"`, results 201 to 203',
+        {IMPL: g3(result="201").replace("200 in", "249 in")},
+        rules={"profile": "2022"},
+    ),
     "calibrate-2026": TriedPackage(
         "calibrate, run and predict of 2026, leads by name", {"Algorithm/method/impl/Mine.py": G5}
     ),
@@ -321,7 +327,7 @@ def outcome(package: TriedPackage) -> tuple[str, str, str]:
         except BciError as error:
             return interface, "-", f"refused: {str(error)[:160]} ..."
         python = decoder.prepared.environment.title.replace("the host's own ", "own ")
-        report = check_submission(decoder, package.track)
+        report = check_submission(decoder, package.track, package.rules)
     counted = re.search(r"(\d+ of \d+ answers would count)", report.text)
     ended = re.search(r"it would end as (.{1,90})", report.text)
     shown = f"{ended[1]} ..." if ended else counted[1] if counted else "finished"

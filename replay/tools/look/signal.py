@@ -105,7 +105,7 @@ def find_faults(
     computed: its `bci_stream.signal_quality.spectrum`, where that is known already.
     """
     qualities = lead_qualities(block, rate, line_hz, computed)
-    centred = signal.detrend(np.nan_to_num(block.astype(np.float64)), axis=0)
+    centred = _without_trend(np.nan_to_num(block.astype(np.float64)))
     line_uv = line_amplitude(centred, rate, line_hz)
     silent = np.array([quality.verdict in ("flat", "invalid") for quality in qualities])
     bridges = _bridges(centred, silent)
@@ -122,6 +122,14 @@ def find_faults(
         )
         for i, (name, quality) in enumerate(zip(leads, qualities, strict=True))
     ]
+
+
+def _without_trend(values: LeadValues) -> LeadValues:
+    """Without mean and slope of each lead: a drift that all leads share is no bridge."""
+    centred: LeadValues = values - values.mean(axis=0)
+    times = np.arange(len(values)) - (len(values) - 1) / 2
+    centred -= np.outer(times, times @ centred / max(float(times @ times), 1.0))
+    return centred
 
 
 def line_amplitude(centred: LeadValues, rate: float, line_hz: float) -> LeadValues:

@@ -463,7 +463,7 @@ DEVICES = ("neuracle://127.0.0.1:1", "lsl:name")
 @pytest.mark.parametrize(
     ("uri", "name"),
     [
-        *(("synthetic:mi", name) for name in ("events", "select", "resample", "rename", "rate")),
+        *(("synthetic:mi", name) for name in ("events", "select", "rename", "rate")),
         *((uri, name) for uri in DEVICES for name in ("resample", "rate")),
         (DEVICES[0], "events"),  # an LSL stream may carry texts, which are mapped
     ],
