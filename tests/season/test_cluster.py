@@ -27,12 +27,20 @@ def address(tmp_path: Path) -> Iterator[str]:
     """A scheduler; the workers are started by the test."""
     processes = Processes(tmp_path)
     file = tmp_path / "scheduler.json"
-    processes.start(
-        "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard",
-        "--no-show", "--scheduler-file", str(file), stdout=None, stderr=None,
-    )  # fmt: skip
-    yield wait_for(lambda: file.exists() and json.loads(file.read_text())["address"])
-    processes.end()
+    try:
+        processes.start(
+            "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0",
+            "--no-dashboard", "--no-show", "--scheduler-file", str(file), stdout=None, stderr=None,
+        )  # fmt: skip
+        yield wait_for(lambda: _address_in(file))
+    finally:
+        processes.end()
+
+
+def _address_in(file: Path) -> str:
+    """Empty while the scheduler has not written it yet."""
+    text = file.read_text() if file.exists() else ""
+    return str(json.loads(text)["address"]) if text.rstrip().endswith("}") else ""
 
 
 def start_worker(processes: Processes, address: str) -> psutil.Process:
