@@ -165,7 +165,7 @@ def serve(folder: Path, store: str, slots: int, scheduler: str = "") -> None:
 def _engine(slots: int, scheduler: str) -> Engine:
     if not scheduler:
         return LocalEngine(slots, module="scripts.season_rig")
-    from bci_stream.season.units.cluster import ClusterEngine
+    from bci_stream.season.units.engines import ClusterEngine
 
     return ClusterEngine(scheduler, module="scripts.season_rig")
 

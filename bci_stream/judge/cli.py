@@ -203,7 +203,7 @@ def run(**options: Any) -> None:
         return
     if options["jobs"] != 1:
         raise click.UsageError("--jobs and --engine: give one; local:N runs N at a time")
-    from bci_stream.season.by_hand import running_on
+    from bci_stream.season.organiser import running_on
 
     with running_on(engine, contest, stop) as runner:
         run_contest(contest, path, stop=stop, runner=runner, **options)

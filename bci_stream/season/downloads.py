@@ -7,16 +7,23 @@ starts.
 
 import json
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from aiohttp import hdrs, web
+from aiohttp.abc import AbstractStreamWriter
 
 from bci_stream.contest.checks import hashed_url
 from bci_stream.contest.contest import Contest
 from bci_stream.errors import ContestError
 from bci_stream.files import atomic_write
+from bci_stream.leaderboard.web.connections import TimedConnection
 from bci_stream.season.units.jobs import file_sha256
+from bci_stream.season.uploads import UploadRefused
+from tracks.common.reasons import Reason
 from tracks.registry import TRACKS
 
 HASHES: Final = "season-downloads.json"
@@ -149,3 +156,64 @@ class _Hashes:
         text = json.dumps(self._known).encode()
         if self._known:
             atomic_write(self._path, lambda file: file.write(text), secret=True)
+
+
+AT_ONCE: Final = 4
+"""Downloads of one team at a time."""
+
+
+class DataFiles:
+    """The files that teams may download."""
+
+    def __init__(self, contest: Contest, offered: Sequence[OfferedFile]) -> None:
+        self._contest = contest
+        self._offered = offered
+        self._sending: Counter[str] = Counter()
+
+    def of_team(self, team: str) -> list[OfferedFile]:
+        """Those of the tracks that the team takes part in."""
+        return [file for file in self._offered if self._contest.takes(team, file.track)]
+
+    def answer(self, request: web.Request, team: str) -> web.StreamResponse:
+        """The file of the request's hash, or the part that it asks for. Raises UploadRefused."""
+        sha256 = request.match_info["sha256"]
+        found = next((file for file in self.of_team(team) if file.sha256 == sha256), None)
+        if found is None or not found.path.is_file():
+            raise UploadRefused(404, Reason("no_download", sha256=sha256[:12]))
+        if self._sending[team] >= AT_ONCE:
+            raise UploadRefused(429, Reason("downloads_at_once", limit=AT_ONCE))
+        name = found.path.name.encode("ascii", "replace").decode().replace('"', "")
+        return _CountedFile(
+            found.path,
+            self._sending,
+            team,
+            {
+                hdrs.CONTENT_TYPE: "application/octet-stream",
+                hdrs.CONTENT_DISPOSITION: f'attachment; filename="{name}"',
+                "X-Content-SHA256": sha256,
+            },
+        )
+
+
+class _CountedFile(web.FileResponse):
+    """A file that counts as a download of its team while it is sent, and as an answer in the making."""
+
+    def __init__(
+        self, path: Path, sending: Counter[str], team: str, headers: dict[str, str]
+    ) -> None:
+        super().__init__(path, headers=headers)
+        self._sending = sending
+        self._team = team
+
+    async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
+        connection = request.transport.get_protocol() if request.transport is not None else None
+        timed = connection if isinstance(connection, TimedConnection) else None
+        if timed is not None:
+            timed.begin_answer(events=False)
+        self._sending[self._team] += 1
+        try:
+            return await super().prepare(request)
+        finally:
+            self._sending[self._team] -= 1
+            if timed is not None:
+                timed.end_answer()

@@ -32,7 +32,7 @@ FAILURE_NAME: Final = re.compile(r"\d+-\d+-\d+")
 FAILED: Final = frozenset({"stopped", "expired", "lost", "late"})
 SHOWN: Final = 50
 
-Fields = Mapping[str, str]
+FormFields = Mapping[str, str]
 
 
 def dated_phases(contest: Contest, dates: Mapping[str, tuple[str, str]]) -> Sequence[Phase]:
@@ -60,7 +60,7 @@ def _date(text: str) -> datetime | None:
 
 
 def perform(
-    contest: Contest, store: SeasonStore, action: str, fields: Fields, who: str, now: float
+    contest: Contest, store: SeasonStore, action: str, fields: FormFields, who: str, now: float
 ) -> str:
     """Do an action and record it; returns a line on what was done. Raises ContestError or StoreError."""
     if action not in ACTIONS:
@@ -68,7 +68,7 @@ def perform(
     return ACTIONS[action](contest, store, fields, who, now)
 
 
-def _announce(_: Contest, store: SeasonStore, fields: Fields, who: str, now: float) -> str:
+def _announce(_: Contest, store: SeasonStore, fields: FormFields, who: str, now: float) -> str:
     text = " ".join(fields.get("text", "").split())
     if not text or len(text) > LONGEST_ANNOUNCEMENT or not text.isprintable():
         raise ContestError(f"an announcement has 1 to {LONGEST_ANNOUNCEMENT} printable characters")
@@ -76,14 +76,14 @@ def _announce(_: Contest, store: SeasonStore, fields: Fields, who: str, now: flo
     return f"shown on all pages: {text}"
 
 
-def _remove(_: Contest, store: SeasonStore, fields: Fields, who: str, now: float) -> str:
+def _remove(_: Contest, store: SeasonStore, fields: FormFields, who: str, now: float) -> str:
     number = _number(fields)
     if not store.remove_announcement(number, who, now):
         raise ContestError(f"there is no announcement {number}")
     return "the announcement is removed"
 
 
-def _dates(contest: Contest, store: SeasonStore, fields: Fields, who: str, now: float) -> str:
+def _dates(contest: Contest, store: SeasonStore, fields: FormFields, who: str, now: float) -> str:
     name, opens, closes = (fields.get(each, "").strip() for each in ("phase", "opens", "closes"))
     known = [phase.name for phase in phases_of(contest)]
     if name not in known:
@@ -97,13 +97,13 @@ def _dates(contest: Contest, store: SeasonStore, fields: Fields, who: str, now: 
     return f"phase {name}: {' to '.join(each or 'no limit' for each in shown)}"
 
 
-def _retry(_: Contest, store: SeasonStore, fields: Fields, who: str, now: float) -> str:
+def _retry(_: Contest, store: SeasonStore, fields: FormFields, who: str, now: float) -> str:
     number = _submission(store, fields)
     store.retry(number, who, now)
     return f"submission {number} is done again"
 
 
-def _disqualify(_: Contest, store: SeasonStore, fields: Fields, who: str, now: float) -> str:
+def _disqualify(_: Contest, store: SeasonStore, fields: FormFields, who: str, now: float) -> str:
     number, reason = _submission(store, fields), fields.get("reason", "").strip()
     if not reason:
         raise ContestError("give a reason: the team sees it")
@@ -111,7 +111,7 @@ def _disqualify(_: Contest, store: SeasonStore, fields: Fields, who: str, now: f
     return f"submission {number} counts for nothing from now on"
 
 
-def _approve(contest: Contest, store: SeasonStore, fields: Fields, who: str, now: float) -> str:
+def _approve(contest: Contest, store: SeasonStore, fields: FormFields, who: str, now: float) -> str:
     number = _number(fields)
     found = next((a for a in store.applications() if (a.id, a.state) == (number, "waiting")), None)
     if found is None:
@@ -124,26 +124,26 @@ def _approve(contest: Contest, store: SeasonStore, fields: Fields, who: str, now
     return f"team {found.team} takes part; it fetches its file with its code"
 
 
-def _refuse(_: Contest, store: SeasonStore, fields: Fields, who: str, now: float) -> str:
+def _refuse(_: Contest, store: SeasonStore, fields: FormFields, who: str, now: float) -> str:
     refused = store.decide(_number(fields), "refused", who, now)
     return f"the application of team {refused.team} is refused"
 
 
-def _number(fields: Fields) -> int:
+def _number(fields: FormFields) -> int:
     text = fields.get("number", "")
     if not text.isdecimal() or len(text) > 9:
         raise ContestError(f"{text[:20]!r} is no number")
     return int(text)
 
 
-def _submission(store: SeasonStore, fields: Fields) -> int:
+def _submission(store: SeasonStore, fields: FormFields) -> int:
     number = _number(fields)
     if store.submission(number) is None:
         raise ContestError(f"there is no submission {number}; `bci-judge season export` lists all")
     return number
 
 
-ACTIONS: Final[dict[str, Callable[[Contest, SeasonStore, Fields, str, float], str]]] = {
+ACTIONS: Final[dict[str, Callable[[Contest, SeasonStore, FormFields, str, float], str]]] = {
     "announce": _announce,
     "remove": _remove,
     "dates": _dates,
@@ -157,7 +157,7 @@ ACTIONS: Final[dict[str, Callable[[Contest, SeasonStore, Fields, str, float], st
 # --- registration -----------------------------------------------------------------------------
 
 
-def apply_for(contest: Contest, store: SeasonStore, fields: Fields, now: float) -> str:
+def apply_for(contest: Contest, store: SeasonStore, fields: FormFields, now: float) -> str:
     """Add an application; returns the code with which the team fetches its file. Raises ContestError."""
     if contest.registration != "open":
         raise ContestError(

@@ -11,7 +11,7 @@ from season.serving import make_contest
 from bci_stream.errors import ContestError
 from bci_stream.judge.cli import main
 from bci_stream.judge.run_command import run_contest
-from bci_stream.season.by_hand import run_on_engine
+from bci_stream.season.organiser import run_on_engine
 from scripts.season_rig import ThreadEngine, do_unit, package
 
 

@@ -27,12 +27,20 @@ def address(tmp_path: Path) -> Iterator[str]:
     """A scheduler; the workers are started by the test."""
     processes = Processes(tmp_path)
     file = tmp_path / "scheduler.json"
-    processes.start(
-        "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard",
-        "--no-show", "--scheduler-file", str(file), stdout=None, stderr=None,
-    )  # fmt: skip
-    yield wait_for(lambda: file.exists() and json.loads(file.read_text())["address"])
-    processes.end()
+    try:
+        processes.start(
+            "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0",
+            "--no-dashboard", "--no-show", "--scheduler-file", str(file), stdout=None, stderr=None,
+        )  # fmt: skip
+        yield wait_for(lambda: _address_in(file))
+    finally:
+        processes.end()
+
+
+def _address_in(file: Path) -> str:
+    """Empty while the scheduler has not written it yet."""
+    text = file.read_text() if file.exists() else ""
+    return str(json.loads(text)["address"]) if text.rstrip().endswith("}") else ""
 
 
 def start_worker(processes: Processes, address: str) -> psutil.Process:
@@ -47,7 +55,7 @@ def test_units_run_on_the_cluster_and_survive_the_death_of_a_worker(
     tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bci_stream.season.storage.store.retry_delay_s", lambda failures: 0.0)
-    from bci_stream.season.units.cluster import ClusterEngine
+    from bci_stream.season.units.engines import ClusterEngine
 
     workers = Processes(tmp_path)
     first = start_worker(workers, address)
@@ -86,7 +94,7 @@ def _engine(make, address: str):
 
 
 def test_a_scheduler_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bci_stream.season.units.cluster.CONNECT_S", 0.5)
+    monkeypatch.setattr("bci_stream.season.units.engines.CONNECT_S", 0.5)
     with pytest.raises(ContestError, match=r"no Dask scheduler at tcp://127\.0\.0\.1:9"):
         parse_engine("tcp://127.0.0.1:9")
 

@@ -1,14 +1,24 @@
-"""Where units run: processes on this machine, or a Dask cluster; and how a unit's folder is run there."""
+"""Where units run: processes on this machine, or a Dask cluster (extra `cluster`).
 
+On a cluster a task writes the unit's folder on its machine, starts `python -m bci_stream.season FOLDER`
+there and returns outcome and run log: no Dask process imports or unpickles what a team has uploaded. The
+folder, with the contest's key, is readable by the worker's own user alone, and is removed with the task.
+"""
+
+import logging
 import platform
+import shutil
+import tempfile
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Final, Protocol
 
 from bci_stream.child_process import ChildProcess
 from bci_stream.errors import ContestError
-from bci_stream.season.units.jobs import UnitOutcome, read_outcome
+from bci_stream.season.units.jobs import KEY_FILES, UnitOutcome, read_outcome
 from tracks.common.reasons import Reason
 
 
@@ -68,8 +78,6 @@ def parse_engine(text: str) -> Engine:
     if kind == "local" and count.isdecimal() and int(count) >= 1:
         return LocalEngine(int(count))
     if kind in ("tcp", "tls"):
-        from bci_stream.season.units.cluster import ClusterEngine
-
         return ClusterEngine(text)
     raise ContestError(
         f"no engine {text!r}: give local:N, N units at the same time on this machine, or the address of a "
@@ -96,3 +104,156 @@ def run_folder(
     if outcome is None:
         return Reason("unit_failed", detail=f"its process ended with exit code {code}")
     return outcome
+
+
+logger = logging.getLogger(__name__)
+
+RESOURCE: Final = "unit"
+"""A worker is started with as many of it as units may run on it: dask worker --resources "unit=4"."""
+CONNECT_S: Final = 20.0
+POLL_S: Final = 0.3
+SENT: Final = ("contest.toml", "unit.json", "package", *(f"keys/{name}" for name in KEY_FILES))
+
+
+class ClusterEngine:
+    """Units as tasks of a Dask cluster. slots: how many its workers take when this is made."""
+
+    def __init__(self, address: str, module: str = "bci_stream.season") -> None:
+        self.name = "cluster"
+        self._address = address
+        self._module = module
+        self._lock = threading.Lock()
+        self._client = self._connect()
+        workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
+        self.slots = int(sum(worker["resources"].get(RESOURCE, 0) for worker in workers))
+        if self.slots < 1:
+            raise ContestError(
+                f"the cluster {address} has no worker for units: start one with "
+                f'dask worker {address} --resources "{RESOURCE}=1"'
+            )
+
+    def _connect(self) -> Any:
+        """A client of the scheduler. Raises ContestError."""
+        try:
+            from distributed import Client
+        except ImportError as error:
+            raise ContestError(
+                "an engine on a cluster needs Dask; install it with: pip install 'bci-stream[cluster]'"
+            ) from error
+        # Dask logs tracebacks of connections that break; what matters here is logged by this module.
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)
+        try:
+            return Client(self._address, timeout=CONNECT_S, set_as_default=False)
+        except (OSError, ValueError) as error:
+            raise ContestError(
+                f"no Dask scheduler at {self._address}: {error or 'it does not answer'}"
+            ) from error
+
+    def start(self, folder: Path) -> "RemoteUnit":
+        """Submit the unit of a folder. Raises OSError or ContestError if the scheduler is away."""
+        with self._lock:
+            if self._client.status != "running":
+                self._client.close(timeout=1)
+                self._client = self._connect()
+            client = self._client
+        files = {name: (folder / name).read_bytes() for name in SENT if (folder / name).exists()}
+        # In a list: Dask would take the names of a dict as keys, and mix up the files of two units.
+        (held,) = client.scatter([files], hash=False, timeout=CONNECT_S)
+        future = client.submit(
+            run_on_worker, held, self._module, pure=False, resources={RESOURCE: 1}, retries=0
+        )
+        return RemoteUnit(future, folder)
+
+    def machines(self) -> list[EngineMachine]:
+        """The workers that the scheduler knows; none while it is away."""
+        try:
+            workers = self._client.scheduler_info(n_workers=-1)["workers"]
+        except Exception:  # noqa: BLE001 - shown only; Dask raises whatever went wrong
+            return []
+        return [
+            EngineMachine(address, int(worker["resources"].get(RESOURCE, 0)))
+            for address, worker in workers.items()
+        ]
+
+    def close(self) -> None:
+        self._client.close(timeout=1)
+
+
+class RemoteUnit:
+    """A task; its files are written to the unit's folder when it is over."""
+
+    def __init__(self, future: Any, folder: Path) -> None:
+        self._future = future
+        self._folder = folder
+        self._code: int | None = None
+
+    def exit_code(self) -> int | None:
+        if self._code is None and self._future.done():
+            self._code = self._take()
+        return self._code
+
+    def _take(self) -> int:
+        """0 if the task returned files; 1 if it was lost with its worker or the scheduler."""
+        try:
+            files: dict[str, bytes] = self._future.result(timeout=CONNECT_S)
+        except Exception as error:  # noqa: BLE001 - Dask raises whatever went wrong there
+            logger.warning("a unit was lost on the cluster: %s: %s", type(error).__name__, error)
+            return 1
+        for name, content in files.items():
+            path = self._folder / name
+            path.parent.mkdir(exist_ok=True, mode=0o700)
+            path.write_bytes(content)
+        return 0
+
+    def end(self) -> None:
+        """Cancel the task: its worker ends the unit's process."""
+        with suppress(Exception):
+            self._future.cancel()
+            self._future.release()
+
+
+def run_on_worker(files: dict[str, bytes], module: str) -> dict[str, bytes]:
+    """Do a unit on this machine; returns its outcome and run log by name. Called by a Dask worker."""
+    folder = Path(tempfile.mkdtemp(prefix="bci-unit-"))
+    try:
+        for name, content in files.items():
+            path = folder / name
+            path.parent.mkdir(exist_ok=True, mode=0o700)
+            path.touch(mode=0o600)
+            path.write_bytes(content)
+        _run_child(folder, module, _cancelled())
+        return _returned(folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run_child(folder: Path, module: str, cancelled: Callable[[], bool]) -> None:
+    child = ChildProcess(module, [str(folder)], folder / "unit.log")
+    try:
+        while child.exit_code() is None and not cancelled():
+            threading.Event().wait(POLL_S)
+    finally:
+        child.end()
+
+
+def _cancelled() -> Callable[[], bool]:
+    """Whether this task was cancelled; Dask does not interrupt a task by itself."""
+    from distributed import get_worker
+
+    worker = get_worker()
+    key = worker.get_current_task()
+
+    def check() -> bool:
+        task = worker.state.tasks.get(key)
+        return task is None or task.state == "cancelled"
+
+    return check
+
+
+def _returned(folder: Path) -> dict[str, bytes]:
+    outcome = read_outcome(folder)
+    names = ["outcome.json"] if outcome is not None else []
+    names += ["unit.log"]
+    if outcome is not None and outcome.log:
+        names.append(f"runs/{Path(outcome.log).name}")
+    return {name: (folder / name).read_bytes() for name in names if (folder / name).exists()}

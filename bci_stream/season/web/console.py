@@ -20,8 +20,7 @@ from bci_stream.season.office import FAILURE_NAME, FAILURES
 from bci_stream.season.service import SeasonService
 from bci_stream.season.units.engines import EngineMachine
 from bci_stream.season.web.access import AccessError
-from bci_stream.season.web.pages import render
-from bci_stream.season.web.requests import check_origin, form_fields, see_other
+from bci_stream.season.web.pages import check_origin, form_fields, render, see_other
 
 COOKIE: Final = "bci_season_console"
 SESSION_S: Final = 12 * 3600.0

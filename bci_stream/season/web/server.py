@@ -16,7 +16,7 @@ from bci_stream.errors import StoreError
 from bci_stream.leaderboard.ranking import LeaderboardRow, to_csv, to_records
 from bci_stream.leaderboard.web.connections import Acceptor, Handler
 from bci_stream.leaderboard.web.published import PageLimits
-from bci_stream.season.downloads import OfferedFile
+from bci_stream.season.downloads import DataFiles, OfferedFile
 from bci_stream.season.service import SeasonService
 from bci_stream.season.storage.records import Announcement
 from bci_stream.season.units.engines import EngineMachine
@@ -29,10 +29,9 @@ from bci_stream.season.web.access import (
     Sessions,
 )
 from bci_stream.season.web.console import SeasonConsole
-from bci_stream.season.web.data import DataFiles
-from bci_stream.season.web.pages import STATIC, render, stage_reasons
-from bci_stream.season.web.requests import (
+from bci_stream.season.web.pages import (
     PIECE_BYTES,
+    STATIC,
     add_headers,
     check_origin,
     field_text,
@@ -41,7 +40,9 @@ from bci_stream.season.web.requests import (
     json_answer,
     language_of,
     part_pieces,
+    render,
     see_other,
+    stage_reasons,
     timed,
 )
 from tracks.common.reasons import Reason
@@ -392,7 +393,7 @@ class SeasonServer:
         return json_answer({"files": [file.view() for file in offered]})
 
     async def _send_data(self, request: web.Request) -> web.StreamResponse:
-        return await self._data_files.send(request, self._team(request))
+        return self._data_files.answer(request, self._team(request))
 
     async def _choose_for(self, team: str, number: int) -> None:
         if not await self._ask(self._service.choose, team, number):
