@@ -3,11 +3,12 @@
 A recording of such flicker is not at hand. So a person's recorded response (its strength, its pattern
 over the leads, its harmonics and how its size varies between trials) is moved to the track's
 frequencies, locked in phase to the stimulus, and added to the person's recorded rest. Two rows a
-time: the decoder, which learns without labels, and an observer who knows the person's response and
-noise exactly. No decoder can be better than the latter in the mean.
+time: the decoder, which learns without labels, and an observer who is given the person's response and
+the mean covariance of the noise. For stationary normal noise no decoder is better than that observer;
+recorded rest is not quite that, so the decoder can be a little above it.
 
 What this can't show: how well a real response keeps its phase, since in these recordings the flicker
-ran freely.
+ran freely. A person has 16 rests, which return (reversed in time or sign) in several trials.
 """
 
 from collections.abc import Sequence
