@@ -27,7 +27,7 @@ from bci_stream.judge.contest_run import ContestEntry, Journal, Outcome, record
 from bci_stream.judge.run_command import Bars, EntryRunner
 from bci_stream.leaderboard.ranking import FORMULA_STARTS, to_records
 from bci_stream.runlog import make_runs_folder
-from bci_stream.season.office import perform
+from bci_stream.season.actions import perform
 from bci_stream.season.queue import PENDING
 from bci_stream.season.results import first_difference, keep_log, result_of
 from bci_stream.season.standing import counted, phases_of, plan_of, run_recordings, standings

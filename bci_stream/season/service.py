@@ -12,7 +12,7 @@ from typing import Any, Final
 from bci_stream.contest.contest import Contest
 from bci_stream.contest.phases import Phase
 from bci_stream.leaderboard.ranking import LeaderboardRow
-from bci_stream.season.office import apply_for, claimed, dated_phases, overview, perform
+from bci_stream.season.actions import apply_for, claimed, dated_phases, overview, perform
 from bci_stream.season.queue import PENDING, TeamQueue, units_ahead
 from bci_stream.season.standing import (
     at_time,

@@ -13,7 +13,7 @@ from typing import Final
 from bci_stream.contest.contest import Contest
 from bci_stream.contest.phases import Phase
 from bci_stream.errors import BciError, StoreError
-from bci_stream.season.office import FAILURES
+from bci_stream.season.actions import FAILURES
 from bci_stream.season.results import combined_result, keep_log, log_place, result_of
 from bci_stream.season.standing import plan_of, run_recordings
 from bci_stream.season.storage.schema import RUN, Submission, UnitLease, UnitResult

@@ -16,7 +16,7 @@ from aiohttp import hdrs, web
 from bci_stream.errors import ContestError, StoreError
 from bci_stream.leaderboard.web.connections import client_of
 from bci_stream.leaderboard.web.console import LoginLimiter
-from bci_stream.season.office import FAILURE_NAME, FAILURES
+from bci_stream.season.actions import FAILURE_NAME, FAILURES
 from bci_stream.season.service import SeasonService
 from bci_stream.season.units.engines import EngineMachine
 from bci_stream.season.web.access import AccessError

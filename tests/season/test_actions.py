@@ -14,8 +14,8 @@ from season.test_serve import submit
 from bci_stream.contest.keys import TeamFile, read_team_file
 from bci_stream.errors import ContestError, StoreError
 from bci_stream.judge.cli import main
+from bci_stream.season.actions import claimed, dated_phases, perform
 from bci_stream.season.client import SeasonClient, SeasonError
-from bci_stream.season.office import claimed, dated_phases, perform
 from bci_stream.season.storage.store import SeasonStore
 from bci_stream.season.workers import MOST_FAILURES, keep_failure
 from scripts.season_rig import package
