@@ -40,7 +40,7 @@ def block() -> np.ndarray:
     """C3 is good; C4 flat; Cz saturated; Pz has 50 Hz; O1 is bridged to C3."""
     rng, t = np.random.default_rng(0), np.arange(N) / RATE
     good = rng.normal(0, 10, N)
-    clipped = np.clip(rng.normal(0, 300, N), -200, 200)
+    clipped = np.clip(300 * np.sin(2 * np.pi * 3 * t) + rng.normal(0, 30, N), -200, 200)
     line = rng.normal(0, 5, N) + 40 * np.sin(2 * np.pi * 50 * t)
     return np.stack([good, np.zeros(N), clipped, line, good + rng.normal(0, 0.05, N)], 1).astype(
         "f4"
