@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bci_stream.errors import ContestError, LogError
-from bci_stream.judge.contest_run import ContestEntry, Journal, Outcome, _record
+from bci_stream.judge.contest_run import ContestEntry, Journal, Outcome, record
 from bci_stream.judge.live_command import only_judge
 from bci_stream.runlog import RunLog
 
@@ -56,6 +56,6 @@ class TestJournal:
 
     @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
     def test_a_run_that_could_not_be_recorded_is_run_again(self) -> None:
-        outcome = _record(Journal(Path("/dev/full")), Outcome(self.ENTRY, "finished"))
+        outcome = record(Journal(Path("/dev/full")), Outcome(self.ENTRY, "finished"))
         assert (outcome.reason, outcome.log) == ("stopped", None)
         assert outcome.detail == "can't write /dev/full: No space left on device"
