@@ -2,11 +2,12 @@
 
 import errno
 import socket
-from typing import Final
-
-from aiohttp import web
+from typing import TYPE_CHECKING, Final
 
 from bci_stream.errors import PageError
+
+if TYPE_CHECKING:  # the judge's process listens for the page's, and needs no web server
+    from aiohttp import web
 
 BACKLOG: Final = 1024
 
@@ -21,7 +22,7 @@ SECURITY: Final = {
 }
 
 
-async def add_headers(_: web.Request, response: web.StreamResponse) -> None:
+async def add_headers(_: "web.Request", response: "web.StreamResponse") -> None:
     """A signal handler of `web.Application.on_response_prepare`: SECURITY, and no stale copies."""
     response.headers.update(SECURITY)
     response.headers.setdefault("Cache-Control", "no-cache")

@@ -90,7 +90,8 @@ def priority(request: pytest.FixtureRequest) -> Iterator[None]:
     A decoder that gets no processor time reports late, by its own fault. Threads and processes that are
     started meanwhile have the same priority.
     """
-    is_timed = request.node.nodeid.startswith(CONTESTS) or request.node.get_closest_marker("lsl")
+    marked = any(request.node.get_closest_marker(name) for name in ("lsl", "timed"))
+    is_timed = marked or request.node.nodeid.startswith(CONTESTS)
     if not is_timed or os.geteuid() != 0:
         yield
         return

@@ -59,7 +59,7 @@ class TestRealTime:
             rig.freeze(name, STALL_S)
         check_fair(rig)
         for name, packet in before.items():
-            rig.check_outage_near(packet, f"outage_{name}", STALL_S)
+            rig.check_outage_near(packet, f"outage_{name}", 0.9 * STALL_S)
 
     def test_a_judge_that_is_killed_in_mid_line_is_an_outage_until_the_next_one_judges(
         self, rigs: Rigs

@@ -47,7 +47,8 @@ def test_a_submission_is_uploaded_checked_run_verified_and_scored(tmp_path: Path
         assert judged["report"] == "checked: passed\n\nprinted 0"
         assert log.stat().st_mode & 0o077 == 0, "it holds truth"
         assert [s["stage"] for s in alice.submissions()] == ["judged"]
-        assert not list((tmp_path / "cup" / "season-work").iterdir()), "units leave nothing behind"
+        work = tmp_path / "cup" / "season-work"
+        wait_for(lambda: not list(work.iterdir()))  # units leave nothing behind
 
 
 def test_the_command_shows_each_step_and_ends_with_the_score(tmp_path: Path) -> None:

@@ -34,6 +34,8 @@ from replay.devices.status import DeviceStatus, StatusKeeper
 from replay.model.source import RawPacket
 from replay.sources import open_source
 
+pytestmark = pytest.mark.timed
+
 TRIGGERS = ((300, 5), (500, 241), (790, 200))
 
 
