@@ -129,7 +129,7 @@ def _other_version() -> str:
     return others[-1]
 
 
-@pytest.mark.parametrize("installer", INSTALLERS)
+@pytest.mark.parametrize("installer", ["uv"])
 def test_the_newest_python_whose_wheels_satisfy_the_pins_is_taken(
     installer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -465,7 +465,7 @@ def test_the_cache_is_the_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 # --- pkg_resources ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("installer", INSTALLERS)
+@pytest.mark.parametrize("installer", ["uv"])
 def test_old_packages_that_import_pkg_resources_get_it(
     installer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
