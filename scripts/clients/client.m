@@ -4,11 +4,11 @@ function client(contest, team, token_file, lsl_session)
 %     client('default', 'alpha', 'alpha.token')
 %
 % Needs liblsl-Matlab on the path (lsl_loadlib, lsl_resolve_bypred, lsl_outlet, lsl_inlet), and MATLAB
-% R2019a or later with Java (javax.crypto, java.security). It takes part in lockstep and in real time, and
-% does what scripts/clients/client.c does: the lead of C4, C3 and Cz whose rhythm fell most is reported, 2, 3
-% and 4 s after each trigger 200 of track mi. For an algorithm of your own change start_subject and
-% decode_packet. The tests have GNU Octave check the syntax of this text, where it is installed;
-% it was never run, because there is no MATLAB there. The C client is run.
+% R2019a or later with Java (java.security), or GNU Octave 7 or later. It takes part in lockstep and in real
+% time, and does what scripts/clients/client.c does: the lead of C4, C3 and Cz whose rhythm fell most is
+% reported, 2, 3 and 4 s after each trigger 200 of track mi. For an algorithm of your own change
+% start_subject and decode_packet. The tests run it with Octave, and a few functions in place of
+% liblsl-Matlab; nobody has run it with MATLAB yet.
 
 if nargin < 4, lsl_session = 'default'; end
 config = [tempname '.cfg'];
@@ -97,7 +97,7 @@ end
 function send(me, kind, fields)
 % One JSON object, a blank, and its HMAC-SHA256. seq only grows, also over a restart.
 persistent seq
-if isempty(seq), seq = round(posixtime(datetime('now', 'TimeZone', 'UTC')) * 1e6); end
+if isempty(seq), seq = round(unix_time() * 1e6); end
 seq = seq + 1;
 head = struct('kind', kind, 'contest', me.contest, 'run', me.run, 'team', me.team);
 text = [jsonencode(head), jsonencode(fields)];
@@ -143,18 +143,42 @@ inlet.open_stream(timeout_s);
 end
 
 function text = hmac(key, message)
-mac = javax.crypto.Mac.getInstance('HmacSHA256');
-mac.init(javax.crypto.spec.SecretKeySpec(typecast(key, 'int8'), 'HmacSHA256'));
-bytes = typecast(mac.doFinal(typecast(unicode2native(message, 'UTF-8'), 'int8')), 'uint8');
-text = lower(reshape(dec2hex(bytes, 2)', 1, []));
+% HMAC-SHA256 (RFC 2104) of a text under a key of 32 bytes, in hexadecimal.
+key(64) = 0;
+inner = sha256([bitxor(key, uint8(54)), unicode2native(message, 'UTF-8')]);
+text = hexadecimal(sha256([bitxor(key, uint8(92)), inner]));
 end
 
 function text = digest_of(samples)
 % The first 32 hexadecimal digits of the SHA-256 of the samples: little-endian float32, row by row.
-hash = java.security.MessageDigest.getInstance('SHA-256');
-hash.update(typecast(single(reshape(samples', 1, [])), 'int8'));
-bytes = typecast(hash.digest(), 'uint8');
-text = lower(reshape(dec2hex(bytes(1:16), 2)', 1, []));
+bytes = sha256(typecast(single(reshape(samples', 1, [])), 'uint8'));
+text = hexadecimal(bytes(1:16));
+end
+
+function text = hexadecimal(bytes)
+text = sprintf('%02x', bytes);
+end
+
+function digest = sha256(bytes)
+% The 32 bytes of the SHA-256 of a row of bytes.
+if in_octave()
+    digest = uint8(hex2dec(reshape(hash('sha256', char(bytes)), 2, [])'))';
+else
+    algorithm = java.security.MessageDigest.getInstance('SHA-256');
+    digest = typecast(reshape(algorithm.digest(typecast(bytes, 'int8')), 1, []), 'uint8');
+end
+end
+
+function seconds = unix_time()
+if in_octave()
+    seconds = time();
+else
+    seconds = posixtime(datetime('now', 'TimeZone', 'UTC'));
+end
+end
+
+function yes = in_octave()
+yes = exist('OCTAVE_VERSION', 'builtin') > 0;
 end
 
 function samples = read_samples(inlet, n, stamp, rate)

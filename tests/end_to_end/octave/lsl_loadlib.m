@@ -1,0 +1,3 @@
+function lib = lsl_loadlib()
+lib = [];
+end
