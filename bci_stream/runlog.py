@@ -120,9 +120,8 @@ def make_runs_folder(folder: Path) -> None:
 class RunLog:
     """A log that is written line by line; written lines are never changed.
 
-    Each line goes to the operating system at once, so that a crash of the judge loses none; `sync`
-    writes them to disk. Only the owner may read the file (mode 0600). Methods raise LogError if the log
-    can't be written.
+    Lines are kept until `flush`, which gives them to the operating system; `sync` writes them to disk, too.
+    Only the owner may read the file (mode 0600). Methods raise LogError if the log can't be written.
 
     head: `h` of the last line; empty in a log that was begun without a hash chain. lines: how many there are.
     """
@@ -135,6 +134,8 @@ class RunLog:
                 path, "ab" if append else "xb", buffering=0, opener=_open_private
             )
             self.head, self.lines = _end_of_chain(path)
+            self._unwritten: list[bytes] = []
+            self._written_to = self.head, self.lines
         except FileExistsError:
             raise LogError(f"the log {path} exists already: a log is never overwritten") from None
         except OSError as error:
@@ -145,18 +146,24 @@ class RunLog:
 
     def write_object(self, line: bytes) -> None:
         """Write a line that is a JSON object already, such as a signed one."""
-        head = self.head
-        if head:
-            head = chain_hash(head, line)
-            line = with_hash(line, head)
-        left = memoryview(line + b"\n")
+        if self.head:
+            self.head = chain_hash(self.head, line)
+            line = with_hash(line, self.head)
+        self._unwritten.append(line)
+        self.lines += 1
+
+    def flush(self) -> None:
+        if not self._unwritten:
+            return
+        left = memoryview(b"\n".join([*self._unwritten, b""]))
+        self._unwritten.clear()
         try:
             while left:  # a write may be partial, as on a disk that is nearly full
                 left = left[self._file.write(left) :]
         except OSError as error:
+            self.head, self.lines = self._written_to
             raise self._error(error) from error
-        self.head = head
-        self.lines += 1
+        self._written_to = self.head, self.lines
 
     def fileno(self) -> int:
         return self._file.fileno()
@@ -166,6 +173,7 @@ class RunLog:
         self.head, self.lines = _end_of_chain(self.path)
 
     def sync(self) -> None:
+        self.flush()
         try:
             os.fsync(self._file.fileno())
         except OSError as error:

@@ -162,11 +162,14 @@ def test_what_was_written_is_read_back(tmp_path):
     log.close()
 
 
-def test_each_line_is_in_the_file_at_once(tmp_path):
-    log = RunLog(tmp_path / "run.jsonl")
-    for count, event in enumerate(WHOLE, start=1):
+def test_flushed_lines_are_in_the_file(tmp_path):
+    path = tmp_path / "run.jsonl"
+    log = RunLog(path)
+    for event in WHOLE:
         log.write(event)
-        assert (tmp_path / "run.jsonl").read_bytes().count(b"\n") == count
+    assert path.read_bytes() == b""
+    log.flush()
+    assert path.read_bytes().count(b"\n") == len(WHOLE) == log.lines
     log.close()
 
 
@@ -288,11 +291,13 @@ def test_a_log_of_version_1_is_continued_without_a_chain(write):
 def test_a_line_that_could_not_be_written_is_not_in_the_chain(tmp_path):
     log = RunLog(tmp_path / "run.jsonl")
     log.write(RUN)
+    log.flush()
     before = (log.head, log.lines)
     log._file.close()
     with open("/dev/full", "wb", buffering=0) as log._file:
+        log.write(SESSION)
         with pytest.raises(LogError, match="No space left"):
-            log.write(SESSION)
+            log.flush()
         assert (log.head, log.lines) == before
 
 

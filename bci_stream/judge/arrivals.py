@@ -50,6 +50,7 @@ class ArrivalReader:
     """The streams that a judge reads. Its thread owns them; the judge calls `take`, `accept` and `reject`.
 
     longest_gap_s: a longer pause between two looks is a stall. dropped: texts that were not queued.
+    read_to: everything that arrived before this time is queued.
     """
 
     def __init__(self, transport: Transport, contest: str, longest_gap_s: float) -> None:
@@ -65,6 +66,7 @@ class ArrivalReader:
         self._arrived: queue.SimpleQueue[Arrival | JudgeStall | Exception] = queue.SimpleQueue()
         self._put_chars = self._taken_chars = 0
         self.dropped = 0
+        self.read_to = float("-inf")
         self.read_every_s = LOCKSTEP_READ_S
 
     # --- the reading thread -------------------------------------------------------------------
@@ -82,8 +84,8 @@ class ArrivalReader:
     def read(self) -> None:
         """Queue everything that has arrived."""
         self._read(self.truths, "truth")
-        self._read(self.results, "results")
-        now = self._now()
+        now = self._read(self.results, "results")
+        self.read_to = now
         if now - self._discovered_at > DISCOVER_EVERY_S:
             self._discovered_at = now
             self.results.look()
@@ -92,7 +94,8 @@ class ArrivalReader:
             self._measured_at = now
             self._offsets = {}
 
-    def _read(self, group: StreamGroup, role: Literal["results", "truth"]) -> None:
+    def _read(self, group: StreamGroup, role: Literal["results", "truth"]) -> float:
+        """Queue the texts of a group; returns the time that they got."""
         texts = group.pull()
         at = self._now()
         self._note_stall(at)  # before what it has delayed
@@ -103,6 +106,7 @@ class ArrivalReader:
             self._put_chars += len(text)
             offset_s = self._offset_s(uid) if role == "truth" else 0.0
             self._arrived.put(Arrival(role, uid, owner, text, at, offset_s))
+        return at
 
     def _note_stall(self, now: float) -> None:
         if self._running_at is None:

@@ -47,6 +47,9 @@ OUT_OF_SIGHT_S = 3.0
 """A team's stream that LSL does not find any more, and that brings nothing, for so long is shown as gone; LSL
 itself forgets a stream 5 s after its last answer."""
 
+POLL_EVERY_S = 0.01
+"""Pause between two polls in real time; arrivals have their times by then, so that only the page waits."""
+
 COPIES_EVERY_S, COPY_LASTS_S = 1.0, 5.0
 """How often two streams of one name are looked for, and how long the second one must be there: a replay that
 was started again is seen twice for a moment."""
@@ -133,7 +136,7 @@ class Judge:
                             f"waited {wait_s:g} s for a replay of contest {self._contest.name!r}, "
                             "which never came; start one: bci-replay start SOURCE --track T"
                         )
-                    self._stop.wait(self._arrivals.read_every_s)
+                    self._stop.wait(max(POLL_EVERY_S, self._arrivals.read_every_s))
                 for session in self.sessions:
                     session.close()
         finally:
@@ -146,6 +149,7 @@ class Judge:
             self.operator()
         if self._reads_inline:
             self._arrivals.read()
+        read_to = self._arrivals.read_to  # before what is taken
         self._arrivals.take(self._handle)
         for alarm in self._copies.look():
             self._sink.alarm(alarm)
@@ -155,7 +159,14 @@ class Judge:
         for uid, session in self._by_uid.items():
             if not session.is_over:
                 is_gone = uid not in open_uids
-                self._guard(session, session.poll, gone, unseen=unseen, replay_is_gone=is_gone)
+                self._guard(
+                    session,
+                    session.poll,
+                    gone,
+                    read_to=read_to,
+                    unseen=unseen,
+                    replay_is_gone=is_gone,
+                )
         self._show_missing()
         timed = any(session.times_arrivals for session in self.sessions)
         self._arrivals.read_every_s = READ_S if timed else LOCKSTEP_READ_S

@@ -127,16 +127,20 @@ class RealtimeOrder:
             self._notes.append((note, left))
             self._next_packet = note.i + 1
 
-    def settled(self, now: float) -> Iterator[RunEvent]:
-        """The events whose order is now certain, in that order."""
-        for message, at, text in self.messages.take(now):
+    def settled(self, read_to: float) -> Iterator[RunEvent]:
+        """The events whose order is certain, in that order.
+
+        read_to: every message that arrived before this time has been put. A later time would put packets
+        before a report that arrived first, and has not been read yet.
+        """
+        for message, at, text in self.messages.take(read_to):
             yield from self._received(at)
             if isinstance(message, ReportMessage | Done):
                 yield message_event(message, at, text)
-        yield from self._received(now)
+        yield from self._received(read_to)
 
-    def _received(self, now: float) -> Iterator[RunEvent]:
-        while self._notes and self._notes[0][1] + self._grace_s <= now:
+    def _received(self, at: float) -> Iterator[RunEvent]:
+        while self._notes and self._notes[0][1] + self._grace_s <= at:
             yield PacketReceived(*self._notes.popleft())
 
     def is_idle(self) -> bool:

@@ -194,10 +194,18 @@ class ReplaySession:
 
     # --- polling ------------------------------------------------------------------------------
 
-    def poll(self, gone: list[str], *, replay_is_gone: bool, unseen: Collection[str] = ()) -> None:
+    def poll(
+        self,
+        gone: list[str],
+        *,
+        read_to: float,
+        replay_is_gone: bool,
+        unseen: Collection[str] = (),
+    ) -> None:
         """Fold what is certain, and send.
 
-        gone: teams whose streams have ended. unseen: teams whose streams are open, but are not found.
+        gone: teams whose streams have ended. read_to: messages that arrived before this time have been
+        received. unseen: teams whose streams are open, but are not found.
         """
         now = self._now()
         self._note_absent(gone, unseen)
@@ -205,7 +213,7 @@ class ReplaySession:
             self._stop_all(Reason("replay_gone", replay=self.name))
         self._end_catching_up(now)
         self._add_outages(now)
-        self._settle(gone, now)
+        self._settle(gone, now, read_to)
         if now - self._last_message_at > SILENCE_S:
             self._stop_all(Reason("replay_silent", replay=self.name, silent_s=SILENCE_S))
         if now - self._sent_at >= SEND_EVERY_S:
@@ -561,14 +569,14 @@ class ReplaySession:
         assert self.offer is not None
         return self._contest.limits.grace_packets * self.offer.packet_s
 
-    def _settle(self, gone: list[str], now: float) -> None:
+    def _settle(self, gone: list[str], now: float, read_to: float) -> None:
         """Fold what has become certain, and end the runs of teams that have left."""
         limit_s = self._contest.limits.silence_s
         if self._finished_at is not None:
             self._add_outages(math.inf)  # before a run ends
         for team_run in self.teams.values():
             self._add_pending_outages(team_run, now)
-            team_run.settle(now)
+            team_run.settle(now, read_to)
             if team_run.ended is None and team_run.team in gone:
                 self._lose(team_run, now)
             is_late = self._finished_at is not None and now - self._finished_at > limit_s

@@ -1,7 +1,8 @@
 """One team on one run: folds the run's events into the run log and its verdicts.
 
-Every event is written before it is judged, and synced to disk before its verdict is published. The log of
-a run that has ended is sealed: its last line holds the head of the hash chain, signed.
+A verdict is published once its events are on disk. Reports and decisions are given to the operating system
+as they are folded; packets alone, which the replay sends again to a restarted judge, a few times a second.
+The log of a run that has ended is sealed: its last line holds the head of the hash chain, signed.
 """
 
 from collections.abc import Callable, Sequence
@@ -80,6 +81,9 @@ Publish = Callable[[dict[str, Any], list[Verdict], Run], None]
 LAST_NOTES_S = 2.0
 """A team may be done before the replay's last notes have reached the judge; how long those may take."""
 
+FLUSH_EVERY_S = 0.25
+"""How long packets may stay in memory before they are written, while there is nothing else to write."""
+
 FORFEIT, READMIT = "forfeit", "readmit"
 """States of `status` lines: whether the team's reports count."""
 
@@ -137,6 +141,7 @@ class TeamRun:
         self._zero: float | None = begun  # when `t` was 0; None: set by the next event
         self._publish_event = publish
         self._unpublished: list[tuple[dict[str, Any], list[Verdict]]] = []
+        self._flushed_at = begun
         self._session = -1
         self._truth_written = 0
         self._finish_seen = False
@@ -239,21 +244,27 @@ class TeamRun:
         if self._leaving is None:
             self._leaving = (reason, detail, at)
 
-    def settle(self, now: float) -> None:
-        """Fold what has become certain, enforce the limits, and publish what is on disk."""
+    def settle(self, now: float, read_to: float | None = None) -> None:
+        """Fold what has become certain, enforce the limits, and publish what is on disk.
+
+        read_to: every message that arrived before this time is here; by default `now`.
+        """
         if self.ended is not None:
             return
-        self._fold_settled(now)
+        self._fold_settled(now if read_to is None else read_to)
         if self._is_over_limit(now):
             self.end("timeout", self._exceeded_limit(now), now)
         elif self._leaving is not None and self._has_left(now):
             self.end(*self._leaving)
         if self._unpublished:
             self._publish()
+        if now - self._flushed_at >= FLUSH_EVERY_S:
+            self._flushed_at = now
+            self._log.flush()
 
-    def _fold_settled(self, now: float) -> None:
+    def _fold_settled(self, read_to: float) -> None:
         if self.order is not None:
-            for event in self.order.settled(now):
+            for event in self.order.settled(read_to):
                 self.fold(event)
 
     def _has_left(self, now: float) -> bool:
@@ -501,6 +512,8 @@ class TeamRun:
     def _publish(self) -> None:
         if any(verdicts for _, verdicts in self._unpublished):
             self._log.sync()
+        elif any(event["kind"] != "packet" for event, _ in self._unpublished):
+            self._log.flush()
         for event, verdicts in self._unpublished:
             self._publish_event(event, verdicts, self.run)
         self._unpublished.clear()

@@ -22,10 +22,11 @@ def test_a_second_judge_of_a_contest_is_refused_and_the_first_goes_on(contest) -
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
 def test_a_full_disk_is_an_error_with_a_remedy() -> None:
     log = RunLog(Path("/dev/full"), append=True)
+    log.write({"kind": "run"})
     with pytest.raises(
         LogError, match=r"No space left on device.*make room and start the judge again"
     ):
-        log.write({"kind": "run"})
+        log.flush()
     log._file.close()
 
 

@@ -265,6 +265,20 @@ class TestRestart:
         return any('"go"' in text for text, _ in sent.pull(0.0))
 
 
+def test_a_packet_is_not_judged_before_everything_that_arrived_earlier_was_read(scenes) -> None:
+    scene = scenes()
+    scene.packets(3)
+    (run,) = scene.judge.runs
+    before = run._log.lines
+    scene.judge._reads_inline = False  # as while another thread reads
+    scene.clock.advance(PACKET_S)
+    scene.judge.poll()
+    assert run._log.lines == before  # a report may have arrived within the grace of the last packet
+    scene.judge._arrivals.read()
+    scene.judge.poll()
+    assert run._log.lines == before + 1
+
+
 class TestArrivalReader:
     def taken(self, reader: ArrivalReader) -> list[Arrival | JudgeStall]:
         arrived: list[Arrival | JudgeStall] = []

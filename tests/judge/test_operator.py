@@ -348,6 +348,16 @@ class TestTeams:
         assert answer.text == "there is no team 'nobody'; there are t0"
 
 
+def check_refused(scene: Scene, action: VoidTrials | PlayBlockAgain, why: str) -> None:
+    """Of a run that has begun: the action is not done, for this reason, and no log changes."""
+    scene.packets(2)
+    before = scene.lines()
+    answer = scene.ask(action)
+    assert not answer.done
+    assert why in answer.text
+    assert scene.lines() == before
+
+
 class TestVoid:
     def test_a_trial_of_all_teams(self, operated) -> None:
         scene = operated(team_count=2)
@@ -387,13 +397,7 @@ class TestVoid:
     def test_what_is_not_there_is_refused_and_nothing_is_written(
         self, operated, action: VoidTrials, why: str
     ) -> None:
-        scene = operated()
-        scene.packets(2)
-        before = scene.lines()
-        answer = scene.ask(action)
-        assert not answer.done
-        assert why in answer.text
-        assert scene.lines() == before
+        check_refused(operated(), action, why)
 
 
 class TestPlayAgain:
@@ -455,12 +459,7 @@ class TestPlayAgain:
         self, operated, action: PlayBlockAgain, why: str
     ) -> None:
         scene = operated()
-        scene.packets(2)
-        before = scene.lines()
-        answer = scene.ask(action)
-        assert not answer.done
-        assert why in answer.text
-        assert scene.lines() == before
+        check_refused(scene, action, why)
         go = scene.last_go()
         assert go is not None
         assert go["again"] == []

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from bci_stream.amendments import log_seal
 from bci_stream.contest.contest import Limits
 from bci_stream.judge.ordering import PacketReceived, RealtimeOrder, ReportReceived, TeamDone
-from bci_stream.judge.team_run import SessionPlan, TeamRun, add_truth
+from bci_stream.judge.team_run import FLUSH_EVERY_S, SessionPlan, TeamRun, add_truth
 from bci_stream.runlog import RunLog, read_log, score_run
 from bci_stream.wire.crypto import SigningKey
 from bci_stream.wire.messages import Done, PacketNote, ReportMessage, TruthNote
@@ -55,6 +55,8 @@ def fold_packet(run: TeamRun, i: int, at: float) -> None:
 
 
 def kill_judge(run: TeamRun) -> None:
+    """The judge dies after what it has folded was given to the operating system."""
+    run._log.flush()
     run._log._file.close()
 
 
@@ -100,6 +102,44 @@ def test_a_report_within_the_grace_of_the_first_packet_is_logged_and_refused(
     run.settle(1.01)
     assert len(list(run.run.refusals())) == 1
     run.end("stopped", "", 2.0)
+
+
+def test_a_report_that_is_read_late_stands_before_the_packets_it_arrived_before(
+    tmp_path: Path,
+) -> None:
+    run = realtime_run("erp", tmp_path / "a.jsonl", session_plan("erp"))
+    for i in range(2):
+        run.order.add_note(PacketNote(i, 0, 0, i * 10, 10), 1.00 + i)
+    run.settle(2.06, read_to=2.02)
+    run.order.messages.put(report("A"), 2.03)
+    run.settle(2.07, read_to=2.06)
+    run.end("stopped", "", 3.0)
+    kinds = [event["kind"] for _, event in read_log(run.path)]
+    assert [kind for kind in kinds if kind in ("packet", "report")] == [
+        "packet",
+        "report",
+        "packet",
+    ]
+
+
+def test_reports_are_written_at_once_and_packets_a_few_times_a_second(tmp_path: Path) -> None:
+    run = realtime_run("erp", tmp_path / "a.jsonl", session_plan("erp"))
+
+    def count(kind: str) -> int:
+        return run.path.read_text().count(f'"kind":"{kind}"')
+
+    run.order.add_note(PacketNote(0, 0, 0, 0, 10), 0.0)
+    run.settle(0.05)
+    assert count("packet") == 1  # together with the first line of its session
+    run.order.add_note(PacketNote(1, 0, 0, 10, 10), 0.1)
+    run.settle(0.2)
+    assert count("packet") == 1
+    run.settle(FLUSH_EVERY_S)
+    assert count("packet") == 2
+    run.order.messages.put(report("A"), 0.3)
+    run.settle(0.3)
+    assert count("report") == 1
+    run.end("stopped", "", 1.0)
 
 
 def test_truth_that_the_replay_repeats_is_written_once(tmp_path: Path) -> None:

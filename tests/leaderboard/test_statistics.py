@@ -109,3 +109,7 @@ def test_the_interval_holds_the_share_and_stays_between_0_and_1(counts: tuple[in
 
 def test_the_interval_is_wilsons() -> None:
     assert wilson(8, 10) == pytest.approx((0.4901625, 0.9433178), abs=1e-6)
+
+
+def test_one_trial_proves_nothing() -> None:
+    assert sign_flip_p([1.0], [0.0]) == 1.0

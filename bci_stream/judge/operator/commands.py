@@ -13,6 +13,16 @@ if TYPE_CHECKING:
 
 track_option = click.option("--track", type=TrackName(), default=None, help="Only this track.")
 reason_option = click.option("--reason", required=True, help="Shown to everyone, and logged.")
+block_option = click.option(
+    "--block", type=click.IntRange(min=1), required=True, help="Counted from 1."
+)
+session_option = click.option(
+    "--session",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="The subject's place.",
+)
 
 
 def contest_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -147,17 +157,11 @@ def disqualify(
 
 @click.command()
 @click.argument("logs", nargs=-1, type=click.Path(path_type=Path, dir_okay=False, exists=True))
-@click.option("--block", type=click.IntRange(min=1), required=True, help="Counted from 1.")
+@block_option
 @click.option(
     "--trial", type=click.IntRange(min=1), help="Counted from 1; without it the whole block."
 )
-@click.option(
-    "--session",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    help="The subject's place.",
-)
+@session_option
 @click.option("--team", default="", help="Only of this team (default: of all teams).")
 @track_option
 @reason_option
@@ -185,14 +189,8 @@ def void(
 
 
 @click.command("replay-block")
-@click.option("--block", type=click.IntRange(min=1), required=True, help="Counted from 1.")
-@click.option(
-    "--session",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    help="The subject's place.",
-)
+@block_option
+@session_option
 @click.option("--team", default="", help="In lockstep: only for this team (default: for all).")
 @track_option
 @reason_option

@@ -25,6 +25,13 @@ ABOUT = ("at", "by", "runs", "done", "answer")
 """Fields of a line beside those of the action."""
 
 
+class JournalHead(msgspec.Struct):
+    """What decides whether a line concerns a run; `runs` is absent in journals of earlier versions."""
+
+    done: bool
+    runs: list[str] = []
+
+
 def journal_path(folder: Path, contest: str) -> Path:
     return folder / f"operator-{contest}.journal"
 
@@ -66,8 +73,9 @@ class OperatorJournal:
         """The actions that were done on a run, the first one first; lines that can't be read are left out."""
         for text in self.path.read_bytes().splitlines():
             with suppress(msgspec.DecodeError, ContestError):
-                line = msgspec.json.decode(text, type=dict[str, object])
-                if line.get("done") is True and run in (line.get("runs") or ()):  # type: ignore[operator]
+                head = msgspec.json.decode(text, type=JournalHead)
+                if head.done and run in head.runs:
+                    line = msgspec.json.decode(text, type=dict[str, object])
                     fields = {name: line[name] for name in line if name not in ABOUT}
                     yield read_action(msgspec.json.encode(fields))
 

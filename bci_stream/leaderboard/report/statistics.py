@@ -72,6 +72,8 @@ def sign_flip_p(of_a: Sequence[float], of_b: Sequence[float]) -> float:
     Under the null hypothesis a trial's two results can be exchanged. All exchanges are tried if they
     are few, FLIPS random ones otherwise.
     """
+    if len(of_a) == 1:  # SciPy wants two; both exchanges are equally far apart
+        return 1.0
     result = permutation_test(
         (np.asarray(of_a, dtype=float), np.asarray(of_b, dtype=float)),
         _mean_difference,
