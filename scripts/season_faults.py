@@ -1,4 +1,4 @@
-"""kill -9 of a season's server and its workers at random, and what must hold afterwards.
+"""kill -9 of a season's server, its workers and its log processes at random, and what must hold afterwards.
 
     python -m scripts.season_faults --submissions 100 --kills 60
     python -m scripts.season_faults --submissions 100 --kills 30 --cluster
@@ -42,6 +42,8 @@ START_S = 120.0
 END_S = 3600.0
 QUIET_S = (0.0, 1.5)
 """Before a kill, at random."""
+LOG_PROCESS = "--multiprocessing-fork"
+"""In the command of a process of `LogPool`."""
 ACCEPTED = ("passed", "rejected", "finished", "crashed", "timeout", "disqualified")
 
 
@@ -54,13 +56,15 @@ class FaultsReport:
     server_kills: int = 0
     scheduler_kills: int = 0
     worker_kills: int = 0
+    log_process_kills: int = 0
     attempts: int = 0
     seconds: float = 0.0
     problems: list[str] = field(default_factory=list)
 
     @property
     def kills(self) -> int:
-        return self.server_kills + self.scheduler_kills + self.worker_kills
+        of_units = self.scheduler_kills + self.worker_kills
+        return self.server_kills + of_units + self.log_process_kills
 
 
 class KilledServer:
@@ -98,12 +102,14 @@ class KilledServer:
         self._process.kill()
         self._process.wait()
 
-    def kill_a_worker(self, chance: random.Random) -> bool:
+    def kill_a_child(self, chance: random.Random, word: str) -> bool:
+        """Kill one of the server's processes whose command has a word; False if there is none now."""
         assert self._process is not None
         with suppress(psutil.Error):
             children = psutil.Process(self._process.pid).children()
-            if children:
-                chance.choice(children).kill()
+            found = [child for child in children if word in child.cmdline()]
+            if found:
+                chance.choice(found).kill()
                 return True
         return False
 
@@ -211,15 +217,16 @@ def run_faults(
     while report.kills < kills and not _is_done(store, submissions):
         _wait_for_units(store, _units_done(store) + chance.randint(0, 2 * step), submissions)
         time.sleep(chance.uniform(*QUIET_S))
-        target = chance.choice(
-            ["server", "worker"] if cluster is None else ["server", "worker", "scheduler"]
-        )
+        targets = ["server", "worker", "log process"]
+        target = chance.choice(targets if cluster is None else [*targets, "scheduler"])
         if target == "server":
             server.kill()
             report.server_kills += 1
             url = server.start()
+        elif target == "log process":
+            report.log_process_kills += server.kill_a_child(chance, LOG_PROCESS)
         elif cluster is None:
-            report.worker_kills += server.kill_a_worker(chance)
+            report.worker_kills += server.kill_a_child(chance, "scripts.season_rig")
         else:
             number = 0 if target == "scheduler" else chance.randint(1, slots)
             cluster.kill(number)
@@ -375,12 +382,13 @@ def main(submissions: int, kills: int, seed: int, slots: int, store: str, cluste
     for problem in report.problems:
         click.echo(f"PROBLEM: {problem}")
     click.echo(
-        "| submissions | units | kills of the server | of the scheduler | of workers | attempts | problems |"
+        "| submissions | units | kills of the server | of the scheduler | of workers "
+        "| of log processes | attempts | problems |"
     )
-    click.echo("|---|---|---|---|---|---|---|")
+    click.echo("|---|---|---|---|---|---|---|---|")
     click.echo(
         f"| {report.submissions} | {report.units} | {report.server_kills} | {report.scheduler_kills} "
-        f"| {report.worker_kills} "
+        f"| {report.worker_kills} | {report.log_process_kills} "
         f"| {report.attempts} | {len(report.problems)} |"
     )
     click.echo(f"{report.seconds:.0f} s; folder {folder}", err=True)

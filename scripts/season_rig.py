@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -142,7 +142,8 @@ def serve(folder: Path, store: str, slots: int, scheduler: str = "") -> None:
     """A season's server with quick workers, here or on a Dask cluster; writes its port to FOLDER/port."""
     from bci_stream.cli import configure_logging, stop_on_signals
     from bci_stream.page_server import listen
-    from bci_stream.season.serve_command import Season, only_server
+    from bci_stream.season.log_pool import LogPool
+    from bci_stream.season.serve_command import Season, log_processes, only_server
     from bci_stream.season.storage import store as season_store
     from bci_stream.season.uploads import UploadLimits
 
@@ -150,10 +151,16 @@ def serve(folder: Path, store: str, slots: int, scheduler: str = "") -> None:
     season_store.retry_delay_s = lambda _failures: RETRY_S
     stop = stop_on_signals()
     contest = load_contest(folder)
-    with only_server(contest), listen("127.0.0.1", 0) as listening:
+    engine = _engine(slots, scheduler)
+    with (
+        only_server(contest),
+        listen("127.0.0.1", 0) as listening,
+        closing(LogPool(log_processes(engine))) as logs,
+    ):
         season = Season(
             contest,
-            engine=_engine(slots, scheduler),
+            engine=engine,
+            logs=logs,
             store=store,
             limits=UploadLimits(an_hour=10_000, spare_bytes=0),
             units_a_team=slots,

@@ -71,6 +71,10 @@ class Keys:
         self._states: dict[str, TokenState] = {}
         self._states_read = (0, 0)
 
+    def __reduce__(self) -> tuple[type["Keys"], tuple[Path]]:
+        """Another process of this machine reads the files itself: no key is in a pickle."""
+        return Keys, (self._folder,)
+
     def contest_key(self) -> bytes:
         """The contest's key; created on first use."""
         if self._contest_key is None:

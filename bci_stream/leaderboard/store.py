@@ -121,7 +121,7 @@ class Store:
         given = {name: value for name, value in wanted.items() if value is not None}
         where = f" WHERE {' AND '.join(f'{name} = ?' for name in given)}" if given else ""
         sql = f"SELECT log, contest, log_bytes, row_json, sessions_json FROM runs{where}"
-        with self._database.transaction() as cursor:
+        with self._database.reading() as cursor:
             cursor.execute(f"{sql} ORDER BY log", list(given.values()))
             return [_stored(values) for values in cursor.fetchall()]
 
@@ -168,6 +168,9 @@ class Database(Protocol):
 
     def transaction(self) -> AbstractContextManager[Cursor]: ...
 
+    def reading(self) -> AbstractContextManager[Cursor]:
+        """A transaction that only reads: it does not wait for one that writes."""
+
     def close(self) -> None: ...
 
 
@@ -194,12 +197,18 @@ class SqliteDatabase:
             self._connection.close()
             raise StoreError(_describe(self.name, error)) from error
 
+    def transaction(self) -> AbstractContextManager[Cursor]:
+        # IMMEDIATE: a writer waits for the lock here, instead of failing later.
+        return self._begun("BEGIN IMMEDIATE")
+
+    def reading(self) -> AbstractContextManager[Cursor]:
+        return self._begun("BEGIN")
+
     @contextmanager
-    def transaction(self) -> Iterator[Cursor]:
+    def _begun(self, statement: str) -> Iterator[Cursor]:
         cursor = self._connection.cursor()
         try:
-            # IMMEDIATE: a writer waits for the lock here, instead of failing later.
-            cursor.execute("BEGIN IMMEDIATE")
+            cursor.execute(statement)
             yield cursor
             cursor.execute("COMMIT")
         except sqlite3.Error as error:
@@ -263,6 +272,9 @@ class PostgresDatabase:
                 yield _PostgresCursor(cursor)
         except self._error as error:
             raise self._failure("used", error) from error
+
+    def reading(self) -> AbstractContextManager[Cursor]:
+        return self.transaction()
 
     def close(self) -> None:
         self._connection.close()

@@ -23,6 +23,7 @@ from bci_stream.season.standing import phases_of
 from bci_stream.season.storage.records import Application
 from bci_stream.season.storage.store import SeasonStore
 from bci_stream.wire.names import checked_name
+from tracks.common.reasons import Reason
 
 LONGEST_ANNOUNCEMENT: Final = 500
 LONGEST_CONTACT: Final = 200
@@ -61,29 +62,31 @@ def _date(text: str) -> datetime | None:
 
 def perform(
     contest: Contest, store: SeasonStore, action: str, fields: FormFields, who: str, now: float
-) -> str:
-    """Do an action and record it; returns a line on what was done. Raises ContestError or StoreError."""
+) -> Reason:
+    """Do an action and record it; returns what was done. Raises ContestError or StoreError."""
     if action not in ACTIONS:
         raise ContestError(f"no action {action!r}; there are {', '.join(ACTIONS)}")
     return ACTIONS[action](contest, store, fields, who, now)
 
 
-def _announce(_: Contest, store: SeasonStore, fields: FormFields, who: str, now: float) -> str:
+def _announce(_: Contest, store: SeasonStore, fields: FormFields, who: str, now: float) -> Reason:
     text = " ".join(fields.get("text", "").split())
     if not text or len(text) > LONGEST_ANNOUNCEMENT or not text.isprintable():
         raise ContestError(f"an announcement has 1 to {LONGEST_ANNOUNCEMENT} printable characters")
     store.announce(text, who, now)
-    return f"shown on all pages: {text}"
+    return Reason("did_announce", text=text)
 
 
-def _remove(_: Contest, store: SeasonStore, fields: FormFields, who: str, now: float) -> str:
+def _remove(_: Contest, store: SeasonStore, fields: FormFields, who: str, now: float) -> Reason:
     number = _number(fields)
     if not store.remove_announcement(number, who, now):
         raise ContestError(f"there is no announcement {number}")
-    return "the announcement is removed"
+    return Reason("did_remove")
 
 
-def _dates(contest: Contest, store: SeasonStore, fields: FormFields, who: str, now: float) -> str:
+def _dates(
+    contest: Contest, store: SeasonStore, fields: FormFields, who: str, now: float
+) -> Reason:
     name, opens, closes = (fields.get(each, "").strip() for each in ("phase", "opens", "closes"))
     known = [phase.name for phase in phases_of(contest)]
     if name not in known:
@@ -93,25 +96,27 @@ def _dates(contest: Contest, store: SeasonStore, fields: FormFields, who: str, n
     check_phases(phases, list(contest.tracks), "dates")
     store.set_phase_dates(name, opens, closes, who, now)
     phase = next(each for each in phases if each.name == name)
-    shown = (phase.shown_time(each) for each in (phase.opens, phase.closes))
-    return f"phase {name}: {' to '.join(each or 'no limit' for each in shown)}"
+    shown = [phase.shown_time(each) or Reason("no_limit") for each in (phase.opens, phase.closes)]
+    return Reason("did_dates", phase=name, opens=shown[0], closes=shown[1])
 
 
-def _retry(_: Contest, store: SeasonStore, fields: FormFields, who: str, now: float) -> str:
+def _retry(_: Contest, store: SeasonStore, fields: FormFields, who: str, now: float) -> Reason:
     number = _submission(store, fields)
     store.retry(number, who, now)
-    return f"submission {number} is done again"
+    return Reason("did_retry", number=number)
 
 
-def _disqualify(_: Contest, store: SeasonStore, fields: FormFields, who: str, now: float) -> str:
+def _disqualify(_: Contest, store: SeasonStore, fields: FormFields, who: str, now: float) -> Reason:
     number, reason = _submission(store, fields), fields.get("reason", "").strip()
     if not reason:
         raise ContestError("give a reason: the team sees it")
     store.disqualify(number, who, reason, now)
-    return f"submission {number} counts for nothing from now on"
+    return Reason("did_disqualify", number=number)
 
 
-def _approve(contest: Contest, store: SeasonStore, fields: FormFields, who: str, now: float) -> str:
+def _approve(
+    contest: Contest, store: SeasonStore, fields: FormFields, who: str, now: float
+) -> Reason:
     number = _number(fields)
     found = next((a for a in store.applications() if (a.id, a.state) == (number, "waiting")), None)
     if found is None:
@@ -121,12 +126,12 @@ def _approve(contest: Contest, store: SeasonStore, fields: FormFields, who: str,
     ):  # or: approved by a server that was killed before it noted it
         add_team(contest, found.team, found.name)
     store.decide(number, "approved", who, now)
-    return f"team {found.team} takes part; it fetches its file with its code"
+    return Reason("did_approve", team=found.team)
 
 
-def _refuse(_: Contest, store: SeasonStore, fields: FormFields, who: str, now: float) -> str:
+def _refuse(_: Contest, store: SeasonStore, fields: FormFields, who: str, now: float) -> Reason:
     refused = store.decide(_number(fields), "refused", who, now)
-    return f"the application of team {refused.team} is refused"
+    return Reason("did_refuse", team=refused.team)
 
 
 def _number(fields: FormFields) -> int:
@@ -143,7 +148,7 @@ def _submission(store: SeasonStore, fields: FormFields) -> int:
     return number
 
 
-ACTIONS: Final[dict[str, Callable[[Contest, SeasonStore, FormFields, str, float], str]]] = {
+ACTIONS: Final[dict[str, Callable[[Contest, SeasonStore, FormFields, str, float], Reason]]] = {
     "announce": _announce,
     "remove": _remove,
     "dates": _dates,

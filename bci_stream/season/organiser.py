@@ -28,6 +28,7 @@ from bci_stream.judge.run_command import Bars, EntryRunner
 from bci_stream.leaderboard.ranking import FORMULA_STARTS, to_records
 from bci_stream.runlog import make_runs_folder
 from bci_stream.season.actions import perform
+from bci_stream.season.log_pool import LogPool
 from bci_stream.season.queue import PENDING
 from bci_stream.season.results import first_difference, keep_log, result_of
 from bci_stream.season.standing import counted, phases_of, plan_of, run_recordings, standings
@@ -81,7 +82,7 @@ def status_lines(store: SeasonStore, now: float) -> Iterator[str]:
 
 def change(contest: Contest, store: SeasonStore, action: str, **fields: str) -> str:
     """Do an action of the organiser as this user; returns a line that says so."""
-    return perform(contest, store, action, fields, getpass.getuser(), time.time())
+    return describe(perform(contest, store, action, fields, getpass.getuser(), time.time()))
 
 
 def export_text(contest: Contest, store: SeasonStore, form: str) -> str:
@@ -145,16 +146,17 @@ def rerun(
     phase: Phase,
     submissions: Sequence[Submission],
     engine: Engine,
+    logs: LogPool,
     stop: threading.Event,
 ) -> Iterator[Rerun]:
     """Run submissions again, one after another, and compare the logs. Nothing of the season changes."""
     for submission in submissions:
-        logs = [unit.log for unit in store.units(submission.id) if unit.number >= RUN]
+        first = [unit.log for unit in store.units(submission.id) if unit.number >= RUN]
         plan = plan_of(contest, phase, submission.track)
         for number, played in enumerate(run_recordings(contest, plan, submission.track), RUN):
             job = UnitJob(submission.id, number, 0, submission.team, submission.track, played)
             difference = _rerun_one(
-                contest, plan, job, contest.folder / logs[number - RUN], engine, stop
+                contest, plan, job, contest.folder / first[number - RUN], engine, logs, stop
             )
             if stop.is_set():
                 return
@@ -169,19 +171,21 @@ def _rerun_one(
     job: UnitJob,
     first: Path,
     engine: Engine,
+    logs: LogPool,
     stop: threading.Event,
 ) -> str | None:
     """Where the log of a run differs from the first one's; None if it does not, or this was stopped."""
     folder = contest.folder / RERUN / job.name
     write_job(folder, contest, plan, job, contest.folder / "uploads" / str(job.submission))
     try:
-        outcome = run_folder(engine, folder, lambda: not stop.wait(0.2))
+        outcome = run_folder(engine, folder, lambda: not stop.wait(POLL_S))
         if outcome is None:
             return None
         if isinstance(outcome, Reason) or not outcome.log:
             detail = describe(outcome) if isinstance(outcome, Reason) else outcome.detail
             return f"it could not be run again: {detail}"
-        return first_difference(first, log_of(folder, outcome))
+        again = log_of(folder, outcome)
+        return logs.call(lambda: not stop.is_set(), first_difference, first, again)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -190,11 +194,16 @@ class Reruns:
     """Runs submissions again for the console, one at a time; the result is recorded as an action."""
 
     def __init__(
-        self, contest: Contest, open_store: Callable[[], SeasonStore], engine: Engine
+        self,
+        contest: Contest,
+        open_store: Callable[[], SeasonStore],
+        engine: Engine,
+        logs: LogPool,
     ) -> None:
         self._contest = contest
         self._open_store = open_store
         self._engine = engine
+        self._logs = logs
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -217,7 +226,13 @@ class Reruns:
             with closing(self._open_store()) as store:
                 phase = next(p for p in phases_of(self._contest) if p.name == submission.phase)
                 for each in rerun(
-                    self._contest, store, phase, [submission], self._engine, self._stop
+                    self._contest,
+                    store,
+                    phase,
+                    [submission],
+                    self._engine,
+                    self._logs,
+                    self._stop,
                 ):
                     same = (
                         "the same log"
@@ -250,9 +265,10 @@ def print_rerun(
     with (
         closing(open_organiser_store(contest, store)) as opened,
         closing(parse_engine(engine)) as on,
+        closing(LogPool(1)) as logs,
     ):
         found, best = best_submissions(contest, opened, phase, track, top)
-        for each in rerun(contest, opened, found, best, on, stop):
+        for each in rerun(contest, opened, found, best, on, logs, stop):
             about = f"submission {each.submission.id} of {each.submission.team}"
             if each.difference is None:
                 print(f"{about}: the same log, score {each.submission.score:g}")

@@ -1,6 +1,5 @@
 """What the server makes of run logs: it verifies, scores and keeps a worker's log, and compares two."""
 
-import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from itertools import zip_longest
@@ -21,8 +20,6 @@ from bci_stream.verification import VerificationKeys, verify_log
 from tracks.common.reasons import Reason
 from tracks.common.verdicts import mean
 from tracks.run import Tally
-
-logger = logging.getLogger(__name__)
 
 
 def log_place(contest: Contest, phase: str, job: UnitJob) -> Path:
@@ -47,7 +44,6 @@ def result_of(
         _verify(contest, written, job)
         stored = fold_log(written, contest.name)
     except (LogError, RuleError) as error:
-        logger.error("submission %d: %s", job.submission, error)
         return Reason("log_refused", detail=str(error))
     return UnitResult(
         outcome.ending,

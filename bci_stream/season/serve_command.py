@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import socket
 import ssl
 import threading
@@ -17,6 +18,7 @@ from bci_stream.contest.contest import Contest
 from bci_stream.errors import ContestError
 from bci_stream.page_server import listen
 from bci_stream.season.downloads import offered_files
+from bci_stream.season.log_pool import LogPool
 from bci_stream.season.organiser import Reruns
 from bci_stream.season.service import SeasonService
 from bci_stream.season.standing import phases_of
@@ -54,6 +56,7 @@ def serve_season(
         only_server(contest),
         closing(listen(host, port)) as listening,
         closing(parse_engine(engine)) as chosen,
+        closing(LogPool(log_processes(chosen))) as logs,
     ):
         scheme = "http" if tls is None else "https"
         address = f"{scheme}://{host}:{listening.getsockname()[1]}/"
@@ -63,12 +66,18 @@ def serve_season(
         season = Season(
             contest,
             engine=chosen,
+            logs=logs,
             store=store or str(contest.folder / STORE),
             limits=UploadLimits(bytes=upload_mb * MEGABYTE),
             units_a_team=units_a_team,
             secure=tls is not None,
         )
         season.run(listening, tls, stop)
+
+
+def log_processes(engine: Engine) -> int:
+    """How many processes may read run logs: no more than units or processors."""
+    return max(1, min(engine.slots, os.cpu_count() or 1))
 
 
 class Season:
@@ -79,6 +88,7 @@ class Season:
         contest: Contest,
         *,
         engine: Engine,
+        logs: LogPool,
         store: str,
         limits: UploadLimits,
         units_a_team: int = 1,
@@ -92,11 +102,12 @@ class Season:
             phases_of(contest),
             engine,
             self._open,
+            logs,
             packages=self.uploads.path,
             work=work,
             most_a_team=units_a_team,
         )
-        self._reruns = Reruns(contest, self._open, engine)
+        self._reruns = Reruns(contest, self._open, engine, logs)
         self._server = SeasonServer(
             lambda: SeasonService(contest, self._open(), self.uploads, work),
             self.uploads,

@@ -91,7 +91,7 @@ class SeasonService:
     def overview(self, now: float) -> dict[str, Any]:
         return overview(self.contest, self._store, now)
 
-    def perform(self, action: str, fields: dict[str, str], who: str, now: float) -> str:
+    def perform(self, action: str, fields: dict[str, str], who: str, now: float) -> Reason:
         """Do an action of the organiser. Raises ContestError or StoreError."""
         done = perform(self.contest, self._store, action, fields, who, now)
         self._dated = (0.0, ())

@@ -14,6 +14,7 @@ from bci_stream.contest.contest import Contest
 from bci_stream.contest.phases import Phase
 from bci_stream.errors import BciError, StoreError
 from bci_stream.season.actions import FAILURES
+from bci_stream.season.log_pool import LogPool
 from bci_stream.season.results import combined_result, keep_log, log_place, result_of
 from bci_stream.season.standing import plan_of, run_recordings
 from bci_stream.season.storage.schema import RUN, Submission, UnitLease, UnitResult
@@ -64,6 +65,7 @@ class Workers:
         phases: Sequence[Phase],
         engine: Engine,
         open_store: Callable[[], SeasonStore],
+        logs: LogPool,
         *,
         packages: Callable[[int], Path],
         work: Path,
@@ -73,6 +75,7 @@ class Workers:
         self._phases = {phase.name: phase for phase in phases}
         self._engine = engine
         self._open_store = open_store
+        self._logs = logs
         self._packages = packages
         self._work = work
         self._most_a_team = most_a_team
@@ -180,12 +183,16 @@ class Workers:
         for submission in store.to_judge(number):
             runs = [unit for unit in store.units(submission.id) if unit.number >= RUN]
             try:
-                result = combined_result(self._contest, runs)
+                result = self._logs.call(self._is_on, combined_result, self._contest, runs)
             except (BciError, OSError) as error:
                 logger.error("submission %d: %s", submission.id, error)
                 store.hold(submission.id, str(error), time.time())
             else:
-                store.judge(submission.id, result, time.time())
+                if result is not None:
+                    store.judge(submission.id, result, time.time())
+
+    def _is_on(self) -> bool:
+        return not self._stop.is_set()
 
     def _job(self, lease: UnitLease, submission: Submission) -> UnitJob:
         """Its recordings are empty if contest.toml has no such phase or run any more."""
@@ -224,11 +231,12 @@ class Workers:
             return Reason("unit_failed", detail=gone), _no_log
         plan = plan_of(self._contest, phase, job.track)
         write_job(folder, self._contest, plan, job, self._packages(submission.id))
-        outcome = run_folder(self._engine, folder, self._renewal(store, lease))
+        go_on = self._renewal(store, lease)
+        outcome = run_folder(self._engine, folder, go_on)
         if not isinstance(outcome, UnitOutcome):
             return outcome, _no_log
         kept = log_place(self._contest, phase.name, job)
-        result = result_of(self._contest, kept, job, folder, outcome)
+        result = self._logs.call(go_on, result_of, self._contest, kept, job, folder, outcome)
         return result, partial(keep_log, self._contest, folder, outcome, kept)
 
     def _renewal(self, store: SeasonStore, lease: UnitLease) -> Callable[[], bool]:

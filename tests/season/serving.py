@@ -1,10 +1,12 @@
 """A season's server in a thread, with quick units, and its contest."""
 
+import atexit
 import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from bci_stream.contest.contest import Contest, load_contest
 from bci_stream.contest.keys import read_team_file
 from bci_stream.page_server import listen
 from bci_stream.season.client import SeasonClient
+from bci_stream.season.log_pool import LogPool
 from bci_stream.season.serve_command import Season
 from bci_stream.season.storage.store import SeasonStore, open_season_store
 from bci_stream.season.uploads import UploadLimits
@@ -70,6 +73,14 @@ def wait_for(found: Callable[[], Any]) -> Any:
     raise AssertionError("it did not happen in time")
 
 
+@cache
+def shared_logs() -> LogPool:
+    """One pool for all servers of a test process: its processes take a second to start."""
+    logs = LogPool(1)
+    atexit.register(logs.close)
+    return logs
+
+
 @contextmanager
 def serving(
     contest: Contest,
@@ -78,14 +89,15 @@ def serving(
     limits: UploadLimits = SMALL,
     units_a_team: int = 1,
     tls: ssl.SSLContext | None = None,
+    logs: LogPool | None = None,
 ) -> Iterator[Served]:
     engine = engine or ThreadEngine()
     store = store or str(contest.folder / "season.sqlite")
     stop = threading.Event()
     with closing(listen("127.0.0.1", 0)) as listening:
         season = Season(
-            contest, engine=engine, store=store, limits=limits, units_a_team=units_a_team,
-            secure=tls is not None,
+            contest, engine=engine, logs=logs or shared_logs(), store=store, limits=limits,
+            units_a_team=units_a_team, secure=tls is not None,
         )  # fmt: skip
         thread = threading.Thread(target=season.run, args=(listening, tls, stop))
         thread.start()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from season.serving import make_contest, serving
+from season.serving import make_contest, serving, shared_logs
 from season.test_serve import submit
 
 from bci_stream.judge.cli import main
@@ -65,7 +65,7 @@ def test_the_best_are_run_again_and_a_difference_names_its_line(season: Path) ->
     phase, best = best_submissions(contest, store, "", "erp", 1)
     assert [each.team for each in best] == ["alice"]
     stop = threading.Event()
-    (same,) = rerun(contest, store, phase, best, ThreadEngine(), stop)
+    (same,) = rerun(contest, store, phase, best, ThreadEngine(), shared_logs(), stop)
     assert same.difference is None
 
     def other_answers(folder: Path, stop: threading.Event) -> None:
@@ -73,7 +73,9 @@ def test_the_best_are_run_again_and_a_difference_names_its_line(season: Path) ->
         (folder / "package").write_bytes(package(seed=1))
         do_unit(folder, stop)
 
-    (other,) = rerun(contest, store, phase, best, ThreadEngine(do=other_answers), stop)
+    (other,) = rerun(
+        contest, store, phase, best, ThreadEngine(do=other_answers), shared_logs(), stop
+    )
     assert other.difference.startswith("line ")
     assert '"result":"E"' in other.difference
     assert '"result":"A"' in other.difference

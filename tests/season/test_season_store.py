@@ -44,6 +44,14 @@ def test_a_submission_is_checked_then_run_then_judged(store: SeasonStore) -> Non
     assert store.lease("w1", 3.0, 60.0, 1) is None
 
 
+def test_a_page_is_read_while_a_worker_writes(store: SeasonStore, store_url: str) -> None:
+    page, seen = open_season_store(store_url), []
+    put(store, "alice", admit=lambda _earlier: seen.append(page.submissions()))
+    assert seen == [[]]
+    assert len(page.submissions()) == 1
+    page.close()
+
+
 def test_a_rejected_submission_is_not_run(store: SeasonStore) -> None:
     put(store, "alice")
     store.finish(leased(store), UnitResult("rejected", reason="no class"), 1.0)

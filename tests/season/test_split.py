@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from season.conftest import put
-from season.serving import Served, make_contest, serving, wait_for
+from season.serving import Served, make_contest, serving, shared_logs, wait_for
 from season.test_season_store import FINISHED, PASSED
 from season.test_serve import submit
 
@@ -37,7 +37,9 @@ def test_each_subject_is_a_run_and_the_score_is_that_of_one_run_of_all(tmp_path:
         with served.store() as store:
             row = store.submission(number).row
             phase, best = best_submissions(served.contest, store, "", "erp", 1)
-            (same,) = rerun(served.contest, store, phase, best, ThreadEngine(), served.stop)
+            (same,) = rerun(
+                served.contest, store, phase, best, ThreadEngine(), shared_logs(), served.stop
+            )
         assert same.difference is None
         assert (row["trials"], row["right"]) == (3 * one.trials, 3 * one.right)
         assert (row["accuracy"], row["used"], row["status"]) == (one.accuracy, one.used, "finished")

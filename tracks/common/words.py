@@ -164,6 +164,16 @@ ENGLISH = {
     "check_too_long": "the dry run took longer than {limit_s:g} s",
     "unit_failed": "it could not be done on the organiser's side, and is tried again: {detail}",
     "log_refused": "its run log was refused, and it is run again: {detail}",
+    # What the organiser of a season did
+    "did_announce": "shown on all pages: {text}",
+    "did_remove": "the announcement is removed",
+    "did_dates": "phase {phase}: {opens} to {closes}",
+    "no_limit": "no limit",
+    "did_retry": "submission {number} is done again",
+    "did_disqualify": "submission {number} counts for nothing from now on",
+    "did_approve": "team {team} takes part; it fetches its file with its code",
+    "did_refuse": "the application of team {team} is refused",
+    "did_rerun": "submission {number} is run again; the result is listed under actions",
     # Alarms
     "page_ended": "the page's process ended (exit code {exit_code}) and was started again",
 }
@@ -309,6 +319,15 @@ CHINESE = {
     "check_too_long": "试运行超过 {limit_s:g} 秒",
     "unit_failed": "主办方一侧未能完成，将再次尝试：{detail}",
     "log_refused": "运行日志未通过验证，将重新运行：{detail}",
+    "did_announce": "已在所有页面显示：{text}",
+    "did_remove": "公告已移除",
+    "did_dates": "阶段 {phase}：{opens} 至 {closes}",
+    "no_limit": "不限",
+    "did_retry": "提交 {number} 将重做",
+    "did_disqualify": "提交 {number} 从现在起不再计分",
+    "did_approve": "队伍 {team} 参赛；它用代码领取文件",
+    "did_refuse": "队伍 {team} 的申请已被拒绝",
+    "did_rerun": "提交 {number} 正在重新运行；结果见操作记录",
     "page_ended": "网页进程已结束（退出码 {exit_code}），并已重新启动",
 }
 

@@ -70,7 +70,7 @@ class OrganiserRecords:
 
     def actions(self) -> list[tuple[float, str, str, str]]:
         """What the organiser did: (seconds since 1970, who, action, about), the latest first."""
-        with self._database.transaction() as cursor:
+        with self._database.reading() as cursor:
             cursor.execute("SELECT at, who, action, about FROM actions ORDER BY at DESC")
             return [(at, who, action, about) for at, who, action, about in cursor.fetchall()]
 
@@ -83,7 +83,7 @@ class OrganiserRecords:
 
     def announcements(self) -> list[Announcement]:
         """Those that are shown, the latest first."""
-        with self._database.transaction() as cursor:
+        with self._database.reading() as cursor:
             cursor.execute("SELECT id, at, text FROM announcements ORDER BY id DESC")
             return [Announcement(*row) for row in cursor.fetchall()]
 
@@ -106,7 +106,7 @@ class OrganiserRecords:
 
     def phase_dates(self) -> dict[str, tuple[str, str]]:
         """(opens, closes) of phases as the organiser changed them, ISO 8601; empty: none."""
-        with self._database.transaction() as cursor:
+        with self._database.reading() as cursor:
             cursor.execute("SELECT phase, opens, closes FROM phase_dates")
             return {phase: (opens, closes) for phase, opens, closes in cursor.fetchall()}
 
@@ -145,7 +145,7 @@ class OrganiserRecords:
             return number
 
     def applications(self) -> list[Application]:
-        with self._database.transaction() as cursor:
+        with self._database.reading() as cursor:
             cursor.execute(f"SELECT {_APPLICATION} FROM applications ORDER BY id")
             return [Application(*row) for row in cursor.fetchall()]
 

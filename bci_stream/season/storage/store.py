@@ -84,7 +84,7 @@ class SeasonStore(OrganiserRecords):
         return new
 
     def submission(self, number: int) -> Submission | None:
-        with self._database.transaction() as cursor:
+        with self._database.reading() as cursor:
             found = read_submissions(cursor, "WHERE id = ?", (number,))
         return found[0] if found else None
 
@@ -95,7 +95,7 @@ class SeasonStore(OrganiserRecords):
         wanted = {"team": team, "phase": phase, "track": track}
         given = {name: value for name, value in wanted.items() if value is not None}
         where = f"WHERE {' AND '.join(f'{name} = ?' for name in given)} " if given else ""
-        with self._database.transaction() as cursor:
+        with self._database.reading() as cursor:
             return read_submissions(cursor, f"{where}ORDER BY id", tuple(given.values()))
 
     def results(self, phase: str, track: str) -> list[Submission]:
@@ -104,13 +104,13 @@ class SeasonStore(OrganiserRecords):
         sql = (
             f"SELECT {columns} FROM submissions WHERE phase = ? AND track = ? AND score IS NOT NULL"
         )
-        with self._database.transaction() as cursor:
+        with self._database.reading() as cursor:
             cursor.execute(f"{sql} ORDER BY id", (phase, track))
             return [make_submission(row) for row in cursor.fetchall()]
 
     def results_version(self, phase: str, track: str) -> tuple[Any, ...]:
         """Changes whenever `results` may have changed."""
-        with self._database.transaction() as cursor:
+        with self._database.reading() as cursor:
             cursor.execute(
                 "SELECT count(score), max(ended), sum(chosen * id) FROM submissions "
                 "WHERE phase = ? AND track = ?",
@@ -120,7 +120,7 @@ class SeasonStore(OrganiserRecords):
 
     def uploads(self) -> set[int]:
         """The ids of all submissions."""
-        with self._database.transaction() as cursor:
+        with self._database.reading() as cursor:
             cursor.execute("SELECT id FROM submissions")
             return {number for (number,) in cursor.fetchall()}
 
@@ -166,16 +166,16 @@ class SeasonStore(OrganiserRecords):
 
     def queues(self) -> list[TeamQueue]:
         """The teams that have waiting units."""
-        with self._database.transaction() as cursor:
+        with self._database.reading() as cursor:
             return read_queues(cursor, float("inf"))
 
     def units(self, submission: int | None = None) -> list[UnitState]:
-        with self._database.transaction() as cursor:
+        with self._database.reading() as cursor:
             return read_units(cursor, submission)
 
     def waiting_before(self, submission: Submission) -> int:
         """How many units of its team wait that are begun before the first of a submission."""
-        with self._database.transaction() as cursor:
+        with self._database.reading() as cursor:
             cursor.execute(
                 "SELECT count(*) FROM units WHERE state = 'waiting' AND team = ? AND submission < ?",
                 (submission.team, submission.id),
@@ -186,7 +186,7 @@ class SeasonStore(OrganiserRecords):
     def attempts(self, submission: int | None = None) -> list[Attempt]:
         where, values = ("WHERE submission = ? ", (submission,)) if submission else ("", ())
         sql = f"SELECT {ATTEMPT} FROM attempts {where}ORDER BY submission, number, attempt"
-        with self._database.transaction() as cursor:
+        with self._database.reading() as cursor:
             cursor.execute(sql, values)
             return [Attempt(*row) for row in cursor.fetchall()]
 
@@ -263,7 +263,7 @@ class SeasonStore(OrganiserRecords):
     def to_judge(self, number: int | None = None) -> list[Submission]:
         """The submissions of several runs that are all done, and that have no result yet: all, or one."""
         which, values = ("id = ? AND ", (number, RUN)) if number is not None else ("", (RUN,))
-        with self._database.transaction() as cursor:
+        with self._database.reading() as cursor:
             return read_submissions(
                 cursor,
                 f"WHERE {which}ended IS NULL AND EXISTS (SELECT 1 FROM units u WHERE u.submission = id "

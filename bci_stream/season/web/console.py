@@ -20,7 +20,16 @@ from bci_stream.season.actions import FAILURE_NAME, FAILURES
 from bci_stream.season.service import SeasonService
 from bci_stream.season.units.engines import EngineMachine
 from bci_stream.season.web.access import AccessError
-from bci_stream.season.web.pages import check_origin, form_fields, render, see_other
+from bci_stream.season.web.page_words import PAGE_WORDS
+from bci_stream.season.web.pages import (
+    check_origin,
+    form_fields,
+    language_of,
+    render,
+    see_other,
+)
+from tracks.common.reasons import Reason
+from tracks.common.words import describe
 
 COOKIE: Final = "bci_season_console"
 SESSION_S: Final = 12 * 3600.0
@@ -74,28 +83,30 @@ class SeasonConsole:
         until, key = self._sessions.get(request.cookies.get(COOKIE, ""), (0.0, ""))
         return key if until > time.monotonic() else None
 
-    def _show(self, name: str, title: str, status: int = 200, **content: Any) -> web.Response:
-        frame: dict[str, Any] = {
-            "title": f"{title}: {self._contest.name}",
-            "contest": self._contest.name,
-        }
+    def _show(
+        self, request: web.Request, name: str, title: str, status: int = 200, **content: Any
+    ) -> web.Response:
+        frame: dict[str, Any] = {"contest": self._contest.name}
         frame |= {"team": None, "form_key": "", "message": "", "announcements": []}
         frame |= {"registration": self._contest.registration}
-        text = render(name, **{**frame, **content})
+        text = render(name, language_of(request), title, **{**frame, **content})
         return web.Response(text=text, content_type="text/html", status=status)
 
     async def _page(self, request: web.Request) -> web.StreamResponse:
         key = self._form_key(request)
         if key is None:
-            return self._show("console_login", "Console")
-        return await self._overview(key)
+            return self._show(request, "console_login", "console")
+        return await self._overview(request, key)
 
-    async def _overview(self, key: str, message: str = "", status: int = 200) -> web.Response:
+    async def _overview(
+        self, request: web.Request, key: str, message: str = "", status: int = 200
+    ) -> web.Response:
         content = await self._ask(self._service.overview, time.time())
         machines = self._machines()
         return self._show(
+            request,
             "console",
-            "Console",
+            "console",
             status,
             form_key=key,
             message=message,
@@ -105,16 +116,15 @@ class SeasonConsole:
 
     async def _login(self, request: web.Request) -> web.StreamResponse:
         check_origin(request)
-        client = client_of(request.remote or "0.0.0.0")
+        client, words = client_of(request.remote or "0.0.0.0"), PAGE_WORDS[language_of(request)]
         given = (await form_fields(request)).get("token", "").strip()
         if not self._limiter.may_try(client):
-            return self._show(
-                "console_login", "Console", 429, message="too many tries: wait a minute"
-            )
+            message = words["too_many_tries"]
+            return self._show(request, "console_login", "console", 429, message=message)
         if not hmac.compare_digest(given.encode(), self._token.encode()):
             self._limiter.add_failure(client)
-            words = "this is not the organiser's token (keys/console.token of the contest)"
-            return self._show("console_login", "Console", 401, message=words)
+            message = words["wrong_token"]
+            return self._show(request, "console_login", "console", 401, message=message)
         session = secrets.token_hex(16)
         self._sessions[session] = (time.monotonic() + SESSION_S, secrets.token_hex(16))
         while len(self._sessions) > MOST_SESSIONS:
@@ -143,21 +153,23 @@ class SeasonConsole:
 
     async def _act(self, request: web.Request) -> web.StreamResponse:
         key, fields = await self._form(request)
-        action = fields.pop("action", "")
+        action, language = fields.pop("action", ""), language_of(request)
         try:
             if action == "rerun":
                 number = (
                     int(fields.get("number", "0")) if fields.get("number", "").isdecimal() else 0
                 )
                 self._rerun(number, "console")
-                done = f"submission {number} is run again; the result is listed under actions"
+                done = Reason("did_rerun", number=number)
             else:
                 done = await self._ask(
                     self._service.perform, action, fields, "console", time.time()
                 )
         except (ContestError, StoreError) as error:
-            return await self._overview(key, str(error), 409)
-        return await self._overview(key, f"done: {done}")
+            return await self._overview(request, key, str(error), 409)
+        return await self._overview(
+            request, key, PAGE_WORDS[language]["done"].format(what=describe(done, language))
+        )
 
     async def _failure(self, request: web.Request) -> web.StreamResponse:
         """What a unit printed that failed through the organiser's side."""
@@ -172,7 +184,7 @@ class SeasonConsole:
     # --- applicants ---------------------------------------------------------------------------
 
     async def _register_page(self, request: web.Request) -> web.StreamResponse:
-        return self._show("register", "Register", code="", team_asked="")
+        return self._show(request, "register", "register", code="", team_asked="")
 
     async def _register(self, request: web.Request) -> web.StreamResponse:
         check_origin(request)
@@ -182,37 +194,35 @@ class SeasonConsole:
             self._applied.popleft()
         try:
             if Counter(each for _, each in self._applied)[client] >= APPLICATIONS:
-                raise ContestError(
-                    f"{APPLICATIONS} applications an hour from one address: try later"
-                )
+                words = PAGE_WORDS[language_of(request)]
+                raise ContestError(words["too_many_applications"].format(limit=APPLICATIONS))
             code = await self._ask(self._service.apply_for, fields, time.time())
         except (ContestError, StoreError) as error:
             return self._show(
-                "register", "Register", 409, message=str(error), code="", team_asked=""
+                request, "register", "register", 409, message=str(error), code="", team_asked=""
             )
         self._applied.append((now, client))
-        return self._show("register", "Register", 201, code=code, team_asked=fields["team"].strip())
+        team = fields["team"].strip()
+        return self._show(request, "register", "register", 201, code=code, team_asked=team)
 
     async def _claim(self, request: web.Request) -> web.StreamResponse:
         check_origin(request)
         fields = await form_fields(request)
-        client = client_of(request.remote or "0.0.0.0")
+        client, words = client_of(request.remote or "0.0.0.0"), PAGE_WORDS[language_of(request)]
         try:
             if not self._limiter.may_try(client):
-                raise ContestError("too many tries: wait a minute")
+                raise ContestError(words["too_many_tries"])
             found, content = await self._ask(self._service.claimed, fields.get("code", ""))
         except (ContestError, StoreError) as error:
             self._limiter.add_failure(client)
             return self._show(
-                "register", "Register", 409, message=str(error), code="", team_asked=""
+                request, "register", "register", 409, message=str(error), code="", team_asked=""
             )
         if content is None:
-            words = {
-                "waiting": "the organiser has not decided yet",
-                "refused": "the organiser has refused the application",
-                "claimed": "the file was fetched already: ask the organiser if you lost it",
-            }[found.state]
-            return self._show("register", "Register", message=words, code="", team_asked="")
+            message = words[f"claim_{found.state}"]
+            return self._show(
+                request, "register", "register", message=message, code="", team_asked=""
+            )
         name = f'attachment; filename="{found.team}.bci"'
         headers = {hdrs.CONTENT_DISPOSITION: name}
         return web.Response(body=content, content_type="application/octet-stream", headers=headers)

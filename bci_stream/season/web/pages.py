@@ -10,11 +10,13 @@ from urllib.parse import urlsplit
 import msgspec
 from aiohttp import BodyPartReader, hdrs, web
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
 from bci_stream.leaderboard.web.connections import Handler, TimedConnection
 from bci_stream.page_server import SECURITY
 from bci_stream.season.uploads import MEGABYTE, UploadRefused
 from bci_stream.season.web.access import AccessError
+from bci_stream.season.web.page_words import PAGE_WORDS
 from tracks.common.reasons import Reason
 
 FOLDER: Final = Path(str(files("bci_stream.season.web")))
@@ -31,9 +33,24 @@ _environment: Final = Environment(
 _environment.filters["shown_time"] = _shown_time
 
 
-def render(name: str, **content: Any) -> str:
-    """A page of templates/; all that is filled in is escaped."""
-    return _environment.get_template(f"{name}.html").render(content)
+_words: Final = {
+    language: {key: Markup(words) for key, words in table.items()}
+    for language, table in PAGE_WORDS.items()
+}
+
+
+def render(name: str, language: str, title: str, **content: Any) -> str:
+    """A page of templates/; all that is filled in is escaped.
+
+    title: a key of the page's words, as the templates' `t` has them.
+    """
+    words = _words[language]
+
+    def word(kind: str, value: str) -> str:
+        return words.get(f"{kind}_{value}", value)
+
+    frame = {"language": language, "t": words, "word": word, "title": words[title]}
+    return _environment.get_template(f"{name}.html").render({**frame, **content})
 
 
 def stage_reasons(view: dict[str, Any]) -> list[Reason]:

@@ -174,12 +174,12 @@ class SeasonServer:
                 )
             elif status == 401:
                 return web.Response(
-                    text=render("login", **self._frame(request, "Log in", words)),
+                    text=render("login", **self._frame(request, "log_in", words)),
                     content_type="text/html",
                     status=status,
                 )
             else:
-                text = render("home", **self._frame(request, "Refused", words), boards=[])
+                text = render("home", **self._frame(request, "refused", words), boards=[])
                 refusal = web.Response(text=text, content_type="text/html", status=status)
             if request.can_read_body:
                 refusal.force_close()
@@ -220,7 +220,8 @@ class SeasonServer:
         team = self._session(request)
         cookie = request.cookies.get(COOKIE, "")
         return {
-            "title": f"{title}: {self._service.contest.name}",
+            "language": language_of(request),
+            "title": title,
             "contest": self._service.contest.name,
             "team": team,
             "form_key": self._sessions.form_key(cookie) if team else "",
@@ -247,10 +248,10 @@ class SeasonServer:
     async def _home(self, request: web.Request) -> web.StreamResponse:
         views = await self._ask(self._service.phase_views, None, time.time())
         boards = [(view, await self._board(view.name, view.track)) for view in views]
-        return self._page(request, "home", "Leaderboard", boards=boards)
+        return self._page(request, "home", "leaderboard", boards=boards)
 
     async def _login_page(self, request: web.Request) -> web.StreamResponse:
-        return self._page(request, "login", "Log in")
+        return self._page(request, "login", "log_in")
 
     async def _login(self, request: web.Request) -> web.StreamResponse:
         check_origin(request)
@@ -279,7 +280,7 @@ class SeasonServer:
         return self._page(
             request,
             "team",
-            "Submissions",
+            "submissions",
             made=await self._ask(self._service.list_views, team),
             phases=await self._ask(self._service.phase_views, team, time.time()),
             limit_mb=f"{self._uploads.limits.bytes / MEGABYTE:g}",
@@ -291,9 +292,8 @@ class SeasonServer:
         view = await self._ask(self._service.view, team, number)
         if view is None:
             raise UploadRefused(404, Reason("no_submission", number=number))
-        title = f"Submission {number}"
         words = describe(stage_reasons(view), language_of(request))
-        return self._page(request, "submission", title, one=view, words=words)
+        return self._page(request, "submission", "submission", one=view, words=words)
 
     async def _choose_form(self, request: web.Request) -> web.StreamResponse:
         team, number = self._own_session(request), int(request.match_info["id"])

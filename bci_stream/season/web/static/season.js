@@ -36,9 +36,9 @@ form?.addEventListener("submit", (event) => {
   request.onload = () => {
     if (request.status < 300) { location.href = request.responseURL; return; }
     const page = new DOMParser().parseFromString(request.responseText, "text/html");
-    show(page.querySelector(".message")?.textContent ?? `The server answered ${request.status}.`);
+    show(page.querySelector(".message")?.textContent ?? `${form.dataset.answered} ${request.status}`);
   };
-  request.onerror = () => show("The connection was lost before the upload was complete.");
+  request.onerror = () => show(form.dataset.lost);
   request.open("POST", form.action);
   request.send(new FormData(form));
 
