@@ -18,6 +18,7 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import numpy as np
 from rich.console import Console
@@ -28,8 +29,11 @@ from decoders.decoder import Decoder, format_exception, reports_of
 from decoders.offline import introduce, track_of
 from decoders.registry import default_of, load
 from decoders.waiting import describe_awaited, describe_data, source_files, trigger_counts
+from replay.model.options import SourceOptions, profile_rate
 from replay.model.source import Session
+from replay.sources import open_source
 from replay.transform.masking import masked_packets
+from tracks.track import Track
 
 DEAD_SHARE = 0.15
 
@@ -49,9 +53,8 @@ class DecoderStream:
         return DecoderStream(self.info, packets)
 
 
-def stream_of(track_name: str, decoder: Decoder, session: Session) -> DecoderStream:
+def stream_of(track: Track, decoder: Decoder, session: Session) -> DecoderStream:
     """A session as the wire carries it, with the leads that the decoder chooses."""
-    track = track_of(track_name)
     info, places = introduce(track, decoder, session)
     return DecoderStream(info, list(masked_packets(track, session, places)))
 
@@ -153,17 +156,26 @@ class Law:
     detail: str
 
 
-def sample_session(track: str, seed: int = 0) -> Session:
-    """A short synthetic session to check a decoder with."""
-    from replay.synthetic.registry import open_synthetic
+def sample_session(name: str, seed: int = 0, rules: dict[str, object] | None = None) -> Session:
+    """A short synthetic session to check a decoder with; at the rate of the rules' profile."""
+    track = track_of(name).under(rules or {})
+    params = {**track.sample_params, "subjects": "1", "seed": str(seed)}
+    uri = f"synthetic:{name}?{urlencode(params)}"
+    return next(iter(open_source(uri, SourceOptions(resample=profile_rate(track))).sessions()))
 
-    params = {**track_of(track).sample_params, "subjects": "1", "seed": str(seed)}
-    return next(iter(open_synthetic(track, params).sessions()))
 
+def check(
+    name: str,
+    factory: Factory,
+    session: Session,
+    seed: int = 0,
+    rules: dict[str, object] | None = None,
+) -> Iterator[Law]:
+    """Check the properties one by one; factory makes a new decoder.
 
-def check(track: str, factory: Factory, session: Session, seed: int = 0) -> Iterator[Law]:
-    """Check the properties one by one; factory makes a new decoder."""
-    stream = stream_of(track, factory(), session)
+    name: of the track. rules: what the contest changes of its rules, its profile among them.
+    """
+    stream = stream_of(track_of(name).under(rules or {}), factory(), session)
     rng = np.random.default_rng(seed)
     given = stream.copied()
     law, reported = _runs(factory, given)
@@ -332,15 +344,23 @@ def _bounded(factory: Factory, stream: DecoderStream) -> str:
 
 
 def check_decoder(
-    track: str, decoder: str | None, model: Path | None, seed: int, factory: Factory | None = None
+    track: str,
+    decoder: str | None,
+    model: Path | None,
+    seed: int,
+    factory: Factory | None = None,
+    rules: dict[str, object] | None = None,
 ) -> bool:
-    """Print a line for each property; returns whether all hold. factory: where no name gives it."""
+    """Print a line for each property; returns whether all hold.
+
+    factory: where no name gives it. rules: what the contest changes of the track's.
+    """
     console = Console()
     console.print(f"{decoder or default_of(track)} on track {track}")
     held = True
-    session = sample_session(track, seed)
+    session = sample_session(track, seed, rules)
     make = factory or (lambda: load(decoder, track, model, seed))
-    for law in check(track, make, session, seed):
+    for law in check(track, make, session, seed, rules):
         held = held and law.ok
         mark = "[green]✔[/]" if law.ok else "[red]✘[/]"
         console.print(f" {mark} {law.name}: {escape(law.detail)}")

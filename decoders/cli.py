@@ -419,11 +419,11 @@ def check(
     if track is None:
         raise _missing_track()
     factory = _pipeline_factory(track, decoder, submission, model, pipeline, online, trust)
+    contest = open_contest(contest_path, "")
     if submission is not None:
         require_posix("bci-decode check --submission")
         from decoders.host.check import check_submission, dry_run_calibration
 
-        contest = open_contest(contest_path, "")
         stop = stop_on_signals()
         how["calibration"] = how["calibration"] or dry_run_calibration(track)
         opened = _open_submission(submission, track, granted=contest.limits, stop=stop, **how)
@@ -435,7 +435,7 @@ def check(
     _refuse_without_submission(how)
     from decoders.checks import check_decoder
 
-    if not check_decoder(track, pipeline or decoder, model, seed, factory):
+    if not check_decoder(track, pipeline or decoder, model, seed, factory, contest.rules(track)):
         raise SystemExit(1)
 
 

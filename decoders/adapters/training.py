@@ -164,7 +164,11 @@ def _fit_slot(
     progress(f"{online.__name__}, window {slot + 1} of {examples.slots}")
     places = [k for k, own in enumerate(examples.slot) if own == slot]
     if not places:
-        raise TruthError(f"{online.__name__}: no trial is long enough for report {slot + 1}")
+        raise TruthError(
+            f"{online.__name__}: no trial is long enough for report {slot + 1}, "
+            "which has its own copy of the estimator; give windows a fixed length (length_s), "
+            "so that one serves every report"
+        )
     x = np.array([examples.x[place] for place in places])
     y = np.array([examples.y[place] for place in places])
     if not examples.regression and len(set(y.tolist())) < 2:

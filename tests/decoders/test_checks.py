@@ -4,8 +4,10 @@ import itertools
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from decoders.checks import sample_session
+from decoders.cli import main
 from decoders.erp.references import XdawnLda
 from decoders.mi.decoder import MiDecoder
 from decoders.mi.references import CspLda, Mdm, TangentSpaceLr
@@ -160,3 +162,33 @@ def test_what_is_no_list_of_results_is_reported_in_words(returned: object, mi_se
 
     (found,) = broken("mi", Wrong, mi_session(blocks=1, trials=3))
     assert f"step() returned {returned!r}; it returns a list" in found
+
+
+WAITS_FOR_249 = """
+class Old:
+    def start(self, info):
+        assert info.rate == 250
+
+    def step(self, packet):
+        return [201 for _, code in packet.triggers if code == 249]
+"""
+
+
+def test_a_decoder_is_checked_under_the_rules_of_a_contest(tmp_path, monkeypatch):
+    (tmp_path / "old_codes.py").write_text(WAITS_FOR_249)
+    (tmp_path / "contest.toml").write_text(
+        'name = "old"\ntrack = "mi"\nrules = {profile = "2022"}\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    arguments = [
+        "check",
+        "--track",
+        "mi",
+        "--decoder",
+        "old_codes:Old",
+        "--contest",
+        "contest.toml",
+    ]
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 0, done.output
+    assert "runs and reports: 2 reports" in done.output

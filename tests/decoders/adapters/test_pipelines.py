@@ -279,6 +279,20 @@ def test_mistakes_in_training_are_named(mi_session) -> None:
         PipelineDecoder()
 
 
+def test_trials_too_short_for_the_third_report_need_windows_of_one_length(mi_session) -> None:
+    session = mi_session(blocks=1, trials=6)
+    short = replace(session, blocks=[_ended_after_three_seconds(b) for b in session.blocks])
+    with pytest.raises(TruthError, match=r"long enough for report 3.*\(length_s\)"):
+        fit_pipeline(Online(mdm()), "mi", [short])
+    assert fit_pipeline(Online(mdm(), length_s=1.5), "mi", [short]).arrays
+
+
+def _ended_after_three_seconds(block):
+    """Trials without their last second; a code of 3 s (13, 23, 33) gives its place to 241."""
+    kept = [(at, 241 if code % 10 == 3 else code) for at, code in block.triggers if code != 241]
+    return replace(block, triggers=tuple(kept))
+
+
 def _cut(blocks):
     """One second of imagery, which is too short for any report."""
     return [

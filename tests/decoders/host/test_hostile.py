@@ -10,6 +10,7 @@ import sys
 import textwrap
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -48,6 +49,20 @@ class AlgorithmImplement(AlgorithmInterface):
 
     def attack(self, model):
 """
+
+Children = Callable[[], list[psutil.Process]]
+
+
+@pytest.fixture
+def children() -> Children:
+    """The processes that this test has started and that still run; earlier tests may share some of theirs."""
+    earlier = set(psutil.Process().children(recursive=True))
+
+    def left() -> list[psutil.Process]:
+        now = set(psutil.Process().children(recursive=True)) - earlier
+        return [child for child in now if child.status() != psutil.STATUS_ZOMBIE]
+
+    return left
 
 
 def hostile(body: str) -> dict[str, str]:
@@ -292,14 +307,16 @@ def test_the_computing_of_a_whole_run_is_limited(write: Write, submitted: Open) 
     ended(decoder, SubmissionTimeout, r"0\.5 s of computing")
 
 
-def test_one_that_ignores_sigterm_is_ended_all_the_same(write: Write, submitted: Open) -> None:
+def test_one_that_ignores_sigterm_is_ended_all_the_same(
+    write: Write, submitted: Open, children: Children
+) -> None:
     body = (
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint('deaf', flush=True)\ntime.sleep(1000)"
     )
     decoder = submitted(write(hostile(body)), limits=replace(SMALL, step_s=1.0))
     ended(decoder, SubmissionTimeout, "next packet")
     assert decoder.log.read_text() == "deaf\n"
-    assert _children() == []
+    assert children() == []
 
 
 @pytest.mark.parametrize(
@@ -329,7 +346,7 @@ def test_one_that_exits_or_fails_at_import_has_crashed(
 
 
 @needs_bubblewrap
-def test_a_fork_bomb_is_a_crash_and_dies(write: Write, submitted: Open) -> None:
+def test_a_fork_bomb_is_a_crash_and_dies(write: Write, submitted: Open, children: Children) -> None:
     body = """
         while True:
             try:
@@ -339,11 +356,13 @@ def test_a_fork_bomb_is_a_crash_and_dies(write: Write, submitted: Open) -> None:
     """
     error = ended(submitted(write(hostile(body))), SubmissionLimit, "more than 8 processes")
     assert error.ending == "crashed"
-    assert _children() == []
+    assert children() == []
 
 
 @needs_bubblewrap
-def test_children_that_leave_their_session_die_with_it(write: Write, submitted: Open) -> None:
+def test_children_that_leave_their_session_die_with_it(
+    write: Write, submitted: Open, children: Children
+) -> None:
     body = """
         if os.fork() == 0:
             os.setsid()
@@ -355,7 +374,7 @@ def test_children_that_leave_their_session_die_with_it(write: Write, submitted: 
     decoder = submitted(write(hostile(body)))
     assert run(decoder, packets(1)) == [[1]]
     decoder.close()
-    assert _children() == []
+    assert children() == []
 
 
 HOST = """
@@ -618,11 +637,3 @@ def test_a_sandbox_that_was_asked_for_and_does_not_work_is_an_error(
         choose_sandbox("bubblewrap")
     assert isinstance(choose_sandbox("auto"), LimitsOnly)
     assert "forbidden here" in choose_sandbox("auto").title
-
-
-def _children() -> list[psutil.Process]:
-    return [
-        child
-        for child in psutil.Process().children(recursive=True)
-        if child.status() != psutil.STATUS_ZOMBIE
-    ]

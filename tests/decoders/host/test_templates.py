@@ -83,10 +83,9 @@ def observed(events: list[dict[str, Any]]) -> list[Any]:
 
 
 @pytest.mark.lsl
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_over_lsl_in_lockstep_it_is_the_same_run_and_the_same_score(
-    name: str, tmp_path: Path
-) -> None:
+def test_over_lsl_in_lockstep_it_is_the_same_run_and_the_same_score(tmp_path: Path) -> None:
+    """One template: what differs between them is behind the host, which the test before compares."""
+    name = "g4"
     params = "&".join(f"{key}={value}" for key, value in EXAMPLES[name][1].items())
     command = [sys.executable, "-m", "bci_stream.judge", "run", "--json", "--track", TRACKS[name]]
     command += ["--submission", str(twins.TEMPLATES / name)]
