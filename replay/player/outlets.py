@@ -193,11 +193,12 @@ class ReplayOutlets:
     def push_packet(
         self, packet: MaskedPacket, note: PacketNote | None, stamp: float, wait: Wait = no_wait
     ) -> float | None:
-        """Push a packet's samples, then its note and its triggers.
+        """Push a packet's note, its samples and its triggers.
 
-        The note comes second, so that a client which has it also has the samples. It is signed before `wait`,
-        which is called when nothing but the push is left to do. Returns when the first samples left; None
-        where `wait` returned False, and then nothing is sent.
+        The note comes first: a client reads it while the samples are under way, and then waits for them, as
+        it must in any case, because these are two streams. It is signed before `wait`, which is called when
+        nothing but the push is left to do. Returns when the first samples left; None where `wait` returned
+        False, and then nothing is sent.
         """
         stamps = self._stamps(packet.n, stamp)
         ready = [(outlet, _chosen(packet, leads)) for outlet, leads in self._signals.values()]
@@ -212,9 +213,9 @@ class ReplayOutlets:
 
         if not wait(push_nothing):
             return None
-        left = [outlet.push(samples, stamps) for outlet, samples in ready]
         if signed:
             self._control.push(signed, stamp)
+        left = [outlet.push(samples, stamps) for outlet, samples in ready]
         for offset, code, text in packet.markers:
             even = stamp - (packet.n - 1 - offset) / self._rate
             at = even if isinstance(stamps, float) else stamps[offset]

@@ -25,6 +25,9 @@ _NOISE = re.compile(
     re.IGNORECASE,
 )
 
+_FOR_PROGRAMMERS = (DeprecationWarning, FutureWarning, ResourceWarning)
+"""The last of these may be of any object that is collected as garbage meanwhile."""
+
 
 class _ListHandler(logging.Handler):
     """Collects log messages of a library in a list."""
@@ -65,7 +68,7 @@ def reading(name: str, form: str, logger: str | None = None) -> Iterator[list[st
     messages += [
         first_line(warning.message)
         for warning in caught
-        if not issubclass(warning.category, DeprecationWarning | FutureWarning)  # for programmers
+        if not issubclass(warning.category, _FOR_PROGRAMMERS)
     ]
     _refuse_losses(name, form, messages)
     notes += [text for text in dict.fromkeys(messages) if not _NOISE.search(text)]

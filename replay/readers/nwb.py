@@ -51,18 +51,25 @@ class NwbSignal:
 def read_nwb(path: Path, options: SourceOptions) -> Content:
     """Open an NWB file; ?variable= names its series if it has several."""
     try:
+        from h5py import File
         from pynwb import NWBHDF5IO
     except ImportError as error:
         raise SourceError(
             f"{path} is an NWB file, which needs another package: `pip install bci-stream[nwb]`"
         ) from error
-    with reading(str(path), "NWB") as notes:
-        nwb = NWBHDF5IO(str(path), "r", load_namespaces=False).read()
+    with (
+        reading(str(path), "NWB") as notes,
+        NWBHDF5IO(str(path), "r", load_namespaces=False) as opened,
+    ):
+        nwb = opened.read()
         series = _series(path.name, nwb, options.variable)
         rate, first_s = _rate(path.name, series)
-        signal = NwbSignal(path.name, series.data, *_scales(series))
+        # pynwb's file is closed here; h5py closes its own one when the signal is no longer used.
+        data = File(series.data.file.filename, "r")[series.data.name]
+        signal = NwbSignal(path.name, data, *_scales(series))
         marks = _marks(nwb, rate, first_s, options)
-        leads = _leads(series, len(np.atleast_1d(series.data[0])))
+        leads = _leads(series, len(np.atleast_1d(data[0])))
+        name = series.name
     return Content(
         name=path.name,
         form="NWB",
@@ -71,7 +78,7 @@ def read_nwb(path: Path, options: SourceOptions) -> Content:
         signal=signal,
         events=KnownEvents(options.events.triggers(marks, rate, signal.n_samples)),
         subject=None,
-        notes=(*notes, f"series {series.name!r} is replayed", *describe_map(options.events, marks)),
+        notes=(*notes, f"series {name!r} is replayed", *describe_map(options.events, marks)),
         lazy=True,
     )
 

@@ -125,6 +125,7 @@ def find_markers(
     others, rules = [stream for stream in streams if not is_signal(stream)], options.events
     if options.triggers is not None:
         return _placed(signal, _named(name, others, options.triggers), rules)
+    others = [stream for stream in others if not _holds_messages(stream)]
     found = _placed(signal, [stream for stream in others if _holds_markers(stream)], rules)
     return FoundMarks(found.marks, (*_about_data(others), *found.notes))
 
@@ -138,6 +139,11 @@ def _named(name: str, streams: list[XdfStream], wanted: str) -> list[XdfStream]:
             f"streams: {held}"
         )
     return named
+
+
+def _holds_messages(stream: XdfStream) -> bool:
+    """Whether a stream holds messages of replay, judge and teams, which are recorded with the rest."""
+    return text_of(stream, "source_id").startswith("bci/") and text_of(stream, "type") != "Markers"
 
 
 def _holds_markers(stream: XdfStream) -> bool:

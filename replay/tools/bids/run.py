@@ -125,6 +125,8 @@ def write_bids_run(
     )
     borders = [EventRow(at, "boundary") for at in edges]
     written = Path(path.fpath)
+    # MNE-BIDS takes the maker of the file's format for the amplifier's.
+    _set_in_json(written.with_suffix(".json"), Manufacturer="n/a")
     _write_events(
         written, sorted([*events, *results, *borders], key=lambda row: row.sample), session.rate
     )
@@ -275,10 +277,13 @@ HED_VERSION = "8.3.0"
 
 def _state_hed_version(description: Path) -> None:
     """A dataset with HED names the version of its schema; one that is named already is kept."""
-    found = json.loads(description.read_text(encoding="utf-8"))
-    if "HEDVersion" not in found:
-        text = json.dumps({**found, "HEDVersion": HED_VERSION}, indent=4)
-        description.write_text(text + "\n", encoding="utf-8")
+    if "HEDVersion" not in json.loads(description.read_text(encoding="utf-8")):
+        _set_in_json(description, HEDVersion=HED_VERSION)
+
+
+def _set_in_json(path: Path, **values: str) -> None:
+    found = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**found, **values}, indent=4) + "\n", encoding="utf-8")
 
 
 def _cell(value: str) -> str:

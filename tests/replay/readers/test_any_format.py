@@ -1,5 +1,7 @@
 """Formats that MNE or another library reads: as these read them, or refused in words."""
 
+import gc
+import warnings
 from pathlib import Path
 
 import mne
@@ -47,6 +49,15 @@ def test_samples_are_those_of_mne(form, tmp_path):
 def test_events_are_on_their_samples(form, tmp_path):
     _, triggers, _ = played(str(WRITERS[form](tmp_path)))
     assert triggers == list(EVENTS)
+
+
+def test_no_file_of_pynwb_stays_open(tmp_path):
+    """Its finaliser warns at any later moment, in the reading of another file for example."""
+    played(str(WRITERS["NWB"](tmp_path)))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        gc.collect()
+    assert [str(w.message) for w in caught if "NWBHDF5IO" in str(w.message)] == []
 
 
 @pytest.mark.parametrize("form", ["BCI2000", "NWB"])

