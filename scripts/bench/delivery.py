@@ -98,7 +98,7 @@ def bare(session: str) -> dict[int, float]:
     (found,) = pylsl.resolve_bypred("name='delivery-r-signal' and type='EEG'", 1, WAIT_S)
     inlet = pylsl.StreamInlet(found)
     inlet.open_stream(WAIT_S)
-    print("open", file=sys.stderr, flush=True)
+    print("open", flush=True)
     times: dict[int, float] = {}
     samples = np.empty((PACKET, LEADS + 1), dtype=np.float32)
     while True:
@@ -115,6 +115,7 @@ def streamlsl() -> dict[int, float]:
     stream = StreamLSL(2.0, name="delivery-r-signal", stype="EEG").connect(
         acquisition_delay=0.001, timeout=WAIT_S
     )
+    print("open", flush=True)
     times: dict[int, float] = {}
     last = time.monotonic()
     while time.monotonic() - last < 2.0 or not times:
@@ -143,12 +144,19 @@ def run_turn(seconds: float) -> dict[str, float]:
             )
 
         processes = {role: start(role) for role in ("replay", "bare", "streamlsl")}
-        time.sleep(5.0)  # both have opened the stream before the team lets it begin
-        processes["ours"] = start("ours")
-        found = {}
-        for role, process in processes.items():
-            out, _ = process.communicate(timeout=seconds + 2 * WAIT_S)
-            found[role] = {int(k): t for k, t in json.loads(out.splitlines()[-1]).items()}
+        try:
+            for role in ("bare", "streamlsl"):  # both have it open before the team lets it begin
+                if processes[role].stdout.readline() != "open\n":  # type: ignore[union-attr]
+                    raise SystemExit(f"{role} found no stream to open")
+            processes["ours"] = start("ours")
+            found = {}
+            for role, process in processes.items():
+                out, _ = process.communicate(timeout=seconds + 2 * WAIT_S)
+                found[role] = {int(k): t for k, t in json.loads(out.splitlines()[-1]).items()}
+        finally:
+            for process in processes.values():
+                process.kill()
+                process.wait()
     pushed = found.pop("replay")
     first = RATE // PACKET
     return {

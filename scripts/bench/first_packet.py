@@ -207,7 +207,7 @@ def _report(path: Path, rounds: int) -> None:
     for k, name in ((0, "time"), (2, "memory")):
         for way, what in ((1, "first packet"), (2, f"first packet with --track {TRACK}")):
             ratios = [one[way][k] / one[0][k] for one in measured]
-            measure = f"{name} to the {what}, {path.suffix[1:]}"
+            measure = f"{name} to the {what}, {path.suffix[1:]}" + "+" * path.stem.endswith("_plus")
             report_ratio("first_packet", measure, "MNE preload", ratios, "at most 1/10")
 
 

@@ -16,7 +16,8 @@ class BenchRatio:
     """One figure of ours over that of something simpler, measured in turns in the same run.
 
     bench: the script. measure: what was measured. beside: what it is compared with. ratio: the median;
-    low, high: the smallest and the largest of all turns. asked: the limit in words, or empty.
+    low, high: the smallest and the largest of all turns. asked: the limit in words, or empty. when: date and
+    circumstances of the run, for the page.
     """
 
     bench: str
@@ -27,6 +28,7 @@ class BenchRatio:
     high: float
     turns: int
     asked: str = ""
+    when: str = ""
 
     def text(self) -> str:
         asked = f"; asked: {self.asked}" if self.asked else ""
