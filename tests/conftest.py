@@ -17,6 +17,7 @@ import pytest
 from hypothesis import settings
 from processes import Processes, end_daemons
 from skips import write_skips
+from threadpoolctl import threadpool_limits
 
 from bci_stream.contest.contest import Contest
 from bci_stream.wire.memory import MemoryTransport
@@ -36,11 +37,15 @@ LAST = ("slow", "lsl", "browser")  # the order in which marked tests follow the 
 
 
 def pytest_configure() -> None:
-    """Let children receive signals, also if the tests run in the background (`nohup`, `trap '' INT`).
+    """Let children receive signals, and limit linear algebra to one thread.
 
-    A child inherits ignored and blocked signals, but not a handler: with an empty handler this process
-    goes on ignoring the signal, and its children get the default action.
+    Tests may run in the background (`nohup`, `trap '' INT`). A child inherits ignored and blocked signals,
+    but not a handler: with an empty handler this process goes on ignoring the signal, and its children get
+    the default action. Several workers share the cores, on which threads of BLAS would wait for each other.
     """
+    for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+        os.environ.setdefault(variable, "1")  # of children, and of libraries that are loaded later
+    threadpool_limits(1)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     for number in SIGNALS:
         if signal.getsignal(number) is signal.SIG_IGN:

@@ -25,6 +25,8 @@ pytestmark = [pytest.mark.lsl, pytest.mark.slow, pytest.mark.timeout(400)]
 DOC = Path(__file__).parents[2] / "docs" / "organiser.md"
 LINE = re.compile(r"^    (\w+)\$ (.*)$", re.MULTILINE)
 DOCTOR_READY = "other hosts' doctors can see this one"
+CLOCKS = "clocks, compared with this host's: judge"
+MOST_LOOKS = 20
 
 
 class Machine:
@@ -101,6 +103,14 @@ def wait_until_ready(judge: Machine, teams: list[str]) -> None:
     wait_for("both teams", lambda: ready() == teams, 60.0)
 
 
+def look_at_status(machine: Machine, line: str) -> str:
+    """An organiser looks again until the judge's clock has been measured, which takes some seconds."""
+    for _ in range(MOST_LOOKS):
+        if CLOCKS in (shown := machine.run(line)):
+            break
+    return shown
+
+
 def wait_until_over(machines: dict[str, Machine]) -> None:
     for machine in machines.values():
         for command, process, path in machine.running:
@@ -131,7 +141,11 @@ def test_the_rehearsal_works_line_by_line(machines: dict[str, Machine]) -> None:
                 wait_until_ready(machine, ["alice", "bob"])
             if line.startswith("bci-judge leaderboard"):
                 wait_until_over(machines)
-            outputs[line] = machine.run(line)
+            outputs[line] = (
+                look_at_status(machine, line)
+                if line.startswith("bci-replay status")
+                else machine.run(line)
+            )
     check(machines["judge"].folder, outputs)
 
 
@@ -155,7 +169,7 @@ def check(folder: Path, outputs: dict[str, str]) -> None:
     assert re.search(r"carol.*revoked", listed)
     assert re.search(r"bob.*Alpha Waves", listed)
     assert of("bci-judge go").strip() == "erp: begins with alice, bob"
-    assert "clocks, compared with this host's: judge" in of("bci-replay status")
+    assert CLOCKS in of("bci-replay status")
     published = json.loads((folder / "public" / "results.json").read_text("utf-8"))
     assert sorted(row["team"] for row in published["rows"]) == ["alice", "bob"]
     for words in ("--public-key public", "--reveal cup"):
