@@ -42,6 +42,9 @@ class Clock(Protocol):
         slower at first, so code that must be fast at the deadline is run once before it.
         """
 
+    def sleep_until(self, deadline: float, stop: threading.Event | None = None) -> bool:
+        """As `wait_until`, without busy waiting: it ends some tenths of a millisecond late."""
+
 
 class RealClock:
     """A real clock; now: the transport's clock, so that deadlines and time stamps agree."""
@@ -59,18 +62,22 @@ class RealClock:
     ) -> bool:
         if self._late_s is not None:
             self._spin_s = learned_spin(self._spin_s, self._late_s)
-        slept = False
-        while (left := deadline - self.now() - self._spin_s) > 0:
-            if stop is not None and stop.is_set():
-                return False
-            time.sleep(min(left, NAP_S))  # cheaper than waiting for the event, and as exact
-            slept = True
+        slept = self.now() < deadline - self._spin_s
+        if not self.sleep_until(deadline - self._spin_s, stop):
+            return False
         if slept and self.now() < deadline:
             warm_up()
         # Used at the next wait: between a sleep and a deadline every line costs time.
         self._late_s = self.now() - (deadline - self._spin_s) if slept else None
         while self.now() < deadline:
             pass
+        return True
+
+    def sleep_until(self, deadline: float, stop: threading.Event | None = None) -> bool:
+        while (left := deadline - self.now()) > 0:
+            if stop is not None and stop.is_set():
+                return False
+            time.sleep(min(left, NAP_S))  # cheaper than waiting for the event, and as exact
         return True
 
 
@@ -123,6 +130,9 @@ class ManualClock:
             warm_up()
             self._now = deadline
         return True
+
+    def sleep_until(self, deadline: float, stop: threading.Event | None = None) -> bool:
+        return self.wait_until(deadline, stop)
 
 
 STALL_CHECK_S = 0.05

@@ -59,7 +59,7 @@ BEHIND_S = 1.0
 """A real-time decoder that is further behind is logged and reported as behind."""
 
 LEAST_WAIT_S = 0.001
-"""A client that has waited this long for a message had processed all that came before it."""
+"""A client that has waited this long for a message or for samples had processed all that came before."""
 
 
 class TeamClient:
@@ -245,8 +245,9 @@ class TeamClient:
         self._waited_s += waited_s
         if messages:
             self._note_gap(self._waited_s)
-            if waited_s > LEAST_WAIT_S:
-                self._note_late_sending(messages)
+            notes = [stamp for message, stamp in messages if isinstance(message, PacketNote)]
+            if notes and waited_s > LEAST_WAIT_S:
+                self._note_late_sending(notes[0])
             self._waited_s = 0.0
             self._received_at = self._transport.now()
         for message, stamp in messages:
@@ -258,14 +259,11 @@ class TeamClient:
                 "sends one every second"
             )
 
-    def _note_late_sending(self, messages: list[tuple[ControlMessage, float]]) -> None:
+    def _note_late_sending(self, stamp: float) -> None:
         """This client has waited: as far as that explains it, a late packet is not its decoder's doing."""
-        for message, stamp in messages:
-            if isinstance(message, PacketNote):
-                late_s = max(0.0, self._late_s(stamp))
-                if late_s < self._sent_late_s + self._waited_s + CUT_OFF_S / 10:
-                    self._sent_late_s = late_s
-                return
+        late_s = max(0.0, self._late_s(stamp))
+        if late_s < self._sent_late_s + self._waited_s + CUT_OFF_S / 10:
+            self._sent_late_s = late_s
 
     def _late_s(self, stamp: float) -> float:
         return self._transport.now() - stamp - self._joined.control.clock_offset_s()
@@ -294,7 +292,12 @@ class TeamClient:
             logger.info("replay %s: %s", replay, state)
 
     def _samples(self, packet: int, n: int, stamp: float) -> FloatArray | None:
+        begun = self._transport.now()
         samples = self._joined.signal.read(n, stamp, SILENCE_S)
+        waited_s = self._transport.now() - begun
+        self._waited_s += waited_s
+        if waited_s > LEAST_WAIT_S:
+            self._note_late_sending(stamp)
         self._report_lag(stamp)
         if samples is None:
             logger.warning(

@@ -121,6 +121,9 @@ class ReplayOutlets:
     def has_consumers(self) -> bool:
         return any(outlet.has_consumers() for outlet, _ in self._signals.values())
 
+    def has_note_readers(self) -> bool:
+        return self._control.has_consumers()
+
     def probe_signals(self) -> None:
         """Push one row of zeros on each signal stream, so that a team can verify its connection."""
         now = self._transport.now()
@@ -195,15 +198,15 @@ class ReplayOutlets:
     ) -> float | None:
         """Push a packet's note, its samples and its triggers.
 
-        The note comes first: a client reads it while the samples are under way, and then waits for them, as
-        it must in any case, because these are two streams. It is signed before `wait`, which is called when
-        nothing but the push is left to do. Returns when the first samples left; None where `wait` returned
-        False, and then nothing is sent.
+        The note leaves before `wait`, which waits for the deadline of the samples: a client reads and
+        verifies it meanwhile, and then waits for them, as it must in any case, because these are two streams.
+        Returns when the first samples left; None where `wait` returned False, and then nothing is sent. A
+        packet whose note has left is always sent, because clients wait for it.
         """
         stamps = self._stamps(packet.n, stamp)
         ready = [(outlet, _chosen(packet, leads)) for outlet, leads in self._signals.values()]
         signed = ""
-        if note is not None and self._control.has_consumers():
+        if note is not None and self.has_note_readers():
             digest = sample_digest(ready[0][1].data) if len(ready) == 1 else ""
             signed = self._signed(structs.replace(note, run=self._run, digest=digest))
 
@@ -211,10 +214,10 @@ class ReplayOutlets:
             for outlet, samples in ready[:1]:  # one is enough: all take the same path
                 outlet.push(samples[:0], stamp)
 
-        if not wait(push_nothing):
-            return None
         if signed:
             self._control.push(signed, stamp)
+        if not (wait(push_nothing) or signed):
+            return None
         left = [outlet.push(samples, stamps) for outlet, samples in ready]
         for offset, code, text in packet.markers:
             even = stamp - (packet.n - 1 - offset) / self._rate

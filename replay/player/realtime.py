@@ -34,6 +34,9 @@ IDLE_S = 0.1
 CONSUMERS_EVERY_S = 1.0
 """Longest wait for a deadline without handling messages, and how often consumers are counted."""
 
+NOTE_AHEAD_S = 0.002
+"""A packet's note leaves this long before its samples, so that a client has verified it when they arrive."""
+
 PAUSE_POLL_S = 0.02
 
 JITTER_PACKETS = 16
@@ -148,10 +151,12 @@ class Realtime:
         return LISTENER_LEAD_IN_S if has_listeners else LEAD_IN_S
 
     def _wait_for(self, deadline: float) -> Wait:
-        """Handle messages until shortly before the deadline; the returned function waits for the rest."""
+        """Handle messages until the packet's note is due; the returned function waits for the deadline."""
         while (now := self.clock.now()) < deadline - IDLE_S and not self.stop.is_set():
-            self.clock.wait_until(now + IDLE_S / 2, self.stop)
+            self.clock.sleep_until(now + IDLE_S / 2, self.stop)
             self._idle()
+        if self.outlets.has_note_readers():
+            self.clock.sleep_until(deadline - NOTE_AHEAD_S, self.stop)
         return partial(self.clock.wait_until, deadline, self.stop)
 
     def _idle(self) -> None:

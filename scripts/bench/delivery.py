@@ -3,7 +3,8 @@
     python scripts/bench/delivery.py [--seconds 20] [--turns 3]
 
 One process plays 64 leads and TRIGGER at 250 Hz in packets of 40 ms in real time; three consumers in
-processes of their own receive it at the same time: a team's worker with a decoder that only notes the time,
+processes of their own receive it at the same time: a team's worker, which verifies the signature of each
+note and the digest of each packet, with a decoder that only notes the time;
 a pylsl inlet that pulls packets, and MNE-LSL's StreamLSL, asked twice a millisecond for new samples. A lead
 counts the packets. The delay of a packet is the time of its arrival less that of its push; the first second
 is left out.
@@ -87,8 +88,9 @@ def ours(folder: Path, session: str) -> dict[int, float]:
     contest = Contest(CONTEST, folder)
     decoder, stop = ArrivalTimes(), threading.Event()
     client = TeamClient(
-        LslTransport(session=session), CONTEST, "alice", contest.keys.token("alice"), stop=stop
-    )
+        LslTransport(session=session), CONTEST, "alice", contest.keys.token("alice"), stop=stop,
+        public_key=contest.keys.public_key(),
+    )  # fmt: skip
     Worker(client, decoder, track="erp", join_s=WAIT_S, stop=stop).run()
     return decoder.times
 

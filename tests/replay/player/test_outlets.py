@@ -13,6 +13,7 @@ from bci_stream.clock import ManualClock
 from bci_stream.contest.keys import Keys
 from bci_stream.packet import Lead
 from bci_stream.wire.memory import MemoryTransport
+from bci_stream.wire.messages import PacketNote
 from replay.model.recording import ArrayBlock, Recording
 from replay.player.outlets import ReplayOutlets
 from replay.player.plan import PlaybackPlan
@@ -118,3 +119,22 @@ def test_a_packet_is_sent_after_its_wait_or_not_at_all(send: bool) -> None:
     left_at = replay.outlets.push_packet(PACKET, None, 100.0, wait)
     assert left_at == (replay.clock.now() if send else None)
     assert bool(one()) == send
+
+
+@pytest.mark.parametrize("stopped", [True, False])
+def test_a_note_leaves_before_the_wait_and_its_packet_always_follows(stopped: bool) -> None:
+    replay = EcogReplay()
+    one = replay.open_inlet("one", [1, 2])
+    (found,) = (it for it in replay.transport.visible("") if "/control/" in it.source_id)
+    control = replay.transport.text_inlet(found, 1)
+
+    def wait(_: Callable[[], None]) -> bool:
+        ((text, stamp),) = control.pull(0)
+        assert '"kind":"packet"' in text
+        assert stamp == 100.0
+        assert one() == []
+        return not stopped
+
+    note = PacketNote(0, 0, 0, 0, 2)
+    assert replay.outlets.push_packet(PACKET, note, 100.0, wait) is not None
+    assert len(one()) == 2

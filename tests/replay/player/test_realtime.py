@@ -16,7 +16,13 @@ from replay.model.recording import ArrayBlock, Recording
 from replay.model.source import RawPacket
 from replay.player.plan import PlaybackPlan
 from replay.player.player import Pace, Player
-from replay.player.realtime import FIRST_LEAD_S, LATE_S, StallReporter, adjusted_lead
+from replay.player.realtime import (
+    FIRST_LEAD_S,
+    LATE_S,
+    NOTE_AHEAD_S,
+    StallReporter,
+    adjusted_lead,
+)
 
 
 @pytest.mark.parametrize(
@@ -68,3 +74,43 @@ def test_a_source_that_takes_seconds_for_its_first_packet_makes_none_late(tmp_pa
     assert player.progress.played == 99
     assert player.progress.worst_late_s == 0.0
     assert log == []
+
+
+@pytest.mark.parametrize("has_reader", [True, False])
+def test_a_note_that_is_read_leaves_shortly_before_its_samples(
+    tmp_path: Path, has_reader: bool
+) -> None:
+    class WaitTimes(ManualClock):
+        """Notes how long the waits for the deadlines of samples are."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.waits_s: list[float] = []
+
+        def wait_until(self, deadline, stop=None, warm_up=None) -> bool:
+            if warm_up is not None:
+                self.waits_s.append(deadline - self.now())
+            return super().wait_until(deadline, stop)
+
+    clock = WaitTimes()
+    transport = MemoryTransport(clock.now)
+    recording = Recording("S1", 250.0, (Lead("Cz"),), [ArrayBlock(np.zeros((99, 1), "f4"), ())])
+    player = Player(
+        transport,
+        clock,
+        Contest("c", tmp_path),
+        PlaybackPlan(None, (recording,), (None,), live=False),
+        name="r",
+        pace=Pace(lockstep=False),
+        start_on="now",
+        stop=threading.Event(),
+    )
+    if has_reader:
+        (control,) = (it for it in transport.visible("") if "/control/" in it.source_id)
+        transport.text_inlet(control, 1)
+    player.play()
+    assert len(clock.waits_s) == 10
+    if has_reader:
+        assert max(clock.waits_s) == pytest.approx(NOTE_AHEAD_S, abs=1e-4)
+    else:
+        assert np.median(clock.waits_s) == pytest.approx(0.04, abs=1e-4)
