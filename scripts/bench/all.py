@@ -38,6 +38,7 @@ BENCHES: dict[str, tuple[list[str], list[str]]] = {
     "lockstep_decoders": ([], ["--turns", "1", "--track", "erp"]),
     "first_packet": ([], ["--hours", "0.3", "--rounds", "3"]),
     "judge": ([], ["--teams", "20", "--seconds", "8"]),
+    "growth": ([], ["--hours", "0.3", "--teams", "5", "--seconds", "5"]),
     "page": ([], ["--pages", "100", "--updates", "20", "--rounds", "1"]),
     "host": ([], ["--packets", "500", "--repeats", "2"]),
     "devices": (["--seconds", "60"], ["--seconds", "5"]),
