@@ -12,7 +12,7 @@ import numpy as np
 from bci_stream.clock import Clock, RealClock
 from bci_stream.contest.contest import Contest
 from bci_stream.judge.judge import Judge
-from bci_stream.judge.team_run import TeamRun
+from bci_stream.judge.session.team_run import TeamRun
 from bci_stream.packet import Lead, Packet, SignalInfo
 from bci_stream.wire.client import TeamClient
 from bci_stream.wire.transport import Transport

@@ -18,8 +18,8 @@ from bci_stream.child_process import ChildProcess
 from bci_stream.contest.contest import Contest
 from bci_stream.errors import HOST_FAILED, BciError, LogError
 from bci_stream.judge.judge import Judge
-from bci_stream.judge.replay_session import Sink
-from bci_stream.judge.team_run import TeamRun
+from bci_stream.judge.session.sink import Sink
+from bci_stream.judge.session.team_run import TeamRun
 from bci_stream.leaderboard.measured import write_measured
 from bci_stream.runlog import make_runs_folder
 from bci_stream.wire.transport import Transport

@@ -24,8 +24,9 @@ from bci_stream.judge.arrivals import (
     JudgeStall,
 )
 from bci_stream.judge.operator.presence import PresenceTable
-from bci_stream.judge.replay_session import ReplaySession, Sink
-from bci_stream.judge.team_run import TeamRun
+from bci_stream.judge.session.replay_session import ReplaySession
+from bci_stream.judge.session.sink import Sink
+from bci_stream.judge.session.team_run import TeamRun
 from bci_stream.wire import names
 from bci_stream.wire.crypto import sign, unseal_truth
 from bci_stream.wire.messages import (

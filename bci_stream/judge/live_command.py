@@ -22,7 +22,7 @@ from bci_stream.errors import ContestError, LogError, PageError
 from bci_stream.judge.judge import Judge
 from bci_stream.judge.operator.desk import OperatorDesk
 from bci_stream.judge.operator.journal import OperatorJournal, journal_path
-from bci_stream.judge.team_run import TeamRun
+from bci_stream.judge.session.team_run import TeamRun
 from bci_stream.leaderboard.board import Leaderboard
 from bci_stream.leaderboard.fold import fold_log
 from bci_stream.leaderboard.ranking import Qualifying

@@ -220,7 +220,7 @@ def test_an_operator_pauses_and_plays_a_block_again_at_no_teams_cost(
         left = [line["t"] for line in lines if line["kind"] == "packet"]
         waits = [later - earlier for earlier, later in pairwise(left)]
         assert max(waits) > PAUSE_S - 0.5
-        assert run.compute_s < left[-1] - left[0] - PAUSE_S / 2
+        assert run.compute.used_s < left[-1] - left[0] - PAUSE_S / 2
     assert played.sink.alarms == []
 
 

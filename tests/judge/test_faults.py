@@ -12,7 +12,7 @@ from bci_stream.clock import ManualClock
 from bci_stream.contest.contest import Contest
 from bci_stream.judge.arrivals import Arrival, ArrivalReader, JudgeStall
 from bci_stream.judge.judge import Judge
-from bci_stream.judge.replay_session import ANSWER_S
+from bci_stream.judge.session.catch_up import ANSWER_S
 from bci_stream.wire import groups, names
 from bci_stream.wire.memory import MemoryTransport
 from bci_stream.wire.messages import (

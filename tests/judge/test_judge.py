@@ -182,7 +182,7 @@ class TestLockstep:
         replay.seal(RunEvents("t", 0, events[:2]), RunEvents("t", 2, events[2:]))
         poll()
         assert logged(judge, "t") == [0, "A", 10, 20]
-        assert [(run.ended, run.compute_s) for run in judge.runs] == [
+        assert [(run.ended, run.compute.used_s) for run in judge.runs] == [
             ("finished", pytest.approx(0.4))
         ]
         assert judge.dropped == Counter()

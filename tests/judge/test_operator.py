@@ -231,7 +231,7 @@ class TestPause:
         assert go is None if begun == 0 else (go is not None and go["paused"])
         (replay,) = scene.ask(ReadState()).state["replays"]
         assert replay["state"] == "paused"
-        assert all(run.is_held for run in scene.judge.runs)
+        assert all(run.compute.is_held for run in scene.judge.runs)
         scene.do(ResumeRuns())
         go = scene.last_go()
         assert go is not None
@@ -259,7 +259,7 @@ class TestPause:
         run.release(500.0)
         fold_packet(run, 3, 500.3)
         fold_packet(run, 4, 500.8)
-        assert run.compute_s == pytest.approx(1.0 + 0.5 + 0.5)
+        assert run.compute.used_s == pytest.approx(1.0 + 0.5 + 0.5)
         run.settle(506.0)
         assert run.ended == "timeout"
 
@@ -423,7 +423,7 @@ class TestPlayAgain:
         assert scene.sink.alarms == []
         run = score_run(scene.judge.runs[0].path)
         assert [(v.block, v.void) for v in run.verdicts()] == [(0, True), (1, False)]
-        assert scene.judge.runs[0].limit_s() == pytest.approx(60 / 250 + 60)
+        assert scene.judge.runs[0].compute.limit_s() == pytest.approx(60 / 250 + 60)
         assert scene.holds()
 
     def test_a_restarted_judge_asks_for_it_too(self, operated) -> None:

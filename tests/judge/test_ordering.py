@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bci_stream.judge.ordering import (
+from bci_stream.judge.session.ordering import (
     GIVE_UP_S,
     PacketReceived,
     RealtimeOrder,

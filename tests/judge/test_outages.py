@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bci_stream.contest.contest import Limits
-from bci_stream.judge.outages import SETTLE_S, OutageTracker, PacketOutage, PacketPlaces
-from bci_stream.judge.quota import FREE_MESSAGES, MEGABYTE, MINUTE_S, MessageQuota
+from bci_stream.judge.session.limits import FREE_MESSAGES, MEGABYTE, MINUTE_S, MessageQuota
+from bci_stream.judge.session.outages import SETTLE_S, OutageTracker, PacketOutage, PacketPlaces
 
 LONGEST_S, GRACE_S, PACKET_S = 0.25, 0.04, 0.04
 LATER = 1e6

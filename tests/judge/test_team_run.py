@@ -10,8 +10,14 @@ from hypothesis import strategies as st
 
 from bci_stream.amendments import log_seal
 from bci_stream.contest.contest import Limits
-from bci_stream.judge.ordering import PacketReceived, RealtimeOrder, ReportReceived, TeamDone
-from bci_stream.judge.team_run import FLUSH_EVERY_S, SessionPlan, TeamRun, add_truth
+from bci_stream.judge.session.ordering import (
+    PacketReceived,
+    RealtimeOrder,
+    ReportReceived,
+    TeamDone,
+)
+from bci_stream.judge.session.plan import SessionPlan, add_truth
+from bci_stream.judge.session.team_run import FLUSH_EVERY_S, TeamRun
 from bci_stream.runlog import RunLog, read_log, score_run
 from bci_stream.wire.crypto import SigningKey
 from bci_stream.wire.messages import Done, PacketNote, ReportMessage, TruthNote
@@ -154,7 +160,7 @@ def test_compute_time_is_measured_from_packet_to_packet(tmp_path: Path) -> None:
         fold_packet(run, i, at)
     run.fold(TeamDone("finished", "", 3.25))
     run.settle(3.25)
-    assert run.compute_s == 2.25
+    assert run.compute.used_s == 2.25
     run.end("stopped", "", 4.0)
 
 
@@ -189,7 +195,7 @@ def test_a_restarted_judge_continues_to_count_compute_time(tmp_path: Path) -> No
     run = lockstep_run(path, limits, 200.0)
     assert run.in_log == 2
     fold_packet(run, 2, 210.0)
-    assert run.compute_s == pytest.approx(2.0)
+    assert run.compute.used_s == pytest.approx(2.0)
     fold_packet(run, 3, 213.0)
     assert run.ended == "timeout"
     assert "limits.compute_factor" in run.detail
@@ -261,7 +267,7 @@ def test_time_never_runs_backwards_after_two_restarts(tmp_path: Path) -> None:
             packet += 1
         if begun < 300.0:
             kill_judge(run)
-    assert run.compute_s == pytest.approx(
+    assert run.compute.used_s == pytest.approx(
         2.0 + 2.0 + 4.0
     )  # without the two gaps between the judges
     run.fold(TeamDone("stopped", "", 114.0))

@@ -20,8 +20,9 @@ from bci_stream.contest.contest import Contest, Limits, load_contest
 from bci_stream.errors import ContestError, LogError
 from bci_stream.judge.cli import main
 from bci_stream.judge.live_command import only_judge
-from bci_stream.judge.ordering import PacketReceived, ReportReceived
-from bci_stream.judge.team_run import SessionPlan, TeamRun, add_truth
+from bci_stream.judge.session.ordering import PacketReceived, ReportReceived
+from bci_stream.judge.session.plan import SessionPlan, add_truth
+from bci_stream.judge.session.team_run import TeamRun
 from bci_stream.judge.verify_command import read_reveal
 from bci_stream.runlog import CHAIN_START, RunLog, chain_hash, encode, score_run, with_hash
 from bci_stream.verification import VerificationKeys, read_receipt, verify_log

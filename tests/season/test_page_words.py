@@ -11,7 +11,7 @@ from season.serving import Served, make_contest, serving
 from season.test_serve import submit
 
 from bci_stream.contest.keys import CONSOLE_TOKEN
-from bci_stream.judge.team_run import END_REASONS
+from bci_stream.judge.session.team_run import END_REASONS
 from bci_stream.season.actions import FAILED
 from bci_stream.season.web.page_words import CHINESE, ENGLISH
 from bci_stream.season.web.pages import FOLDER

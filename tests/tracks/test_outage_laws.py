@@ -149,7 +149,7 @@ def oracle_void(track, events, lines):
     return void
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(seeds, trial_tracks)
 def test_the_trials_that_are_void_are_those_of_the_rules_read_a_second_time(seed, track):
     events, lines, r = case_of(seed, track)
@@ -158,7 +158,7 @@ def test_the_trials_that_are_void_are_those_of_the_rules_read_a_second_time(seed
     assert void == oracle_void(track, events, lines)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(seeds)
 def test_the_seconds_that_are_void_are_those_of_the_rules_read_a_second_time(seed):
     events, lines, r = case_of(seed, "emotion")
@@ -205,7 +205,7 @@ def second_is_void(packets, second, outages):
     return any(line["from"] <= p <= line["to"] for line in outages for p in touched)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(seeds)
 def test_the_rows_that_are_void_are_those_of_the_rules_read_a_second_time(seed):
     events, lines, r = case_of(seed, "ecog")
@@ -235,7 +235,7 @@ def test_the_rows_that_are_void_are_those_of_the_rules_read_a_second_time(seed):
 # --- laws
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(seeds, tracks)
 def test_an_outage_that_touches_nothing_changes_nothing(seed, track):
     events, _, r = case_of(seed, track)
@@ -251,7 +251,7 @@ def test_an_outage_that_touches_nothing_changes_nothing(seed, track):
     assert given_now == given
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(seeds, tracks)
 def test_where_outages_stand_they_are_as_if_they_were_not_there(seed, track):
     events, lines, r = case_of(seed, track)
@@ -261,7 +261,7 @@ def test_where_outages_stand_they_are_as_if_they_were_not_there(seed, track):
     assert run.result() == judged(track, events, voids, rules=rules)[0].result()
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(seeds, tracks)
 def test_where_in_the_log_a_line_stands_does_not_matter(seed, track):
     events, lines, r = case_of(seed, track)
@@ -279,7 +279,7 @@ def _unexplained(verdict):
     return replace(verdict, answers=tuple(replace(a, reason=None) for a in verdict.answers))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(seeds, trial_tracks)
 def test_the_rule_removes_and_never_shifts(seed, track):
     """The verdicts on what is left are those without any line, and the score is theirs."""
@@ -298,7 +298,7 @@ def test_the_rule_removes_and_never_shifts(seed, track):
     assert run.refusals() == judged(track, events)[0].refusals()
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(seeds)
 def test_emotion_the_seconds_that_are_left_count_as_they_did(seed):
     events, lines, r = case_of(seed, "emotion")
@@ -329,7 +329,7 @@ def test_where_every_trial_is_void_the_score_is_0_and_the_run_is_flagged(seed, t
         assert "void" not in result
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(seeds, tracks)
 def test_the_verdicts_given_live_and_revised_are_those_of_the_whole_log(seed, track):
     events, lines, r = case_of(seed, track)

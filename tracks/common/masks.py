@@ -4,7 +4,7 @@
 shown. It never looks ahead, never changes its input, and returns the same array if nothing is hidden.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Protocol, TypeAlias
 
@@ -36,11 +36,6 @@ class CodeMask:
     def step(self, samples: Samples, triggers: Triggers) -> tuple[Samples, Triggers]:
         shown = ((offset, self.show(int(code))) for offset, code in triggers)
         return samples, tuple((offset, code) for offset, code in shown if code is not None)
-
-
-def recode(triggers: Triggers, codes: Mapping[int, int]) -> Triggers:
-    """The same triggers under the codes of the test."""
-    return tuple((offset, codes.get(int(code), int(code))) for offset, code in triggers)
 
 
 def zeroed_outside(samples: Samples, windows: Sequence[tuple[int, int]]) -> Samples:

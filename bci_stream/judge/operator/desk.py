@@ -29,8 +29,9 @@ from bci_stream.errors import BciError, ContestError, LogError
 from bci_stream.judge.judge import Judge
 from bci_stream.judge.operator.journal import OperatorJournal
 from bci_stream.judge.operator.overview import describe_contest
-from bci_stream.judge.replay_session import ReplaySession, Sink
-from bci_stream.judge.team_run import TeamRun
+from bci_stream.judge.session.replay_session import ReplaySession
+from bci_stream.judge.session.sink import Sink
+from bci_stream.judge.session.team_run import TeamRun
 from tracks.common.reasons import Reason
 
 logger = logging.getLogger(__name__)

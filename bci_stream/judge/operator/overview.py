@@ -7,8 +7,8 @@ from rich.table import Table
 from rich.text import Text
 
 from bci_stream.judge.judge import Judge
-from bci_stream.judge.replay_session import ReplaySession
-from bci_stream.judge.team_run import TeamRun
+from bci_stream.judge.session.replay_session import ReplaySession
+from bci_stream.judge.session.team_run import TeamRun
 from tracks.common.reasons import Reason
 from tracks.common.words import describe
 

@@ -6,75 +6,26 @@ The log of a run that has ended is sealed: its last line holds the head of the h
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from bci_stream.amendments import Seal, amend_log, void_line
 from bci_stream.contest.contest import Limits
-from bci_stream.judge.ordering import PacketReceived, RealtimeOrder, ReportReceived, RunEvent
-from bci_stream.judge.outages import PacketOutage, PacketPlaces
-from bci_stream.judge.quota import MessageQuota
+from bci_stream.judge.session.limits import ComputeTime, MessageQuota
+from bci_stream.judge.session.ordering import (
+    PacketReceived,
+    RealtimeOrder,
+    ReportReceived,
+    RunEvent,
+)
+from bci_stream.judge.session.outages import PacketOutage, PacketPlaces
+from bci_stream.judge.session.plan import SessionPlan
 from bci_stream.runlog import LOG_VERSION, RunLog
-from bci_stream.wire.messages import PacketNote, Status, TruthNote
+from bci_stream.wire.messages import PacketNote, Status
 from tracks.common.reasons import Reason
 from tracks.common.verdicts import Verdict
 from tracks.common.words import describe
 from tracks.run import Run
-
-
-@dataclass
-class PlannedSession:
-    """One session of the replay.
-
-    n_samples: None for a live device. truth: (packet before which it is written, truth event).
-    """
-
-    subject: str
-    rate: float
-    leads: int
-    packet_samples: int
-    n_samples: int | None
-    truth: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
-
-    def log_line(self) -> dict[str, Any]:
-        rate = int(self.rate) if self.rate == int(self.rate) else self.rate
-        return {
-            "kind": "session",
-            "subject": self.subject,
-            "rate": rate,
-            "leads": self.leads,
-            "packet_samples": self.packet_samples,
-        }
-
-
-SessionPlan = dict[int, PlannedSession]
-"""The replay's sessions by number; truth is added all at once (recordings) or by trial (live)."""
-
-
-def add_truth(plan: SessionPlan, note: TruthNote) -> None:
-    """Add a session, or truth of it; a note that the replay repeats changes nothing."""
-    session = plan.setdefault(
-        note.session,
-        PlannedSession(note.subject, note.rate, note.leads, note.packet_samples, note.n_samples),
-    )
-    session.n_samples = note.n_samples  # more, once a block is played again
-    if note.event is not None and (note.packet, note.event) not in session.truth:
-        session.truth.append((note.packet, note.event))
-
-
-def total_samples(plan: SessionPlan) -> int | None:
-    """Samples of all sessions; None if a device is live."""
-    lengths = [session.n_samples for session in plan.values()]
-    return None if None in lengths else sum(n for n in lengths if n is not None)
-
-
-def duration_s(plan: SessionPlan) -> float | None:
-    """Duration of all sessions in seconds; None if a device is live."""
-    if total_samples(plan) is None:
-        return None
-    return sum((session.n_samples or 0) / session.rate for session in plan.values())
-
 
 Publish = Callable[[dict[str, Any], list[Verdict], Run], None]
 
@@ -94,10 +45,11 @@ class TeamRun:
     """Folds packets, reports and the team's end; enforces the limits on compute and silence.
 
     order: settles the order of events in real time; None in lockstep, where events come in order.
+    compute: the compute time that the team has used in lockstep.
     in_log: lockstep: how many of the replay's packets and reports are in the log already.
     head, lines: of a run that has ended: `h` of the log's `end` line, and its number. Empty and 0 before
     that; `head` is also empty in a log of version 1, which an earlier version of the judge began.
-    forfeited: why the team's reports do not count at present; None if they do. is_held: no packet leaves.
+    forfeited: why the team's reports do not count at present; None if they do.
     """
 
     def __init__(
@@ -130,8 +82,7 @@ class TeamRun:
         self._quota = MessageQuota(limits)
         self._places = PacketPlaces()
         self._outages: list[PacketOutage] = []
-        self.compute_s = 0.0
-        self._limits = limits
+        self.compute = ComputeTime(limits, plan)
         self._plan = plan
         self._log = log
         self._seal = seal
@@ -148,10 +99,7 @@ class TeamRun:
         self._arrivals_from = 0.0
         self._asked_at: float | None = begun  # None: unknown
         self._asked = False
-        self._turn_began: float | None = None
-        self._resumed_at: float | None = None
         self._leaving: tuple[str, str | Reason, float] | None = None
-        self.is_held = False
         self.forfeited: str | None = None
         self.reports_ignored = 0
         if past:
@@ -163,8 +111,7 @@ class TeamRun:
     def _resume(self, past: Sequence[dict[str, Any]], begun: float) -> None:
         """Continue a log at its end; nothing of it is written or measured again."""
         if self.order is None:
-            self._resumed_at = begun
-            self.compute_s = _compute_s(past)
+            self.compute.resume(past, begun)
         else:
             self._arrivals_from = begun  # earlier reports have no known arrival time
         self._asked_at = None
@@ -252,8 +199,9 @@ class TeamRun:
         if self.ended is not None:
             return
         self._fold_settled(now if read_to is None else read_to)
-        if self._is_over_limit(now):
-            self.end("timeout", self._exceeded_limit(now), now)
+        exceeded = self.compute.exceeded(now, has_left=self.is_leaving)
+        if exceeded is not None:
+            self.end("timeout", exceeded, now)
         elif self._leaving is not None and self._has_left(now):
             self.end(*self._leaving)
         if self._unpublished:
@@ -299,7 +247,7 @@ class TeamRun:
         self.ended = reason
         self.why = detail if isinstance(detail, Reason) else None
         self.detail = describe(detail)
-        self._write({**self._end_line(), "compute_s": round(self.compute_s, 3)}, at)
+        self._write({**self._end_line(), "compute_s": round(self.compute.used_s, 3)}, at)
         self._publish()
         self._close_log(())
 
@@ -369,13 +317,17 @@ class TeamRun:
     def hold(self, at: float) -> None:
         """The operator has paused the run: the time from now on is not the team's."""
         self._end_turn(at)
-        self.is_held, self._turn_began = True, None
+        self.compute.hold()
 
     def release(self, at: float) -> None:
         """The run goes on; the packet that the team has asked for meanwhile costs it no compute time."""
-        self.is_held = False
         if self.order is None:
-            self._resumed_at = at
+            self.compute.release(at)
+
+    def _end_turn(self, at: float) -> None:
+        """In lockstep the decoder has been at work since the packet before."""
+        if self.order is None:
+            self.compute.end_turn(at)
 
     def _note_decision(self, state: str, detail: str, at: float) -> None:
         self._write({"kind": "status", "state": state, "detail": detail}, at)
@@ -386,51 +338,6 @@ class TeamRun:
         line["t"] = self._t
         amend_log(self.path, [line], self._seal)
         self._publish_event(line, self.run.feed(line), self.run)
-
-    # --- limits; compute time is measured by the judge only -------------------------------------
-
-    def _end_turn(self, at: float) -> None:
-        """Lockstep: the decoder is at work from one packet to its request for the next."""
-        if self.order is not None or self.is_held:
-            return
-        if self._turn_began is not None:
-            self.compute_s += at - self._turn_began
-        self._turn_began = at
-
-    def limit_s(self) -> float | None:
-        """Compute time that the whole run may take; None if a device is live."""
-        data_s = duration_s(self._plan)
-        if data_s is None:
-            return None
-        return self._limits.compute_factor * data_s + self._limits.compute_extra_s
-
-    def _is_over_limit(self, now: float) -> bool:
-        if self.is_held:
-            return False
-        if self._turn_began is None and self._resumed_at is None:
-            return False  # real time, or before the first packet
-        if self._turn_s(now) > self._limits.silence_s:
-            return True
-        limit_s = self.limit_s()
-        if self._turn_began is None or limit_s is None:
-            return False
-        return self.compute_s + self._turn_s(now) > limit_s
-
-    def _turn_s(self, now: float) -> float:
-        """How long the team has been at its turn; after a restart of the judge, how long since then."""
-        since = self._resumed_at if self._turn_began is None else self._turn_began
-        return 0.0 if since is None or self._leaving is not None else now - since
-
-    def _exceeded_limit(self, now: float) -> Reason:
-        turn_s = self._turn_s(now)
-        if turn_s > self._limits.silence_s:
-            return Reason("silent", silent_s=turn_s, limit_s=self._limits.silence_s)
-        return Reason(
-            "over_compute_limit",
-            used_s=self.compute_s + turn_s,
-            data_s=duration_s(self._plan) or 0.0,
-            limit_s=self.limit_s() or 0.0,
-        )
 
     # --- writing ------------------------------------------------------------------------------
 
@@ -528,9 +435,3 @@ class TeamRun:
         seal = next((event for event in past if event["kind"] == "seal"), None)
         if seal is not None:  # amendments stand behind the first seal, which is the receipt's
             self.head, self.lines = str(seal["head"]), int(seal["lines"])
-
-
-def _compute_s(past: Sequence[dict[str, Any]]) -> float:
-    """Lockstep: the compute time in a log; each packet is requested when the one before is processed."""
-    received = [float(event["t"]) for event in past if event["kind"] == "packet"]
-    return received[-1] - received[0] if received else 0.0
