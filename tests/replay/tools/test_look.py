@@ -139,6 +139,34 @@ def test_a_frame_has_what_is_new():
     assert again["first"] == 250
 
 
+def test_a_frame_has_the_spectrum_of_each_lead_in_tenths_of_a_decibel():
+    view = LiveView(recording())
+    view.add(RawPacket(block(), (), 0, 0, False))
+    found = view.frame()["spectrum"]
+    hz, db = in_decibels(*spectrum(block(), RATE))
+    np.testing.assert_allclose(found["hz"], hz)
+    tenths = np.frombuffer(base64.b64decode(found["tenths_db"]), "<i2").reshape(len(NAMES), -1)
+    np.testing.assert_allclose(tenths / 10, db.T, atol=0.051)
+
+
+def test_faults_are_not_sought_while_nobody_looks():
+    view = LiveView(recording(), lambda: 5.0)
+    view.add(RawPacket(block(), (), 0, 0, False))
+    assert "faults" not in view.frame(judged=False)
+    assert "faults" in view.frame()
+
+
+def test_a_lead_with_infinite_values_does_not_spoil_the_others():
+    rows = block()
+    rows[100:110, 3] = np.inf
+    view = LiveView(recording())
+    view.add(RawPacket(rows, (), 0, 0, False))
+    faults = {fault["name"]: fault for fault in view.frame()["faults"]}
+    assert faults["Pz"]["invalid"]
+    assert [name for name in NAMES if faults[name]["invalid"]] == ["Pz"]
+    assert faults["C3"]["bridged"] == ("O1",)
+
+
 def test_channels_in_ohm_are_impedances():
     leads = (Lead("C3"), Lead("Z-C3", "MISC", "ohm"))
     rows = np.array([[1, 5000], [2, 6000]], dtype=np.float32)

@@ -41,10 +41,11 @@ function leadBox(lead, number) {
   return label;
 }
 
+const bytesOf = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer;
+
 function takeFrame(frame) {
   if (frame.data) {
-    const bytes = Uint8Array.from(atob(frame.data), (c) => c.charCodeAt(0));
-    const values = new Float32Array(bytes.buffer);
+    const values = new Float32Array(bytesOf(frame.data));
     const leads = view.leads.length, n = frame.n;
     for (let column = 0; column < n; column++) {
       const at = (frame.first + column) % view.size;
@@ -57,7 +58,11 @@ function takeFrame(frame) {
   }
   for (const trigger of frame.triggers) addTrigger(trigger);
   if (frame.faults) { view.faults = frame.faults; markLeads(); drawHead(); }
-  if (frame.spectrum) { view.spectrum = frame.spectrum; drawSpectrum(); }
+  if (frame.spectrum) {
+    const tenths = new Int16Array(bytesOf(frame.spectrum.tenths_db)), n = frame.spectrum.hz.length;
+    view.spectrum = { hz: frame.spectrum.hz, db: view.leads.map((_, lead) => Array.from(tenths.subarray(lead * n, (lead + 1) * n), (value) => value / 10)) };
+    drawSpectrum();
+  }
   showStatus(frame);
   if (frame.kiloohm.length) {
     $("impedance").replaceChildren(...frame.kiloohm.map((value, i) => Object.assign(document.createElement("span"), { textContent: `${view.impedance[i]} ${value.toFixed(1)} kΩ` })));
