@@ -46,8 +46,10 @@ OHM = {
 class LiveView:
     """One session of a source, as the page shows it. Any thread may call any method."""
 
-    def __init__(self, session: Session, now: Callable[[], float] = time.monotonic) -> None:
-        self._now, self._rate = now, session.rate
+    def __init__(
+        self, session: Session, now: Callable[[], float] = time.monotonic, name: str = "signal"
+    ) -> None:
+        self._now, self._rate, self._name = now, session.rate, name
         self._impedance = [i for i, lead in enumerate(session.leads) if lead.unit.lower() in OHM]
         self._shown = [i for i in range(len(session.leads)) if i not in self._impedance]
         self.leads = [session.leads[i] for i in self._shown]
@@ -75,6 +77,7 @@ class LiveView:
         """What the page needs once."""
         return {
             "kind": "source",
+            "name": self._name,
             "rate": self._rate,
             "columns": self._rate / self._size,
             "leads": [
