@@ -76,19 +76,19 @@ def lead_qualities(
     computed: tuple[Floats64, Floats64] | None = None,
 ) -> list[LeadQuality]:
     """The quality of each lead; block: (n, leads). computed: its `spectrum`, where that is known already."""
-    samples = np.asarray(block, dtype=np.float64)
-    finite = np.asarray(np.isfinite(samples).all(axis=0))
-    if len(samples) < 2:
+    samples = np.asarray(block, dtype=np.float64).T.copy()  # each lead's samples side by side
+    finite = np.isfinite(samples).all(axis=1)
+    if samples.shape[1] < 2:
         return [LeadQuality(0.0, 0.0, 0.0, finite=bool(good)) for good in finite]
-    samples = np.where(finite, samples, 0.0)
-    spread = samples.std(axis=0)
-    line = _line_share(*(computed or spectrum(samples, rate)), line_hz)
+    samples[~finite] = 0.0
+    spread = samples.std(axis=1)
+    line = _line_share(*(computed or spectrum(samples.T, rate)), line_hz)
     found = []
     for i, good in enumerate(finite):
         if not good or spread[i] < FLAT_UV:
             found.append(LeadQuality(float(spread[i]), 0.0, 0.0, finite=bool(good)))
         else:
-            saturated = _saturated_share(samples[:, i])
+            saturated = _saturated_share(samples[i])
             found.append(LeadQuality(float(spread[i]), float(line[i]), saturated))
     return found
 
@@ -121,12 +121,21 @@ def spectrum(block: FloatArray | Floats64, rate: float) -> tuple[Floats64, Float
 
     block: samples (n,) of one lead, or (n, leads).
     """
-    from scipy.signal import welch
+    from scipy.fft import rfft
 
-    samples = np.asarray(block, dtype=np.float64)
-    window = max(2, min(len(samples), round(2 * rate)))
-    frequencies, density = welch(samples, rate, nperseg=window, axis=0, detrend="constant")
-    return frequencies, density
+    # scipy.signal.welch gives the same and takes five times as long.
+    samples = np.asarray(block, dtype=np.float64).T.copy()  # each lead's samples side by side
+    size = max(2, min(samples.shape[-1], round(2 * rate)))
+    window = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(size) / size)
+    begins = range(0, samples.shape[-1] - size + 1, size - size // 2)
+    density = np.zeros((*samples.shape[:-1], size // 2 + 1))
+    for begin in begins:
+        part = samples[..., begin : begin + size]
+        found = rfft((part - part.mean(axis=-1, keepdims=True)) * window)
+        density += found.real**2 + found.imag**2
+    density[..., 1 : (size + 1) // 2] *= 2  # both sides; 0 and half the rate have one only
+    density /= max(1, len(begins)) * rate * float(window @ window)
+    return np.arange(size // 2 + 1) * rate / size, density.T
 
 
 def filtered(

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.signal import welch
 
 from bci_stream.signal_quality import FILTERS, extremes, filtered, lead_quality, spectrum
 
@@ -50,6 +51,17 @@ def test_one_lead_is_expected() -> None:
 def test_the_spectrum_has_its_peak_where_the_sine_is() -> None:
     frequencies, density = spectrum(np.stack([sine(10, 5), sine(31, 5)], axis=1), RATE)
     assert frequencies[density.argmax(axis=0)].tolist() == [10.0, 31.0]
+
+
+@pytest.mark.parametrize(
+    ("n", "rate"), [(1000, 250.0), (999, 250.0), (777, 125.5), (400, 33.0), (3, 250.0)]
+)
+def test_the_spectrum_is_welchs(n: int, rate: float) -> None:
+    samples = np.random.default_rng(1).normal(3000, 10, (n, 2))
+    expected = welch(samples, rate, nperseg=min(n, round(2 * rate)), axis=0)
+    for found, known in zip(spectrum(samples, rate), expected, strict=True):
+        np.testing.assert_allclose(found, known, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(spectrum(samples[:, 1], rate)[1], expected[1][:, 1], atol=1e-9)
 
 
 @pytest.mark.parametrize("band", list(FILTERS))

@@ -120,7 +120,10 @@ def look_command(
 
         threading.Thread(target=close_when_stopped, daemon=True).start()
         session = next(iter(opened.sessions()))
-        view = LiveView(session, transport.now)
+        for note in session.notes:
+            click.echo(f"note: {note}", err=True)
+        name = source.partition("?")[0].rstrip("/").rpartition("/")[2]
+        view = LiveView(session, transport.now, name)
         thread = threading.Thread(target=read_source, args=(opened, session, view, stop))
         thread.start()
         url = f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{page.getsockname()[1]}/"

@@ -35,7 +35,7 @@ class Pages:
             raise web.HTTPForbidden(text="a page of another host may not read the signal")
         if len(self._open) >= MOST_PAGES:
             raise web.HTTPServiceUnavailable(text=f"{MOST_PAGES} pages are open: close one")
-        page = web.WebSocketResponse(heartbeat=20, max_msg_size=4096)
+        page = web.WebSocketResponse(heartbeat=20, max_msg_size=4096, compress=False)
         await page.prepare(request)
         await page.send_str(json.dumps(self._view.describe()))
         self._open.add(page)
@@ -59,7 +59,7 @@ class Pages:
     async def send_frames(self, stop: threading.Event) -> None:
         while not stop.is_set():
             await asyncio.sleep(FRAME_S)
-            frame = self._view.frame()
+            frame = self._view.frame(judged=bool(self._open))
             if self._open:
                 await self._send(json.dumps(frame))
 

@@ -1,7 +1,7 @@
 """What the viewer computes of a signal: filters, columns to draw, spectrum, and faults of leads."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +47,7 @@ class DisplayFilter:
         self._state: FloatArray | None = None
 
     def step(self, samples: FloatArray) -> FloatArray:
-        samples = np.nan_to_num(samples, nan=0.0, posinf=0.0, neginf=0.0)
+        samples = finite(samples)
         if not len(self._sections) or not len(samples):
             return samples
         if self._state is None:  # as if the first sample had been there before
@@ -90,7 +90,7 @@ class LeadFault:
     bridged: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, object]:
-        return asdict(self)
+        return dict(vars(self))
 
 
 def find_faults(
@@ -105,7 +105,7 @@ def find_faults(
     computed: its `bci_stream.signal_quality.spectrum`, where that is known already.
     """
     qualities = lead_qualities(block, rate, line_hz, computed)
-    centred = _without_trend(np.nan_to_num(block.astype(np.float64)))
+    centred = _without_trend(finite(block))
     line_uv = line_amplitude(centred, rate, line_hz)
     silent = np.array([quality.verdict in ("flat", "invalid") for quality in qualities])
     bridges = _bridges(centred, silent)
@@ -124,25 +124,30 @@ def find_faults(
     ]
 
 
-def _without_trend(values: LeadValues) -> LeadValues:
+def finite(block: FloatArray) -> FloatArray:
+    """The block with 0 in the place of values that are no numbers."""
+    return np.nan_to_num(block, nan=0.0, posinf=0.0, neginf=0.0)
+
+
+def _without_trend(values: FloatArray) -> FloatArray:
     """Without mean and slope of each lead: a drift that all leads share is no bridge."""
-    centred: LeadValues = values - values.mean(axis=0)
-    times = np.arange(len(values)) - (len(values) - 1) / 2
+    centred = values - values.mean(axis=0, dtype=np.float64).astype(np.float32)
+    times = (np.arange(len(values)) - (len(values) - 1) / 2).astype(np.float32)
     centred -= np.outer(times, times @ centred / max(float(times @ times), 1.0))
     return centred
 
 
-def line_amplitude(centred: LeadValues, rate: float, line_hz: float) -> LeadValues:
+def line_amplitude(centred: FloatArray, rate: float, line_hz: float) -> LeadValues:
     """Amplitude of each lead at this frequency."""
     if not 0 < line_hz < rate / 2 or not len(centred):
         return np.zeros(centred.shape[1])
-    wave = np.exp(-2j * np.pi * line_hz * np.arange(len(centred)) / rate)
+    angle = 2 * np.pi * line_hz * np.arange(len(centred)) / rate
     window = signal.windows.hann(len(centred))
-    amplitude: LeadValues = 2 * np.abs((wave * window) @ centred) / window.sum()
-    return amplitude
+    waves = np.stack([np.cos(angle) * window, np.sin(angle) * window]).astype(np.float32)
+    return 2 * np.hypot(*(waves @ centred).astype(np.float64)) / float(window.sum())
 
 
-def _bridges(centred: LeadValues, flat: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _bridges(centred: FloatArray, flat: NDArray[np.bool_]) -> NDArray[np.bool_]:
     covariance = centred.T @ centred / max(1, len(centred))
     power = np.diag(covariance)
     difference = power[:, None] + power[None, :] - 2 * covariance

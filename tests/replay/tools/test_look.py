@@ -139,6 +139,34 @@ def test_a_frame_has_what_is_new():
     assert again["first"] == 250
 
 
+def test_a_frame_has_the_spectrum_of_each_lead_in_tenths_of_a_decibel():
+    view = LiveView(recording())
+    view.add(RawPacket(block(), (), 0, 0, False))
+    found = view.frame()["spectrum"]
+    hz, db = in_decibels(*spectrum(block(), RATE))
+    np.testing.assert_allclose(found["hz"], hz)
+    tenths = np.frombuffer(base64.b64decode(found["tenths_db"]), "<i2").reshape(len(NAMES), -1)
+    np.testing.assert_allclose(tenths / 10, db.T, atol=0.051)
+
+
+def test_faults_are_not_sought_while_nobody_looks():
+    view = LiveView(recording(), lambda: 5.0)
+    view.add(RawPacket(block(), (), 0, 0, False))
+    assert "faults" not in view.frame(judged=False)
+    assert "faults" in view.frame()
+
+
+def test_a_lead_with_infinite_values_does_not_spoil_the_others():
+    rows = block()
+    rows[100:110, 3] = np.inf
+    view = LiveView(recording())
+    view.add(RawPacket(rows, (), 0, 0, False))
+    faults = {fault["name"]: fault for fault in view.frame()["faults"]}
+    assert faults["Pz"]["invalid"]
+    assert [name for name in NAMES if faults[name]["invalid"]] == ["Pz"]
+    assert faults["C3"]["bridged"] == ("O1",)
+
+
 def test_channels_in_ohm_are_impedances():
     leads = (Lead("C3"), Lead("Z-C3", "MISC", "ohm"))
     rows = np.array([[1, 5000], [2, 6000]], dtype=np.float32)
@@ -173,7 +201,7 @@ def page_url() -> Iterator[str]:
     import asyncio
 
     stop, session, listening = threading.Event(), recording(), listen("127.0.0.1", 0)
-    view = LiveView(session)
+    view = LiveView(session, name="run1.edf")
     reading = threading.Thread(target=read_source, args=(OneRecording(), session, view, stop))
     serving = threading.Thread(target=lambda: asyncio.run(serve(view, listening, stop)))
     reading.start()
@@ -215,6 +243,8 @@ def test_the_page_shows_signal_faults_spectrum_and_triggers(browser, page_url, t
     assert "no gaps" in page.inner_text("#status")
     for canvas in ("traces", "spectrum", "head"):
         assert inked(page, canvas) > 200, canvas
+    assert page.inner_text("#title") == "run1.edf: 5 leads at 250 Hz"
+    assert page.inner_text("#faults").splitlines()[:2] == ["C3: bridge to O1", "C4: flat"]
     page.select_option("#notch", "60")
     page.select_option("#scale", "200")
     page.click("#none")
@@ -225,6 +255,38 @@ def test_the_page_shows_signal_faults_spectrum_and_triggers(browser, page_url, t
     page.screenshot(path=str(tmp_path / "look.png"))
     page.close()
     assert errors == []
+
+
+FAKE_SOCKET = """
+window.WebSocket = class extends EventTarget {
+  constructor() { super(); window.socket = this; }
+  give(message) { this.dispatchEvent(new MessageEvent("message", { data: JSON.stringify(message) })); }
+};
+"""
+
+
+def test_columns_that_did_not_come_are_empty_and_not_those_of_20_s_ago(browser, page_url):  # noqa: F811
+    page = browser.new_page(viewport={"width": 1000, "height": 500})
+    page.add_init_script(FAKE_SOCKET)
+    page.goto(page_url)
+    leads = [{"name": "C3", "kind": "EEG", "unit": "microvolts", "place": None}]
+    source = {"kind": "source", "name": "x", "rate": 60, "columns": 60, "leads": leads, "impedance": [],
+              "filter": {"highpass": 1, "lowpass": 40, "notch": 50}}  # fmt: skip
+    page.evaluate("message => socket.give(message)", source)
+    for first, n in ((0, 60), (1260, 30)):  # the second 1 stands where second 21 would
+        data = base64.b64encode(np.zeros((2, n), "<f4").tobytes()).decode()
+        frame = {"kind": "frame", "first": first, "n": n, "data": data, "triggers": [], "kiloohm": [],
+                 "state": "playing", "detail": "", "samples": 1, "lost": 0, "gaps": 0,
+                 "lag_ms": None}  # fmt: skip
+        page.evaluate("message => socket.give(message)", frame)
+    page.wait_for_function("document.getElementById('traces').width > 300")
+    inked_share = """([from, to]) => { const c = document.getElementById('traces'), wide = c.width - 64;
+      const d = c.getContext('2d').getImageData(64 + from * wide, 0, (to - from) * wide, c.height - 20).data;
+      let n = 0; for (let i = 3; i < d.length; i += 4) n += d[i] > 0; return n; }"""
+    # The window is 5 s: seconds 16.5 to 21.5, of which only the last half second came.
+    page.wait_for_function(f"({inked_share})([0.92, 0.98]) > 0")
+    assert page.evaluate(inked_share, [0.0, 0.89]) == 0
+    page.close()
 
 
 def test_a_page_of_another_host_gets_no_signal(page_url):
