@@ -3,17 +3,26 @@
 Codabench runs the ingestion program with the participant's submission, then the scoring program on what it
 wrote, in a container of the bundle's image, which has bci-stream installed:
 
-    python -m bci_stream.season.bundle ingest /app/input_data /app/ingested_program /app/output
-    python -m bci_stream.season.bundle score /app/input/res /app/output
+    python -m bci_stream.season.bundle ingest /app/program /app/ingested_program /app/output
+    python -m bci_stream.season.bundle score /app/program /app/input/res /app/output
 
 Ingestion is our lockstep judge with the submission in its sandbox; scoring verifies and scores the run log.
+
+Codabench copies a submission's own files to the output of ingestion, and runs a submission that has a
+metadata file with a command in a container of its own, beside ingestion, with the task's input data and this
+output.
+Therefore labels and keys are in the folder of the ingestion program, which that container does not have, and
+what ingestion writes is sealed under a key that only the two programs have.
 """
 
+import base64
 import json
+import secrets
 import shutil
 import subprocess
 import sys
 import tempfile
+import zlib
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -32,6 +41,7 @@ from bci_stream.leaderboard.fold import fold_log
 from bci_stream.season.standing import phases_of, plan_of
 from bci_stream.season.units.jobs import toml_text
 from bci_stream.verification import VerificationKeys, verify_log
+from bci_stream.wire.crypto import PublicKey, seal, unseal
 
 RULES: Final = {"best": "Force_Best", "last": "Force_Last", "chosen": "Add_And_Delete"}
 """What counts, and Codabench's name of it."""
@@ -41,9 +51,14 @@ COLUMNS: Final = (
     {"title": "Trials", "key": "trials", "index": 2, "sorting": "desc", "precision": 0},
 )
 COMMAND: Final = "python -m bci_stream.season.bundle"
-OUTCOME: Final = "outcome.json"
-LOG: Final = "run.jsonl"
-PUBLIC_KEY: Final = "public-key.txt"
+CONTEST: Final = "contest"
+"""In the ingestion program: the contest's folder."""
+KEYS: Final = "results.json"
+"""In both programs: what the run's result is sealed and verified with."""
+RESULT: Final = "run.sealed"
+BOUND: Final = "codabench result"
+METADATA: Final = ("metadata.yaml", "metadata")
+"""What makes Codabench run a submission by itself."""
 
 DOCKERFILE: Final = """\
 FROM python:3.11-slim
@@ -80,15 +95,12 @@ def write_bundle(contest: Contest, folder: Path, track: str, image: str) -> Iter
         raise ContestError(f"{folder} is not empty: give another folder")
     phases = [phase for phase in phases_of(contest) if phase.has_track(track)]
     _check_sequence(phases)
-    for name in ("pages", "ingestion_program", "scoring_program"):
-        (folder / name).mkdir(parents=True)
+    (folder / "pages").mkdir(parents=True)
     for index, phase in enumerate(phases):
-        _write_input(contest, phase, track, folder / f"input_data_{index}")
-        yield f"input_data_{index}: labelled recordings of phase {phase.name}, and a key of the bundle's own"
-    ingestion = f"{COMMAND} ingest /app/input_data /app/ingested_program /app/output"
-    _write_text(folder / "ingestion_program" / "metadata.yaml", f"command: {ingestion}\n")
-    scoring = f"{COMMAND} score /app/input/res /app/output"
-    _write_text(folder / "scoring_program" / "metadata.yaml", f"command: {scoring}\n")
+        _write_programs(contest, phase, track, folder, index)
+        yield (
+            f"ingestion_program_{index}: labelled recordings of phase {phase.name}, and the bundle's own keys"
+        )
     _write_text(folder / "Dockerfile", DOCKERFILE.format(version=version("bci-stream")))
     _write_pages(contest, track, phases, folder)
     _write_logo(folder / "logo.png")
@@ -96,6 +108,7 @@ def write_bundle(contest: Contest, folder: Path, track: str, image: str) -> Iter
     _write_text(folder / "competition.yaml", _yaml(text))
     yield f"competition.yaml: {len(phases)} phases; build {image} from Dockerfile, zip the folder's contents"
     yield from (line for phase in phases for line in _not_carried_over(phase))
+    yield from _not_shared(phases)
 
 
 def _track(contest: Contest, wanted: str) -> str:
@@ -148,9 +161,8 @@ def competition(
                 "index": index,
                 "name": f"{phase.name}, {track}",
                 "description": f"Recordings and rules of phase {phase.name}.",
-                "ingestion_program": "ingestion_program",
-                "input_data": f"input_data_{index}",
-                "scoring_program": "scoring_program",
+                "ingestion_program": f"ingestion_program_{index}",
+                "scoring_program": f"scoring_program_{index}",
             }
             for index, phase in enumerate(phases)
         ],
@@ -159,7 +171,7 @@ def competition(
                 "title": "Results",
                 "key": "main",
                 "submission_rule": RULES[phases[0].counts],
-                "hidden": all(phase.shows == "nothing" for phase in phases),
+                "hidden": any(phase.shows == "nothing" for phase in phases),
                 "columns": [dict(column) for column in COLUMNS],
             }
         ],
@@ -199,8 +211,33 @@ def _not_carried_over(phase: Phase) -> Iterator[str]:
         yield f"phase {phase.name}: scores of single subjects are not shown"
 
 
-def _write_input(contest: Contest, phase: Phase, track: str, folder: Path) -> None:
-    """contest.toml with the rules of the phase, its recordings and a new key."""
+def _not_shared(phases: Sequence[Phase]) -> Iterator[str]:
+    """Where phases differ in what a bundle has one setting for."""
+    if len({phase.shows == "nothing" for phase in phases}) > 1:
+        yield "the leaderboard is hidden in all phases, because one of them shows nothing"
+    if len({phase.counts for phase in phases}) > 1:
+        yield f"in all phases the {phases[0].counts} submission counts: Codabench has one rule for all"
+
+
+def _write_programs(contest: Contest, phase: Phase, track: str, folder: Path, index: int) -> None:
+    """The programs of a phase, with a new key that seals what one leaves to the other."""
+    ingestion = folder / f"ingestion_program_{index}"
+    scoring = folder / f"scoring_program_{index}"
+    for program in (ingestion, scoring):
+        program.mkdir(mode=0o700)
+    public_key = _write_contest(contest, phase, track, ingestion / CONTEST)
+    keys = json.dumps({"seal": secrets.token_hex(32), "public_key": public_key}) + "\n"
+    commands = {
+        ingestion: f"{COMMAND} ingest /app/program /app/ingested_program /app/output",
+        scoring: f"{COMMAND} score /app/program /app/input/res /app/output",
+    }
+    for program, command in commands.items():
+        _write_text(program / KEYS, keys)
+        _write_text(program / "metadata.yaml", f"command: {command}\n")
+
+
+def _write_contest(contest: Contest, phase: Phase, track: str, folder: Path) -> str:
+    """contest.toml with the rules of the phase, its recordings and a new key; returns the public one."""
     plan = plan_of(contest, phase, track)
     folder.mkdir(mode=0o700)
     played = [
@@ -221,7 +258,7 @@ def _write_input(contest: Contest, phase: Phase, track: str, folder: Path) -> No
     }
     _write_text(folder / "contest.toml", toml_text(tables))
     load_contest(folder)
-    Keys(folder / "keys").public_key()
+    return Keys(folder / "keys").public_key().raw.hex()
 
 
 def _copied(contest: Contest, text: str, folder: Path, name: str) -> str:
@@ -277,81 +314,98 @@ def _write_text(path: Path, text: str) -> None:
 # --- in Codabench's container -----------------------------------------------------------------
 
 
-def ingest(input_data: Path, submission: Path, output: Path) -> None:
-    """Run a submission in lockstep; writes the run log and how it ended. Raises ContestError if we failed."""
+def ingest(program: Path, submission: Path, output: Path) -> None:
+    """Run a submission in lockstep; writes how it ended and its run log, sealed.
+
+    Raises ContestError if we failed, or if Codabench runs the submission outside our sandbox, too.
+    """
+    if found := [name for name in METADATA if (submission / name).exists()]:
+        raise ContestError(
+            f"the submission has a file {found[0]}, by which Codabench runs it outside the sandbox: remove it"
+        )
     with tempfile.TemporaryDirectory(prefix="bci-contest-") as work:
-        contest = Path(work) / "contest"
-        shutil.copytree(input_data, contest)
-        contest.chmod(0o700)
-        (track,) = load_contest(contest).tracks
-        words = [
-            "run",
-            "--track",
-            track,
-            "--submission",
-            str(submission),
-            "--contest",
-            str(contest),
-        ]
-        command = [
-            sys.executable,
-            "-P",
-            "-m",
-            "bci_stream.judge",
-            *words,
-            "--engine",
-            "local:1",
-            "--json",
-        ]
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-        try:
-            (outcome,) = json.loads(done.stdout)
-        except ValueError:
-            outcome = {"reason": "stopped", "detail": done.stderr.strip()[-500:], "log": None}
+        contest = Path(work) / CONTEST
+        shutil.copytree(program / CONTEST, contest)
+        _make_private(contest)
+        outcome = _run(contest, submission)
         if outcome["reason"] == "stopped":
             raise ContestError(
                 f"the run did not end, by no fault of the submission: {outcome['detail']}"
             )
-        output.mkdir(parents=True, exist_ok=True)
-        if outcome["log"]:
-            shutil.copyfile(outcome["log"], output / LOG)
-        public_key = load_contest(contest).keys.public_key().raw.hex()
-    _write_text(output / PUBLIC_KEY, public_key + "\n")
-    kept = {"reason": outcome["reason"], "detail": outcome["detail"]}
-    _write_text(output / OUTCOME, json.dumps(kept) + "\n")
+        log = Path(outcome["log"]).read_bytes() if outcome["log"] else b""
+    result = {
+        "reason": outcome["reason"],
+        "detail": outcome["detail"],
+        "log": base64.b64encode(zlib.compress(log)).decode(),
+    }
+    output.mkdir(parents=True, exist_ok=True)
+    key = bytes.fromhex(_keys(program)["seal"])
+    _write_text(output / RESULT, seal(json.dumps(result), key, BOUND))
 
 
-def score(results: Path, output: Path) -> None:
+def _run(contest: Path, submission: Path) -> dict[str, Any]:
+    """The outcome of `bci-judge run`."""
+    (track,) = load_contest(contest).tracks
+    words = ["run", "--track", track, "--submission", str(submission), "--contest", str(contest)]
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "bci_stream.judge",
+        *words,
+        "--engine",
+        "local:1",
+        "--json",
+    ]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    try:
+        (outcome,) = json.loads(done.stdout)
+    except ValueError:
+        return {"reason": "stopped", "detail": done.stderr.strip()[-500:], "log": None}
+    return dict(outcome)
+
+
+def _make_private(folder: Path) -> None:
+    """Codabench's archives do not keep the modes of files, and keys that others may read are refused."""
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o700 if path.is_dir() else 0o600)
+
+
+def _keys(program: Path) -> dict[str, str]:
+    return dict(json.loads((program / KEYS).read_text()))
+
+
+def score(program: Path, results: Path, output: Path) -> None:
     """Verify and score the run log that ingestion left, and write scores.json. Raises BciError."""
-    from bci_stream.wire.crypto import PublicKey
-
-    outcome = json.loads((results / OUTCOME).read_text())
-    log = results / LOG
+    keys = _keys(program)
+    result = json.loads(unseal((results / RESULT).read_text(), bytes.fromhex(keys["seal"]), BOUND))
     scores: dict[str, float] = {"score": 0.0, "accuracy": 0.0, "trials": 0}
-    if log.exists():
-        raw = bytes.fromhex((results / PUBLIC_KEY).read_text().strip())
-        check = verify_log(log, VerificationKeys(PublicKey(raw)))
-        if not check.holds:
-            raise ContestError(f"the run log does not verify: {check.problems[0]}")
-        row = fold_log(log).row
+    if content := zlib.decompress(base64.b64decode(result["log"])):
+        with tempfile.TemporaryDirectory(prefix="bci-log-") as folder:
+            log = Path(folder) / "run.jsonl"
+            log.write_bytes(content)
+            check = verify_log(log, VerificationKeys(PublicKey(bytes.fromhex(keys["public_key"]))))
+            if not check.holds:
+                raise ContestError(f"the run log does not verify: {check.problems[0]}")
+            row = fold_log(log).row
         scores = {"score": row.score, "accuracy": row.accuracy or 0.0, "trials": row.trials}
     output.mkdir(parents=True, exist_ok=True)
     _write_text(output / "scores.json", json.dumps(scores) + "\n")
-    print(f"{outcome['reason']}: {outcome['detail']}".rstrip(": "))
+    print(f"{result['reason']}: {result['detail']}".rstrip(": "))
 
 
 def main(words: Sequence[str]) -> int:
-    """`ingest INPUT_DATA SUBMISSION OUTPUT` or `score RESULTS OUTPUT`."""
+    """`ingest PROGRAM SUBMISSION OUTPUT` or `score PROGRAM RESULTS OUTPUT`."""
     places = [Path(word) for word in words[1:]]
     try:
         match words[:1]:
             case ["ingest"] if len(places) == 3:
                 ingest(*places)
-            case ["score"] if len(places) == 2:
+            case ["score"] if len(places) == 3:
                 score(*places)
             case _:
                 print(
-                    "usage: ingest INPUT_DATA SUBMISSION OUTPUT | score RESULTS OUTPUT",
+                    "usage: ingest PROGRAM SUBMISSION OUTPUT | score PROGRAM RESULTS OUTPUT",
                     file=sys.stderr,
                 )
                 return 2
