@@ -1,6 +1,7 @@
 """Decoders on real recordings, streamed causally, beside the usual references in the same run.
 
     python scripts/bench/decoders.py [--track T]... [--json FILE] [--page FILE]
+    python scripts/bench/decoders.py --rows FILE --page FILE
 
 Takes whatever recordings of the known layouts stand in $BCI_DATA (default ../shared/data); what is not
 there, or can't be read, is named and skipped. Each track prints as it ends. Every figure of
@@ -11,6 +12,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, fields
 from importlib import import_module
 from pathlib import Path
@@ -24,7 +26,7 @@ import click  # noqa: E402 - BLAS reads its variables when numpy is first import
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
-from scripts.bench.results import update_page  # noqa: E402
+from scripts.bench.results import read_rows, update_page  # noqa: E402
 from scripts.bench.table import HIDDEN, Row, Verdict, over_all, verdicts  # noqa: E402
 
 BENCHES = {
@@ -41,26 +43,59 @@ DEFAULT_DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 @click.command()
 @click.option("--track", "tracks", multiple=True, type=click.Choice(sorted(BENCHES)))
 @click.option("--json", "json_path", type=click.Path(path_type=Path), help="Write the rows there.")
+@click.option(
+    "--rows",
+    "earlier",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Run nothing: write the page from what --json wrote in an earlier run.",
+)
 @click.option("--page", type=click.Path(path_type=Path), help="Replace the tracks' sections there.")
-def main(tracks: tuple[str, ...], json_path: Path | None, page: Path | None) -> None:
+def main(
+    tracks: tuple[str, ...], json_path: Path | None, earlier: tuple[Path, ...], page: Path | None
+) -> None:
     """Run the decoders over the real recordings in $BCI_DATA."""
+    if earlier:
+        write_earlier(earlier, page)
+        return
     data_dir = Path(os.environ.get("BCI_DATA", DEFAULT_DATA))
     console = Console(width=int(os.environ.get("COLUMNS", "150")))
     rows: list[Row] = []
     failed = False
+    day = time.strftime("%Y-%m-%d")
     for track in tracks or tuple(BENCHES):
         found, whole = run_track(track, data_dir, console)
         rows += found
         failed |= not whole
         if page is not None and found:
-            day = time.strftime("%Y-%m-%d")
             update_page(page, track, found, list(verdicts(found)), day)
     if json_path is not None:
-        found = [_plain(verdict) for verdict in verdicts(rows)]
-        whole = {"rows": [_shown(row) for row in rows], "verdicts": found}
-        json_path.write_text(json.dumps(whole, indent=1))
+        write_rows(json_path, rows, day)
     if failed or not rows:
         raise SystemExit(1)
+
+
+def write_rows(path: Path, rows: Sequence[Row], day: str) -> None:
+    """The rows and their verdicts as JSON."""
+    found = [_plain(verdict) for verdict in verdicts(rows)]
+    whole = {"day": day, "rows": [_shown(row) for row in rows], "verdicts": found}
+    path.write_text(json.dumps(whole, indent=1))
+
+
+def write_earlier(paths: tuple[Path, ...], page: Path | None) -> None:
+    """Replace the sections of the tracks whose rows stand in these files."""
+    if page is None:
+        raise click.UsageError("--rows needs --page: the file to write")
+    for path in paths:
+        try:
+            rows, found, day = read_rows(path)
+        except (ValueError, KeyError, TypeError) as error:
+            raise click.ClickException(
+                f"{path}: these are no rows of this benchmark ({error!r:.80}); write them with --json"
+            ) from None
+        for track in dict.fromkeys(row.track for row in rows):
+            own = [verdict for verdict in found if verdict.track == track]
+            update_page(page, track, [row for row in rows if row.track == track], own, day)
 
 
 def run_track(track: str, data_dir: Path, console: Console) -> tuple[list[Row], bool]:

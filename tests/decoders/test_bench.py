@@ -1,11 +1,14 @@
 """The benchmark takes what stands in the folder, names what it skips, and claims no more than it saw."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from scripts.bench import decoders as bench
 from scripts.bench import results, table
 from scripts.bench.recordings import erp as bench_erp
 from scripts.bench.recordings import files as bench_files
@@ -58,6 +61,27 @@ def test_the_results_page_replaces_the_section_of_its_track_only(tmp_path: Path)
     assert "2020-01-01" not in text
     assert "| D | **ours** | 2.000 |" in text
     assert "ours is ahead of reference: +1.000" in text
+
+
+def test_the_page_of_an_earlier_run_is_written_from_its_rows(tmp_path: Path) -> None:
+    rows = [row("ours", [1.0, 2.0, 3.0], ours=True), row("reference", [0.0, 1.0, 2.0])]
+    found = list(table.verdicts(rows))
+    written, pages = tmp_path / "rows.json", [tmp_path / "run.md", tmp_path / "rows.md"]
+    results.update_page(pages[0], "erp", rows, found, "2020-01-01")
+    bench.write_rows(written, rows, "2020-01-01")
+    again = CliRunner().invoke(bench.main, ["--rows", str(written), "--page", str(pages[1])])
+    assert again.exit_code == 0, again.output
+    assert pages[0].read_text(encoding="utf-8") == pages[1].read_text(encoding="utf-8")
+    written.write_text("{}")
+    refused = CliRunner().invoke(bench.main, ["--rows", str(written), "--page", str(pages[1])])
+    assert refused.exit_code == 1
+    assert "write them with --json" in refused.output
+
+
+def test_the_page_shows_the_compute_time_of_a_packet(tmp_path: Path) -> None:
+    timed = replace(row("ours", [1.0, 2.0, 3.0], ours=True), mean_ms=0.5, worst_ms=12.0)
+    results.update_page(tmp_path / "p.md", "erp", [timed], [], "2020-01-01")
+    assert "| 3 | 0.50 / 12.0 |" in (tmp_path / "p.md").read_text(encoding="utf-8")
 
 
 def test_with_two_units_nothing_is_claimed() -> None:
