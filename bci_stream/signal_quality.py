@@ -77,7 +77,7 @@ def lead_qualities(
 ) -> list[LeadQuality]:
     """The quality of each lead; block: (n, leads). computed: its `spectrum`, where that is known already."""
     samples = np.asarray(block, dtype=np.float64).T.copy()  # each lead's samples side by side
-    finite = np.isfinite(samples).all(axis=1)
+    finite = np.all(np.isfinite(samples), axis=1)
     if samples.shape[1] < 2:
         return [LeadQuality(0.0, 0.0, 0.0, finite=bool(good)) for good in finite]
     samples[~finite] = 0.0

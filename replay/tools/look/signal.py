@@ -131,7 +131,7 @@ def finite(block: FloatArray) -> FloatArray:
 
 def _without_trend(values: FloatArray) -> FloatArray:
     """Without mean and slope of each lead: a drift that all leads share is no bridge."""
-    centred = values - values.mean(axis=0, dtype=np.float64).astype(np.float32)
+    centred: FloatArray = values - values.mean(axis=0, dtype=np.float64).astype(np.float32)
     times = (np.arange(len(values)) - (len(values) - 1) / 2).astype(np.float32)
     centred -= np.outer(times, times @ centred / max(float(times @ times), 1.0))
     return centred
@@ -144,7 +144,9 @@ def line_amplitude(centred: FloatArray, rate: float, line_hz: float) -> LeadValu
     angle = 2 * np.pi * line_hz * np.arange(len(centred)) / rate
     window = signal.windows.hann(len(centred))
     waves = np.stack([np.cos(angle) * window, np.sin(angle) * window]).astype(np.float32)
-    return 2 * np.hypot(*(waves @ centred).astype(np.float64)) / float(window.sum())
+    cosine, sine = (waves @ centred).astype(np.float64)
+    amplitude: LeadValues = 2 * np.hypot(cosine, sine) / float(window.sum())
+    return amplitude
 
 
 def _bridges(centred: FloatArray, flat: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -48,7 +48,7 @@ def test_it_updates_live(served: WebBoard, board: Leaderboard, tab: Tab) -> None
     for event in SimulatedRun("mi", "gamma", 1.0, trials=2, seed=3).events():
         board.event("gamma", "mi", event, run.feed(event), run)
     wait_for_team(page, "gamma")
-    page.wait_for_function("document.querySelector('.board .name').textContent === 'gamma'")
+    page.wait_for_function("() => document.querySelector('.board .name').textContent === 'gamma'")
     assert page.locator("#announce").inner_text().startswith("gamma leads with")
     assert page.locator(".board .k-calibration").count() == 0  # nothing was measured
     figures = {"leads": 8, "calibration": 2.5, "size_mib": 0.0123, "reaction_ms": 41.06}

@@ -38,7 +38,7 @@ def test_teams_have_their_names_and_a_missing_one_its_reason(feed_board, tab: Ta
         assert "清华脑机一队" in page.locator(".verdicts").inner_text()
         page.locator("tr[data-key='mi/alpha'] td.k-score").click()
         page.locator("h1", has_text="清华脑机一队").wait_for()
-        page.wait_for_function("document.title.startsWith('清华脑机一队')")
+        page.wait_for_function("() => document.title.startsWith('清华脑机一队')")
         assert tab.problems == []
 
 

@@ -50,7 +50,7 @@ def test_eight_teams_fit_on_one_projector_screen(
         ends = (
             "[...document.querySelectorAll('.panel')].map((n) => n.getBoundingClientRect().bottom)"
         )
-        page.wait_for_function(f"Math.max(...{ends}) <= 1080")
+        page.wait_for_function(f"() => Math.max(...{ends}) <= 1080")
         assert page.locator(".timelines li").count() == 8
 
 

@@ -279,12 +279,12 @@ def test_columns_that_did_not_come_are_empty_and_not_those_of_20_s_ago(browser, 
                  "state": "playing", "detail": "", "samples": 1, "lost": 0, "gaps": 0,
                  "lag_ms": None}  # fmt: skip
         page.evaluate("message => socket.give(message)", frame)
-    page.wait_for_function("document.getElementById('traces').width > 300")
+    page.wait_for_function("() => document.getElementById('traces').width > 300")
     inked_share = """([from, to]) => { const c = document.getElementById('traces'), wide = c.width - 64;
       const d = c.getContext('2d').getImageData(64 + from * wide, 0, (to - from) * wide, c.height - 20).data;
       let n = 0; for (let i = 3; i < d.length; i += 4) n += d[i] > 0; return n; }"""
     # The window is 5 s: seconds 16.5 to 21.5, of which only the last half second came.
-    page.wait_for_function(f"({inked_share})([0.92, 0.98]) > 0")
+    page.wait_for_function(f"() => ({inked_share})([0.92, 0.98]) > 0")
     assert page.evaluate(inked_share, [0.0, 0.89]) == 0
     page.close()
 
