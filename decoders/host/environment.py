@@ -18,6 +18,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
 from decoders.host import install
 from decoders.host.install import NoWheels
 from decoders.host.limits import EnvironmentFailed, EnvironmentUnavailable
@@ -71,7 +74,7 @@ def environment_for(
     if not (requested.requirements or lacks_pkg_resources) and requested.python in (None, own):
         return own_environment(own)
     requirements = requested.requirements or SCIENTIFIC_SET
-    if requested.old_setuptools and not _names(requirements, "setuptools"):
+    if requested.old_setuptools and not _pins_setuptools(requirements):
         requirements = (*requirements, OLD_SETUPTOOLS)
     place = cache or default_cache()
     if requested.python is not None or not requested.requirements:
@@ -85,10 +88,10 @@ def own_environment(own: str) -> Environment:
     return Environment(Path(sys.executable), find_interpreter(own), folders, title)
 
 
-def _names(requirements: Sequence[str], package: str) -> bool:
-    return any(
-        re.match(rf"{package}\b", requirement, re.IGNORECASE) for requirement in requirements
-    )
+def _pins_setuptools(requirements: Sequence[str]) -> bool:
+    """Whether a version of setuptools is requested; its name alone, as conda's freeze has it, is none."""
+    asked = map(Requirement, requirements)
+    return any(canonicalize_name(one.name) == "setuptools" and one.specifier for one in asked)
 
 
 def _only(

@@ -25,6 +25,7 @@ import msgspec
 from decoders.host.cgroup import sweep_groups
 from decoders.host.detect import INTERFACES, EntryPoint, detect
 from decoders.host.environment import Environment, environment_for
+from decoders.host.install import ended_with_host
 from decoders.host.limits import (
     MIB,
     EnvironmentUnavailable,
@@ -185,7 +186,7 @@ def read_package(
     path = os.pathsep.join(os.path.abspath(each) for each in sys.path if each)
     try:
         done = subprocess.run(
-            command,
+            ended_with_host(command),
             input=msgspec.json.encode(request),
             capture_output=True,
             timeout=WAIT_S,
@@ -251,7 +252,6 @@ def _limit(name: str, value: int) -> None:
 
 def main() -> None:
     request = msgspec.json.decode(sys.stdin.buffer.read(), type=ReadRequest)
-    _limit("CORE", 0)
     _limit("CPU", UNPACK_CPU_S)
     _limit("DATA", MEMORY_BYTES)
     _limit("FSIZE", request.package_bytes + MIB)

@@ -44,6 +44,8 @@ RELICS = {
     "pywinpty": (None, "for Windows only"),
     "wincertstore": (None, "for Windows only"),
     "win-inet-pton": (None, "for Windows only"),
+    "tensorflow-intel": (None, "for Windows only"),
+    "tensorflow-metal": (None, "for macOS only"),
 }
 """Names in the output of `pip freeze` -> the name to install (None: none), and why."""
 

@@ -158,7 +158,7 @@ def _create(
     config = (folder / "pyvenv.cfg").read_text()
     if requirements:
         installation.run([*words, *requirements])
-        _add_pkg_resources(installation, words)
+        _add_pkg_resources(installation, [*words, *requirements])
     if changed := _changed(folder, interpreter, config):
         raise EnvironmentFailed(
             f"a package of the submission's requirements.txt replaces {changed}, which decides what an "
@@ -167,14 +167,17 @@ def _create(
     return config
 
 
-def _add_pkg_resources(installation: Installation, words: Sequence[str]) -> None:
-    """Old packages import pkg_resources without requiring setuptools, which every environment had."""
+def _add_pkg_resources(installation: Installation, installing: Sequence[str]) -> None:
+    """Old packages import pkg_resources without requiring setuptools, which every environment had.
+
+    installing: the command that installed the requirements, which hold for setuptools too.
+    """
     for packages in installation.folder.glob("lib/python*/site-packages"):
-        if (packages / "setuptools").is_dir() or (packages / "pkg_resources").is_dir():
+        if (packages / "pkg_resources").is_dir():
             continue
         if any(imports_pkg_resources(path) for path in packages.rglob("*.py")):
             try:
-                installation.run([*words, OLD_SETUPTOOLS])
+                installation.run([*installing, OLD_SETUPTOOLS])
             except NoWheels:  # many import it in vain: only what needs it will fail
                 logger.warning("%s is not to be had: pkg_resources is missing", OLD_SETUPTOOLS)
 

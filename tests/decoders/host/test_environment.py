@@ -29,7 +29,7 @@ from decoders.host.limits import (
     SubmissionStopped,
 )
 from decoders.host.prepare import prepare, read_package
-from decoders.host.requested import RequestedEnvironment
+from decoders.host.requested import OLD_SETUPTOOLS, RequestedEnvironment
 from decoders.host.venv import COMPLETE, cached_environments, default_cache, prune
 from tests.decoders.host.conftest import Write
 from tests.decoders.host.wheels import (
@@ -491,3 +491,34 @@ def test_a_submission_that_imports_pkg_resources_itself_gets_it_with_its_pins(
     requested = RequestedEnvironment(OWN, ("good==1.0",), old_setuptools=True)
     made = environment_for(requested, tmp_path / "cache")
     subprocess.run([str(made.python), "-c", "import pkg_resources, good"], check=True)
+
+
+@pytest.mark.parametrize("named", ["setuptools", "Setuptools-scm"])
+def test_only_a_version_of_setuptools_itself_keeps_the_older_one_out(
+    named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, ...]] = []
+    monkeypatch.setattr(environment, "_only", lambda _version, wanted, *_: asked.append(wanted))
+    for version in ("", "==75.0"):
+        environment_for(RequestedEnvironment(OWN, (f"{named}{version}",), old_setuptools=True))
+    pinned = ("setuptools==75.0",) if named == "setuptools" else (f"{named}==75.0", OLD_SETUPTOOLS)
+    assert asked == [(named, OLD_SETUPTOOLS), pinned]
+
+
+@pytest.mark.parametrize("installer", ["uv"])
+def test_a_newer_setuptools_that_came_along_makes_way_unless_it_is_pinned(
+    installer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A package that requires setuptools gets the newest, beside one that imports pkg_resources."""
+    index = tmp_path / "index"
+    make_wheel(index, "old", files={"old.py": "import pkg_resources\n"}, requires=["setuptools"])
+    make_wheel(index, "setuptools", "82.0", files={"setuptools/__init__.py": ""})
+    make_wheel(
+        index, "setuptools", "80.0",
+        files={"setuptools/__init__.py": "", "pkg_resources/__init__.py": ""},
+    )  # fmt: skip
+    install_from(index, monkeypatch, installer)
+    for pins, code in ((("old",), 0), (("old", "setuptools==82.0"), 1)):
+        made = environment_for(RequestedEnvironment(OWN, pins), tmp_path / "cache")
+        command = [str(made.python), "-c", "import old"]
+        assert subprocess.run(command, capture_output=True, check=False).returncode == code

@@ -70,6 +70,24 @@ def test_check_leaves_nothing_behind_when_it_is_ended(
     assert list(temporary.glob(f"{PREFIX}*")) == []
 
 
+def test_the_process_that_reads_a_package_ends_with_a_host_that_is_killed(tmp_path: Path) -> None:
+    package = tmp_path / "team.zip"
+    os.mkfifo(package)  # its reader waits
+    code = (
+        "import sys; from pathlib import Path; from decoders.host.prepare import read_package; "
+        "read_package(Path(sys.argv[1]), Path(sys.argv[2]), 'mi')"
+    )
+    command = [sys.executable, "-c", code, str(package), str(tmp_path / "into")]
+    with subprocess.Popen(command, cwd=REPOSITORY) as host, package.open("wb"):
+        # The package is open here as soon as its reader has opened it.
+        children = psutil.Process(host.pid).children(recursive=True)
+        host.send_signal(signal.SIGKILL)
+        host.wait(60)
+        _, alive = psutil.wait_procs(children, timeout=60)
+    assert children
+    assert [child for child in alive if child.status() != psutil.STATUS_ZOMBIE] == []
+
+
 def _running(pid: int) -> list[psutil.Process]:
     """All processes of the check, as soon as the submission itself runs: its shim is among them."""
     deadline = time.monotonic() + 100
