@@ -25,6 +25,7 @@ from bci_stream.cli import (
 )
 from decoders.decoder_options import (
     decoder_option,
+    host_failures,
     make_decoder,
     model_option,
     opened_submission,
@@ -136,7 +137,7 @@ def _work(
     if isinstance(made, HasNotice) and made.notice:
         logger.warning("team %s: %s", name, made.notice)
     try:
-        with shown(progress):
+        with shown(progress), host_failures():
             worker.run()
     finally:
         if isinstance(made, Closeable):
@@ -294,7 +295,8 @@ def check(
         stop = stop_on_signals()
         how["calibration"] = how["calibration"] or dry_run_calibration(track)
         opened = opened_submission(submission, track, granted=contest.limits, stop=stop, **how)
-        report = check_submission(opened, track, contest.rules(track))
+        with host_failures():
+            report = check_submission(opened, track, contest.rules(track))
         click.echo(report.text)
         if not report.ok:
             raise SystemExit(1)

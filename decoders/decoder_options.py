@@ -2,7 +2,8 @@
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -146,17 +147,25 @@ class _HostFailed(click.ClickException):
     exit_code = HOST_FAILED
 
 
-def opened_submission(submission: Path, track: str, **options: Any) -> "SubmissionDecoder":
-    """Open a submission; a failure of this machine has an exit code of its own."""
-    from decoders.host.limits import SubmissionError
-    from decoders.host.submission import open_submission
+@contextmanager
+def host_failures() -> Iterator[None]:
+    """Give the errors of a submission that are no fault of the team an exit code of their own."""
+    from decoders.decoder import DecoderFailure
 
     try:
-        return open_submission(submission, track, **options)
-    except SubmissionError as error:
+        yield
+    except DecoderFailure as error:
         if error.ending == "stopped":
             raise _HostFailed(str(error)) from error
         raise
+
+
+def opened_submission(submission: Path, track: str, **options: Any) -> "SubmissionDecoder":
+    """Open a submission; a failure of this machine has an exit code of its own."""
+    from decoders.host.submission import open_submission
+
+    with host_failures():
+        return open_submission(submission, track, **options)
 
 
 def refuse_without_submission(how: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -72,6 +72,11 @@ def environment_for(
     own = f"{sys.version_info.major}.{sys.version_info.minor}"
     lacks_pkg_resources = requested.old_setuptools and not importlib.util.find_spec("pkg_resources")
     if not (requested.requirements or lacks_pkg_resources) and requested.python in (None, own):
+        if requested.python is None and requested.hints and own not in requested.hints:
+            logger.warning(
+                "its __pycache__ files are of another Python; without a requirements.txt it runs by the "
+                "host's own, %s: --python %s runs it by the other one", own, requested.hints[0]
+            )  # fmt: skip
         return own_environment(own)
     requirements = requested.requirements or SCIENTIFIC_SET
     if requested.old_setuptools and not _pins_setuptools(requirements):
@@ -121,26 +126,37 @@ def _first_that_resolves(
     choice = cache / f"{digest([*versions, *sorted(requirements)])}.choice"
     if choice.is_file() and (chosen := choice.read_text()) in versions:
         versions.insert(0, chosen)
-    refusals: dict[str, NoWheels] = {}
+    refusals: dict[str, list[str]] = {}
     absent: EnvironmentUnavailable | None = None
     for version in dict.fromkeys(versions):
         try:
             made = _made(version, requirements, cache, stop)
         except NoWheels as error:
-            refusals[version] = error
+            logger.info("Python %s has no wheels for all of them", version)
+            refusals.setdefault(error.output, []).append(version)
         except InterpreterAbsent as error:
             absent = error
         else:
             choice.write_text(version)
             return made
-    tried, printed = ", ".join(refusals), next(iter(refusals.values())).output
-    message = (
-        f"no wheels satisfy the submission's requirements with any Python that was tried ({tried}); "
-        f"correct the pins, or choose another one with --python. The installer printed: {printed}"
-    )
+    message = _describe_refusals(refusals)
     if absent is not None:
         raise InterpreterAbsent(f"{message} Not tried: {absent}")
     raise EnvironmentFailed(message)
+
+
+def _describe_refusals(refusals: Mapping[str, Sequence[str]]) -> str:
+    """refusals: the Pythons by what the installer printed, in the order in which they were tried.
+
+    Newer Pythons may lack wheels of a pin where only an older one shows that two pins conflict.
+    """
+    tried = ", ".join(version for versions in refusals.values() for version in versions)
+    printed = [f"for {', '.join(each)}: {output}" for output, each in refusals.items()]
+    shown = " ... ".join(dict.fromkeys([printed[0], printed[-1]]))
+    return (
+        f"no wheels satisfy the submission's requirements with any Python that was tried ({tried}); "
+        f"correct the pins, or choose another one with --python. The installer printed {shown}"
+    )
 
 
 def _made(

@@ -9,7 +9,6 @@ can take minutes to parse. So it is unpacked and read by a child process with li
 import os
 import resource
 import secrets
-import shutil
 import signal
 import subprocess
 import sys
@@ -36,7 +35,7 @@ from decoders.host.limits import (
 )
 from decoders.host.package import lay_out
 from decoders.host.requested import RequestedEnvironment, requested_environment
-from decoders.host.venv import Lease, sweep_environments, try_lease
+from decoders.host.venv import Lease, remove_leased, sweep_environments, try_lease
 
 UNPACK_CPU_S, READ_CPU_S = 60, 5
 """Processor time to unpack a package (2 GiB take about 20 s), and then to read its files."""
@@ -93,7 +92,7 @@ class Prepared:
 
     def close(self) -> None:
         self.environment.close()
-        remove_folder(self.folder, self.lock)
+        remove_leased(self.folder, self.lock)
 
 
 def prepare(
@@ -120,10 +119,10 @@ def prepare(
         facts = read_package(package, folder / "package", track, interface, python, limits)
         environment = environment_for(facts.requested, cache, stop)
     except OSError as error:
-        remove_folder(folder, lock)
+        remove_leased(folder, lock)
         raise unavailable(f"{package}: its environment can't be made", error) from error
     except BaseException:
-        remove_folder(folder, lock)
+        remove_leased(folder, lock)
         raise
     return Prepared(folder, Path(facts.root), facts.entry, environment, lock)
 
@@ -137,19 +136,10 @@ def make_folder() -> tuple[Path, Lease]:
     """A new folder, and its lock, which the system releases when this host ends."""
     while True:
         folder = Path(tempfile.gettempdir()) / f"{PREFIX}{secrets.token_hex(8)}"
-        lock = try_lease(Path(f"{folder}.lock"), flags=os.O_CREAT | os.O_EXCL)
-        if (
-            lock is not None and os.fstat(lock.number).st_nlink
-        ):  # not swept by another host just now
+        lock = try_lease(folder.with_suffix(".lock"), flags=os.O_CREAT | os.O_EXCL)
+        if lock is not None:  # no other host is sweeping it
             folder.mkdir(mode=0o700)
             return folder, lock
-
-
-def remove_folder(folder: Path, lock: Lease | None) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
-    if lock is not None and not lock.closed:
-        Path(f"{folder}.lock").unlink(missing_ok=True)
-        lock.close()
 
 
 def sweep_folders() -> None:
@@ -160,7 +150,7 @@ def sweep_folders() -> None:
                 continue
             lock = try_lease(path, flags=0)
             if lock is not None:  # its host is gone
-                remove_folder(path.with_suffix(""), lock)
+                remove_leased(path.with_suffix(""), lock)
 
 
 # --- in the host -----------------------------------------------------------------------------

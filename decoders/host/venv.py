@@ -61,13 +61,16 @@ class Lease:
 
 def try_lease(path: Path, kind: int = fcntl.LOCK_EX, flags: int = os.O_CREAT) -> Lease | None:
     """Lock a file, if no other process holds it. Raises OSError where the file can't be opened."""
-    lease = Lease(os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | flags, 0o600))
-    try:
-        fcntl.flock(lease.number, kind | fcntl.LOCK_NB)
-    except OSError:
-        lease.close()
-        return None
-    return lease
+    while True:
+        lease = Lease(os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | flags, 0o600))
+        try:
+            fcntl.flock(lease.number, kind | fcntl.LOCK_NB)
+        except OSError:
+            lease.close()
+            return None
+        if os.fstat(lease.number).st_nlink:
+            return lease
+        lease.close()  # its holder removed the file before it was locked here
 
 
 def default_cache() -> Path:
@@ -108,9 +111,16 @@ def cached(
             (folder / COMPLETE).write_bytes(msgspec.json.encode(made))
         return folder, lease.share()
     except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        lease.close()
+        remove_leased(folder, lease)
         raise
+
+
+def remove_leased(folder: Path, lease: Lease | None) -> None:
+    """Remove a folder and the file of its lock, which is held exclusively."""
+    shutil.rmtree(folder, ignore_errors=True)
+    if lease is not None and not lease.closed:
+        folder.with_suffix(".lock").unlink(missing_ok=True)
+        lease.close()
 
 
 def _use(folder: Path, interpreter: Path) -> Lease | None:
@@ -244,10 +254,13 @@ def cached_environments(cache: Path | None = None) -> Iterator[CachedEnvironment
 
 
 def sweep_environments(cache: Path | None = None) -> None:
-    """Remove environments that a host was making when it was killed."""
+    """Remove environments that a host was making when it was killed, and their locks."""
     place = cache or default_cache()
-    for folder in place.iterdir() if place.is_dir() else ():
-        if folder.is_dir() and not (folder / COMPLETE).is_file():
+    found = list(place.iterdir()) if place.is_dir() else []
+    for folder in {
+        path.with_suffix("") for path in found if path.suffix == ".lock" or path.is_dir()
+    }:
+        if not (folder / COMPLETE).is_file():
             prune(CachedEnvironment(folder, "incomplete", 0, None))
 
 
@@ -273,6 +286,5 @@ def prune(environment: CachedEnvironment) -> bool:
     lease = try_lease(environment.folder.with_suffix(".lock"))
     if lease is None:
         return False
-    shutil.rmtree(environment.folder, ignore_errors=True)
-    lease.close()
+    remove_leased(environment.folder, lease)
     return True

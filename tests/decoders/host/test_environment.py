@@ -56,6 +56,15 @@ def test_who_asks_for_nothing_gets_ours() -> None:
     assert {Path(sys.prefix), Path(sys.base_prefix)} == set(made.folders)
 
 
+def test_cache_files_of_another_python_are_mentioned_where_ours_runs_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    for hints in (("3.8",), (OWN, "3.8")):
+        environment_for(RequestedEnvironment(None, None, hints=hints))
+    (line,) = caplog.messages
+    assert f"the host's own, {OWN}: --python 3.8" in line
+
+
 @pytest.mark.parametrize("installer", INSTALLERS)
 def test_an_environment_is_made_once_and_holds_none_of_our_packages(
     installer: str, index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -170,7 +179,16 @@ def test_pins_that_no_python_satisfies_are_the_team_s_in_the_resolver_s_words_an
     assert f"with any Python that was tried ({OWN})" in text
     assert "--python" in text
     assert "good==99" in text
-    assert [path for path in (tmp_path / "cache").iterdir() if path.is_dir()] == []
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_what_the_newest_and_the_oldest_python_lack_is_shown() -> None:
+    """The newest has no wheel of an old pin; on older ones two pins conflict."""
+    refusals = {"x has no wheels": ["3.13", "3.12"], "x and y conflict": ["3.11", "3.10"]}
+    text = environment._describe_refusals(refusals)
+    assert "any Python that was tried (3.13, 3.12, 3.11, 3.10)" in text
+    assert "for 3.13, 3.12: x has no wheels ... for 3.11, 3.10: x and y conflict" in text
+    assert environment._describe_refusals({"no x": ["3.13"]}).endswith("printed for 3.13: no x")
 
 
 def test_a_hint_at_a_python_that_is_not_here_is_passed_over(
@@ -419,11 +437,13 @@ def test_an_environment_that_a_killed_host_was_making_is_swept_and_no_other(
     made = environment_for(GOOD, cache)
     for name in ("left", "making"):
         (cache / name / "bin").mkdir(parents=True)
+    (cache / "never-made.lock").touch()
     making = venv.try_lease(cache / "making.lock")
     venv.sweep_environments(cache)
     assert making is not None
-    left = sorted(path.name for path in cache.iterdir() if path.is_dir())
-    assert left == sorted([made.folders[0].name, "making"])
+    names = [made.folders[0].name, "making"]
+    left = sorted(path.name for path in cache.iterdir())
+    assert left == sorted([*names, *(f"{name}.lock" for name in names)])
 
 
 HOST = """

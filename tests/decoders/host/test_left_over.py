@@ -1,5 +1,6 @@
 """A host that is stopped or killed leaves no folder, process or environment behind."""
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -11,7 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from decoders.host.prepare import PREFIX, make_folder, remove_folder, sweep_folders
+from decoders.host.prepare import PREFIX, make_folder, sweep_folders
+from decoders.host.venv import remove_leased, try_lease
 from tests.decoders.host.conftest import Write
 from tests.decoders.host.test_hostile import REPOSITORY, hostile
 
@@ -33,7 +35,7 @@ def test_the_folder_of_a_living_host_is_left_alone_and_removed_when_it_closes(
     folder, lock = make_folder()
     sweep_folders()
     assert folder.is_dir()
-    remove_folder(folder, lock)
+    remove_leased(folder, lock)
     assert list(temporary.iterdir()) == []
 
 
@@ -45,6 +47,24 @@ def test_a_folder_whose_host_is_gone_is_swept(temporary: Path) -> None:
     assert Path(done.stdout.strip()).is_dir()
     sweep_folders()
     assert list(temporary.iterdir()) == []
+
+
+def test_a_lock_whose_file_was_removed_meanwhile_is_taken_on_a_new_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = tmp_path / "x.lock"
+    flock = fcntl.flock
+
+    def removed_before(number: int, kind: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", flock)
+        lock.unlink()
+        flock(number, kind)
+
+    monkeypatch.setattr(fcntl, "flock", removed_before)
+    lease = try_lease(lock)
+    assert lease is not None
+    assert os.fstat(lease.number).st_ino == lock.stat().st_ino
+    lease.close()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
