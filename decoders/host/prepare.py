@@ -30,6 +30,7 @@ from decoders.host.limits import (
     EnvironmentUnavailable,
     PackageError,
     SubmissionLimits,
+    SubmissionStopped,
     escape_text,
     unavailable,
 )
@@ -42,6 +43,8 @@ UNPACK_CPU_S, READ_CPU_S = 60, 5
 MEMORY_BYTES = 512 * MIB
 WAIT_S = 300.0
 """Time for all of it: much more than the processor time, for a busy machine or a slow disk."""
+STOP_POLL_S = 0.5
+"""The longest time until a wait notices that the run was stopped."""
 OPEN_FILES = 256
 
 
@@ -116,7 +119,7 @@ def prepare(
     except OSError as error:
         raise unavailable(f"{package}: no folder can be made for it", error) from error
     try:
-        facts = read_package(package, folder / "package", track, interface, python, limits)
+        facts = read_package(package, folder / "package", track, interface, python, limits, stop)
         environment = environment_for(facts.requested, cache, stop)
     except OSError as error:
         remove_leased(folder, lock)
@@ -163,10 +166,11 @@ def read_package(
     interface: str | None = None,
     python: str | None = None,
     limits: SubmissionLimits | None = None,
+    stop: threading.Event | None = None,
 ) -> PackageFacts:
     """Unpack the package into a folder and read it, in a limited child process.
 
-    Raises PackageError, and EnvironmentUnavailable where this machine failed.
+    Raises PackageError, EnvironmentUnavailable where this machine failed, and SubmissionStopped.
     """
     limits = limits or SubmissionLimits()
     size = (limits.package_bytes, limits.package_files)
@@ -174,29 +178,48 @@ def read_package(
     # -P: without this folder, which may be the submission's own.
     command = [sys.executable, "-P", "-m", "decoders.host.prepare"]
     path = os.pathsep.join(os.path.abspath(each) for each in sys.path if each)
-    try:
-        done = subprocess.run(
-            ended_with_host(command),
-            input=msgspec.json.encode(request),
-            capture_output=True,
-            timeout=WAIT_S,
-            check=False,
-            env={**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1"},
-        )
-    except subprocess.TimeoutExpired:
-        raise PackageError(f"{package}: to read it took more than {WAIT_S:g} s") from None
+    environ = {**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1"}
+    with subprocess.Popen(
+        ended_with_host(command),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environ,
+    ) as done:
+        try:
+            printed, errors = _answer(done, msgspec.json.encode(request), package, stop)
+        finally:
+            done.kill()
     if done.returncode == -signal.SIGKILL:  # its own limits end it by SIGXCPU, or by an error
         raise EnvironmentUnavailable(
             f"{package}: the process that read the submission was killed; is this machine out of memory?"
         )
     if done.returncode != 0:
-        raise PackageError(f"{package}: {_why_it_ended(done.returncode, done.stderr)}")
-    answer = msgspec.json.decode(done.stdout, type=ReadAnswer)
+        raise PackageError(f"{package}: {_why_it_ended(done.returncode, errors)}")
+    answer = msgspec.json.decode(printed, type=ReadAnswer)
     if answer.facts is None:
         raise (
             EnvironmentUnavailable(answer.refusal) if answer.ours else PackageError(answer.refusal)
         )
     return answer.facts
+
+
+def _answer(
+    process: subprocess.Popen[bytes], request: bytes, package: Path, stop: threading.Event | None
+) -> tuple[bytes, bytes]:
+    """What the reading process printed. Its own processor time is limited: this waits for a slow machine."""
+    deadline = time.monotonic() + WAIT_S
+    asked: bytes | None = request
+    while True:
+        with suppress(subprocess.TimeoutExpired):
+            return process.communicate(asked, timeout=STOP_POLL_S)
+        asked = None  # it is sent once
+        if stop is not None and stop.is_set():
+            raise SubmissionStopped("stopped while the submission was read")
+        if time.monotonic() > deadline:
+            raise EnvironmentUnavailable(
+                f"{package}: to read it took more than {WAIT_S:g} s; this is no fault of the team"
+            )
 
 
 def _why_it_ended(code: int, stderr: bytes) -> str:

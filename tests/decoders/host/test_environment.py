@@ -16,6 +16,7 @@ import pytest
 
 from decoders.cli import main
 from decoders.host import environment, install, venv
+from decoders.host import prepare as prepare_module
 from decoders.host.environment import (
     environment_for,
     find_interpreter,
@@ -324,9 +325,24 @@ def test_a_killed_reader_is_our_fault(
     write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package = write({"Algorithm/impl/AlgorithmImplement.py": "comm_proxy\n"})
-    killed = subprocess.CompletedProcess([], -signal.SIGKILL, b"", b"")
-    monkeypatch.setattr(subprocess, "run", lambda *_, **__: killed)
+    command = ["/bin/sh", "-c", "kill -KILL $$"]
+    monkeypatch.setattr(prepare_module, "ended_with_host", lambda _: command)
     with pytest.raises(EnvironmentUnavailable, match="was killed"):
+        read_package(package, tmp_path / "into", "mi")
+
+
+def test_a_reader_is_stopped_with_the_check_and_waited_for_no_longer_than_its_time(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = write({"Algorithm/impl/AlgorithmImplement.py": "comm_proxy\n"})
+    monkeypatch.setattr(prepare_module, "ended_with_host", lambda _: ["/bin/sleep", "1000"])
+    monkeypatch.setattr(prepare_module, "STOP_POLL_S", 0.01)
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(SubmissionStopped):
+        read_package(package, tmp_path / "into", "mi", stop=stop)
+    monkeypatch.setattr(prepare_module, "WAIT_S", 0.0)
+    with pytest.raises(EnvironmentUnavailable, match="no fault of the team"):
         read_package(package, tmp_path / "into", "mi")
 
 
