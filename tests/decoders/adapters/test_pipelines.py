@@ -190,6 +190,17 @@ def test_what_can_not_be_saved_is_named(mi_session) -> None:
         fit_pipeline(Online(Unsavable()), "mi", [mi_session(blocks=1, trials=6)])
 
 
+def test_a_lambda_is_named_before_a_model_is_written() -> None:
+    """skops writes it, and can't read it again."""
+    from sklearn.preprocessing import FunctionTransformer
+
+    step = FunctionTransformer(lambda x: x.var(axis=-1))
+    with pytest.raises(DecoderError, match=r"can't be saved with skops .*lambda"):
+        dumps(step)
+    with pytest.raises(DecoderError, match=r"as a pickle neither .*no lambda"):
+        dumps(step, trust=True)
+
+
 FILES = {
     "my.py:clf": "from sklearn.linear_model import LogisticRegression as L\nclf = L()",
     "made.py:make": "def make():\n    from sklearn.linear_model import LogisticRegression\n"
