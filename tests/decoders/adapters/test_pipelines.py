@@ -318,6 +318,12 @@ def test_another_rate_than_the_trainings_is_refused(mi_session) -> None:
         PipelineDecoder(model).start(other)
 
 
+def test_windows_that_an_estimator_can_not_take_are_named(mi_session) -> None:
+    fitted = mdm().fit(np.random.default_rng(0).normal(size=(4, 2, 50)), [1, 1, 2, 2])
+    with pytest.raises(DecoderError, match=r"fails on X \(1, \d+, \d+\) \(windows, leads, samples"):
+        bci.evaluate(fitted, mi_session(), "mi", progress=False)
+
+
 def test_scores_come_from_what_the_estimator_has() -> None:
     x = np.random.default_rng(0).normal(size=(20, 2))
     y = (x[:, 0] > 0).astype(int) + 1
