@@ -334,8 +334,11 @@ class TeamClient:
     # --- the judge ----------------------------------------------------------------------------
 
     def _poll_judge(self, now: float) -> None:
-        """Every REPEAT_S: has the judge closed the run, or asked for messages again?"""
-        if now - self._judge_polled_at < REPEAT_S:
+        """Every REPEAT_S: has the judge closed the run, or asked for messages again?
+
+        At every call while a stream is not verified, so that a flood on it is closed before it fills memory.
+        """
+        if now - self._judge_polled_at < REPEAT_S and not self._judges.has_unverified:
             return
         self._judge_polled_at = now
         self._judges.look()

@@ -82,10 +82,9 @@ class _Opening:
         self.futures[found.uid] = (found, self._pool.submit(self._open, found))
 
     def _open(self, found: FoundStream) -> TextInlet:
-        inlet = self.transport.text_inlet(found, OPEN_S, self.most_texts)
-        if self.measure_clock:
-            inlet.clock_offset_s()  # the first measurement takes time; later calls do not
-        return inlet
+        return self.transport.text_inlet(
+            found, OPEN_S, self.most_texts, measure_clock=self.measure_clock
+        )
 
     def done(self) -> list[tuple[FoundStream, "Future[TextInlet]"]]:
         ready = [item for item in self.futures.values() if item[1].done()]
@@ -140,6 +139,12 @@ class StreamGroup:
     def uids(self) -> set[str]:
         """Uids of the open streams that have been verified."""
         return {uid for uid, stream in list(self._streams.items()) if stream.verified}
+
+    @property
+    def has_unverified(self) -> bool:
+        """Whether a stream is open, or being opened, of which no message was verified."""
+        streams = list(self._streams.values())
+        return bool(self._opening.futures) or not all(stream.verified for stream in streams)
 
     def verified(self) -> list[tuple[str, TextInlet]]:
         """Owner and inlet of the open streams that have been verified."""
@@ -227,6 +232,7 @@ class StreamGroup:
 
     def pull(self, timeout_s: float = 0.0) -> list[ReceivedText]:
         """All texts that have arrived; waits only if there is one stream."""
+        self._take_opened()
         self._drop_rejected()
         wait_s = timeout_s if len(self._streams) == 1 else 0.0
         texts: list[ReceivedText] = []

@@ -57,9 +57,14 @@ class LslTransport:
         return LslTextOutlet(spec)
 
     def text_inlet(
-        self, found: FoundStream, timeout_s: float, most_texts: int = MOST_TEXTS
+        self,
+        found: FoundStream,
+        timeout_s: float,
+        most_texts: int = MOST_TEXTS,
+        *,
+        measure_clock: bool = False,
     ) -> "LslTextInlet":
-        return LslTextInlet(found, timeout_s, most_texts)
+        return LslTextInlet(found, timeout_s, most_texts, measure_clock)
 
     def sample_outlet(self, spec: StreamSpec) -> "LslSampleOutlet":
         return LslSampleOutlet(spec)
@@ -104,12 +109,17 @@ class LslTextOutlet:
 
 
 class LslTextInlet:
-    def __init__(self, found: FoundStream, timeout_s: float, most_texts: int) -> None:
+    def __init__(
+        self, found: FoundStream, timeout_s: float, most_texts: int, measure_clock: bool
+    ) -> None:
         self._name = found.name
         self._offset_s = 0.0
         buffer = max(1, most_texts // TEXTS_A_BUFFER_UNIT)
         _check_buffer(found, buffer, MOST_SLOTS * most_texts)
-        self._inlet = _open_inlet(found, timeout_s, buffer)
+        self._inlet = _inlet(found, buffer)
+        if measure_clock:  # before the connection: nobody reads what a flood would bring meanwhile
+            self._offset_s = _clock_offset_s(self._inlet, 0.0, timeout_s)
+        _connect(self._inlet, found, timeout_s)
 
     def pull(self, timeout_s: float) -> list[tuple[str, float]]:
         texts: list[tuple[str, float]] = []
@@ -168,7 +178,8 @@ class LslSampleOutlet:
 class LslSampleInlet:
     def __init__(self, found: FoundStream, timeout_s: float) -> None:
         self._offset_s = 0.0
-        self._inlet = _open_inlet(found, timeout_s, BUFFER_S)
+        self._inlet = _inlet(found, BUFFER_S)
+        _connect(self._inlet, found, timeout_s)
         try:
             self.spec = _spec(self._inlet.info(timeout=timeout_s))
         except (LslTimeoutError, LslLostError) as error:
@@ -210,11 +221,15 @@ def streams_now(queries: Sequence[str], seconds: float) -> list[list[tuple[str, 
     ]
 
 
-def _open_inlet(found: FoundStream, timeout_s: float, buffer: int) -> pylsl.StreamInlet:
+def _inlet(found: FoundStream, buffer: int) -> pylsl.StreamInlet:
     # recover=False: a lost source is an error at once. With recover=True a pull from a lost source
     # exceeded its own timeout by minutes (liblsl 1.18 beta 6).
     # as_numpy: raw bytes, because pylsl raises for a text that is not UTF-8.
-    inlet = pylsl.StreamInlet(found.handle, max_buflen=buffer, recover=False, as_numpy=True)
+    return pylsl.StreamInlet(found.handle, max_buflen=buffer, recover=False, as_numpy=True)
+
+
+def _connect(inlet: pylsl.StreamInlet, found: FoundStream, timeout_s: float) -> None:
+    """From now on the stream's samples are sent to the inlet; raises NotFoundError."""
     try:
         inlet.open_stream(timeout=timeout_s)
     except (LslTimeoutError, LslLostError) as error:
@@ -222,7 +237,6 @@ def _open_inlet(found: FoundStream, timeout_s: float, buffer: int) -> pylsl.Stre
             f"stream {found.name!r} was seen but could not be opened within {timeout_s:g} s: "
             "its owner may have just ended; start it again"
         ) from error
-    return inlet
 
 
 def _check_buffer(found: FoundStream, buffer: int, most: int) -> None:
@@ -241,10 +255,12 @@ def _check_buffer(found: FoundStream, buffer: int, most: int) -> None:
         )
 
 
-def _clock_offset_s(inlet: pylsl.StreamInlet, last_s: float) -> float:
+def _clock_offset_s(
+    inlet: pylsl.StreamInlet, last_s: float, timeout_s: float = FIRST_OFFSET_S
+) -> float:
     """liblsl measures it again every 5 s in a thread of its own; last_s: if that is not possible now."""
     try:
-        return float(inlet.time_correction(timeout=FIRST_OFFSET_S))
+        return float(inlet.time_correction(timeout=timeout_s))
     except (LslTimeoutError, LslLostError):
         return last_s
 
