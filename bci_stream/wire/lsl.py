@@ -35,6 +35,14 @@ TEXTS_AT_ONCE, LENGTH_AT_ONCE = 256, 1 << 22
 MOST_SLOTS = 8
 """How many values the buffer of a text inlet may have for each text that it is to keep."""
 
+MOST_SAMPLES = 4_000_000
+"""How many samples the buffer of a signal may have: liblsl takes about 20 bytes for each before one has
+arrived. That of a stream of more than 11 kHz is shorter than BUFFER_S."""
+
+MOST_RATE, MOST_VALUES = 500_000.0, 100_000_000
+"""The highest rate of a signal, in Hz, and how many values liblsl may reserve memory for: it does so for 5 s,
+for 128 samples where there is no rate."""
+
 FIRST_OFFSET_S = 5.0
 """How long the first measurement of a clock offset may take."""
 
@@ -168,7 +176,7 @@ class LslSampleOutlet:
 class LslSampleInlet:
     def __init__(self, found: FoundStream, timeout_s: float) -> None:
         self._offset_s = 0.0
-        self._inlet = _open_inlet(found, timeout_s, BUFFER_S)
+        self._inlet = _open_inlet(found, timeout_s, _signal_buffer_s(found))
         try:
             self.spec = _spec(self._inlet.info(timeout=timeout_s))
         except (LslTimeoutError, LslLostError) as error:
@@ -239,6 +247,23 @@ def _check_buffer(found: FoundStream, buffer: int, most: int) -> None:
             f"stream {found.name!r} is no stream of texts: it names {channels} channels at {rate:g} Hz, "
             "where one channel without a rate is expected"
         )
+
+
+def _signal_buffer_s(found: FoundStream) -> int:
+    """How many seconds of a signal are buffered.
+
+    Raises WireError for a rate or a number of channels for which liblsl would need gigabytes: anyone can
+    announce such a stream, and the memory is taken before a sample arrives.
+    """
+    info = found.handle
+    assert isinstance(info, pylsl.StreamInfo)
+    rate, channels = info.nominal_srate(), info.channel_count()
+    if not (0 <= rate <= MOST_RATE and channels * max(5 * rate, 128) <= MOST_VALUES):
+        raise WireError(
+            f"stream {found.name!r} names {channels} channels at {rate:g} Hz; signals of at most "
+            f"{MOST_RATE:g} Hz and {MOST_VALUES // 5:,} values a second are read"
+        )
+    return int(min(BUFFER_S, MOST_SAMPLES / rate)) if rate else BUFFER_S
 
 
 def _clock_offset_s(inlet: pylsl.StreamInlet, last_s: float) -> float:

@@ -272,6 +272,8 @@ class Player:
             if self._journal.unsent_events and self._pace.lockstep:
                 self._journal.send_events()
             if self._handshake.everyone_has_all(judged=self._start_on == "judge"):
+                if self._handshake.is_closed_early:
+                    self._drain_listeners()  # a team whose run was closed reads why
                 return
             self._outlets.send_alive()
             self._stop.wait(0.01)

@@ -248,10 +248,7 @@ class ReplaySession:
             status = "lagging" if message.seconds > 0 else "running"
             self._sink.team(team, self.track, status, lag_s=message.seconds)
         elif isinstance(message, PacketRequest | ReportMessage | Done) and self._knows(team):
-            team_run = self._runs.open(team)
-            team_run.count_message(len(text), at)
-            if team_run.order is not None:
-                team_run.order.messages.put(message, at, text)
+            self._runs.open(team).receive(message, text, at)
 
     def _is_kept_out(self, team: str) -> bool:
         return team not in self.teams and self._waiting.is_kept_out(team)

@@ -13,6 +13,7 @@ from bci_stream.amendments import Seal, amend_log, void_line
 from bci_stream.contest.contest import Limits
 from bci_stream.judge.session.limits import ComputeTime, MessageQuota
 from bci_stream.judge.session.ordering import (
+    NumberedMessage,
     PacketReceived,
     RealtimeOrder,
     ReportReceived,
@@ -155,6 +156,16 @@ class TeamRun:
         else:
             self._end_turn(event.at)
             self.leave(event.reason, event.detail, event.at)
+
+    def receive(self, message: NumberedMessage, text: str, at: float) -> None:
+        """Real time: a message of the team that arrived at this time; `settle` folds it in its order.
+
+        Of a run that has ended nothing is kept: a team may send on.
+        """
+        if self.ended is None:
+            self.count_message(len(text), at)
+        if self.ended is None and self.order is not None:
+            self.order.messages.put(message, at, text)
 
     def add_status(self, status: Status, at: float) -> None:
         """Log what happened to the source (a gap, a reconnect); no rule reads it."""
