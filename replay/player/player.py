@@ -15,6 +15,7 @@ from bci_stream.contest.contest import Contest
 from bci_stream.contest.pace import Pace, parse_pace
 from bci_stream.contest.refusals import TokenRefusals
 from bci_stream.errors import BciError, SourceError, WireError
+from bci_stream.wire.groups import StreamLimits
 from bci_stream.wire.messages import Offer, Status, Stopped
 from bci_stream.wire.transport import Transport
 from bci_stream.wire.verify import MessageVerifier
@@ -156,6 +157,9 @@ class Player:
             contest.keys.public_key(),
             verifier,
             lockstep=pace.lockstep,
+            limits=StreamLimits.of_team(
+                offer, contest.limits.reports_a_packet, contest.limits.message_mb_a_minute
+            ),
         )
         teams = TeamRegistry(
             offer,

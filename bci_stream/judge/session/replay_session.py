@@ -116,11 +116,6 @@ class ReplaySession:
         return self.offer is not None and self.offer.lockstep
 
     @property
-    def times_arrivals(self) -> bool:
-        """Whether the arrival time of messages matters, as it does in real time."""
-        return self.offer is not None and not self.lockstep and not self.is_over
-
-    @property
     def track(self) -> str:
         """Empty before the replay's offer is known."""
         return "" if self.offer is None else self.offer.track

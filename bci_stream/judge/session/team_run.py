@@ -95,6 +95,7 @@ class TeamRun:
         self._unpublished: list[tuple[dict[str, Any], list[Verdict]]] = []
         self._flushed_at = begun
         self._session = -1
+        self._data_s = 0.0  # received since this judge began
         self._truth_written = 0
         self._finish_seen = False
         self._arrivals_from = 0.0
@@ -179,7 +180,7 @@ class TeamRun:
 
     def count_message(self, length: int, at: float) -> None:
         """Count a message of this many characters; too many of them end the run as disqualified."""
-        exceeded = self._quota.add(length, at, self._places.count)
+        exceeded = self._quota.add(length, self._data_s, self._places.count)
         if exceeded is not None:
             self.end("disqualified", exceeded, at)
 
@@ -357,6 +358,7 @@ class TeamRun:
             self._begin_session(session, at)
         self._write_truth(note.i, at)
         self._finish_seen = self._finish_seen or note.finish
+        self._data_s += note.n / self._plan[note.session].rate
         triggers = [list(trigger) for trigger in note.triggers]
         packet: dict[str, Any] = {
             "kind": "packet",
