@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from msgspec import structs
 
-from bci_stream.clock import thread_beside
+from bci_stream.clock import short_turns, thread_beside
 from bci_stream.contest.contest import Contest
 from bci_stream.contest.refusals import TokenRefusals
 from bci_stream.contest.start import StartGate
@@ -123,7 +123,7 @@ class Judge:
         begun = self._transport.now()
         try:
             self._reads_inline = False
-            with thread_beside(self._arrivals.read_until, "arrivals"):
+            with short_turns(), thread_beside(self._arrivals.read_until, "arrivals"):
                 while not self._stop.is_set() and not until(self):
                     self.poll()
                     if not self.sessions and self._transport.now() - begun > wait_s:

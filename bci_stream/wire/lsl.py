@@ -29,8 +29,9 @@ BUFFER_S = 360
 TEXTS_A_BUFFER_UNIT = 100
 """LSL counts the buffer of an irregular stream in hundreds of samples."""
 
-TEXTS_AT_ONCE, LENGTH_AT_ONCE = 256, 1 << 22
-"""Limits for one pull, in texts and characters: a flooded stream must not delay the reader's others."""
+TEXTS_AT_ONCE, LENGTH_AT_ONCE, TEXTS_A_CALL = 256, 1 << 22, 32
+"""Limits for one pull, in texts and characters: a flooded stream must not delay the reader's others. Each call
+of liblsl brings at most TEXTS_A_CALL."""
 
 MOST_SLOTS = 8
 """How many values the buffer of a text inlet may have for each text that it is to keep."""
@@ -121,25 +122,28 @@ class LslTextInlet:
 
     def pull(self, timeout_s: float) -> list[tuple[str, float]]:
         texts: list[tuple[str, float]] = []
-        length = 0
         try:
             raw, stamp = self._inlet.pull_sample(timeout_s)
-            while raw is not None:
-                text = raw[0]  # bytes, or a number if the stream is numeric
-                is_text = isinstance(text, bytes)
-                decoded = (
-                    text[:MAX_TEXT_BYTES].decode("utf-8", "replace")
-                    if is_text
-                    else number_text(text)
-                )
-                texts.append((decoded, stamp))
-                length += len(decoded)
-                more = len(texts) < TEXTS_AT_ONCE and length < LENGTH_AT_ONCE
-                raw, stamp = self._inlet.pull_sample(0.0) if more else (None, 0.0)
+            if raw is not None:
+                texts.append((_text(raw[0]), stamp))
+                self._pull_more(texts)
         except LslLostError as error:
             if not texts:
                 raise _lost(self._name) from error
         return texts
+
+    def _pull_more(self, texts: list[tuple[str, float]]) -> None:
+        """Add the texts that wait: each call of liblsl gives way to the process's other threads."""
+        length = len(texts[0][0])
+        while (
+            len(texts) < TEXTS_AT_ONCE
+            and length < LENGTH_AT_ONCE
+            and self._inlet.samples_available()
+        ):
+            rows, stamps = self._inlet.pull_chunk(0.0, max_samples=TEXTS_A_CALL)
+            more = [(_text(row[0]), float(stamp)) for row, stamp in zip(rows, stamps, strict=True)]
+            length += sum(len(text) for text, _ in more)
+            texts += more
 
     def clock_offset_s(self) -> float:
         inlet = getattr(self, "_inlet", None)
@@ -216,6 +220,13 @@ def streams_now(queries: Sequence[str], seconds: float) -> list[list[tuple[str, 
         ]
         for search in searches
     ]
+
+
+def _text(value: object) -> str:
+    """A text as liblsl gives it: bytes, or a number if the stream is numeric."""
+    if isinstance(value, bytes):
+        return value[:MAX_TEXT_BYTES].decode("utf-8", "replace")
+    return number_text(value)  # type: ignore[arg-type]
 
 
 def _open_inlet(found: FoundStream, timeout_s: float, buffer: int) -> pylsl.StreamInlet:
