@@ -1,8 +1,8 @@
 """All text streams of one role in a contest, read together; new ones are opened as they appear.
 
 Anyone on the network can open a stream with any name, so a stream counts only after a message of it has
-been verified. Streams are opened by a few threads with a short timeout: one that does not answer delays
-neither the reader nor, for long, another stream. One whose messages can't be verified is closed.
+been verified. Streams are found and opened by a few threads, with a short timeout: one that does not answer
+delays neither the reader nor, for long, another stream. One whose messages can't be verified is closed.
 """
 
 import threading
@@ -15,7 +15,7 @@ from bci_stream.errors import LostError, NotFoundError
 from bci_stream.wire import names
 from bci_stream.wire.messages import Offer
 from bci_stream.wire.names import Role
-from bci_stream.wire.transport import FoundStream, TextInlet, Transport
+from bci_stream.wire.transport import FoundStream, TextInlet, Transport, Watch
 
 OPEN_S = 2.0
 OPENED_AT_ONCE = 4
@@ -106,15 +106,26 @@ class _Attempts:
 
 @dataclass
 class _Opening:
-    """Streams that are being opened by other threads."""
+    """Streams that other threads open, and the search for more: many streams take long to list."""
 
     transport: Transport
+    watch: Watch
     measure_clock: bool
     most_texts: int
     futures: dict[str, tuple[FoundStream, "Future[TextInlet]"]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._pool = ThreadPoolExecutor(OPENED_AT_ONCE, thread_name_prefix="open-stream")
+        self._pool = ThreadPoolExecutor(OPENED_AT_ONCE + 1, thread_name_prefix="open-stream")
+        self._search: Future[list[FoundStream]] | None = None
+
+    def found(self) -> list[FoundStream] | None:
+        """What the search has found that an earlier call began; None while it goes on."""
+        if self._search is None:
+            self._search = self._pool.submit(self.watch.found)
+        if not self._search.done():
+            return None
+        search, self._search = self._search, None
+        return search.result()
 
     def start(self, found: FoundStream) -> None:
         self.futures[found.uid] = (found, self._pool.submit(self._open, found))
@@ -133,6 +144,7 @@ class _Opening:
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
+        self.watch.close()
         for _, future in self.futures.values():
             future.add_done_callback(_close_result)
 
@@ -162,10 +174,10 @@ class StreamGroup:
     ) -> None:
         self.limits = limits
         self._now = transport.now
-        self._watch = transport.watch(names.prefix(contest, role))
+        watch = transport.watch(names.prefix(contest, role))
         self._streams: dict[str, GroupedStream] = {}
         self._attempts: dict[str, _Attempts] = {}
-        self._opening = _Opening(transport, measure_clock, most_texts)
+        self._opening = _Opening(transport, watch, measure_clock, most_texts)
         self._lock = threading.Lock()
         self._to_reject: list[str] = []
         self._surplus: list[str] = []
@@ -198,7 +210,9 @@ class StreamGroup:
         """Begin to open the streams that have appeared, and take those that were opened meanwhile."""
         self._take_opened()
         self._close_silent()
-        all_found = self._watch.found()
+        all_found = self._opening.found()
+        if all_found is None:
+            return
         self._note_found(all_found)
         room = OPENED_AT_ONCE - len(self._opening.futures)
         for found in self._candidates(all_found)[: max(0, room)]:
@@ -342,7 +356,6 @@ class StreamGroup:
         if self._closed:
             return
         self._closed = True
-        self._watch.close()
         self._opening.close()
         for uid in list(self._streams):
             self._drop(uid)
