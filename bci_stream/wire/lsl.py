@@ -29,11 +29,20 @@ BUFFER_S = 360
 TEXTS_A_BUFFER_UNIT = 100
 """LSL counts the buffer of an irregular stream in hundreds of samples."""
 
-TEXTS_AT_ONCE, LENGTH_AT_ONCE = 256, 1 << 22
-"""Limits for one pull, in texts and characters: a flooded stream must not delay the reader's others."""
+TEXTS_AT_ONCE, LENGTH_AT_ONCE, TEXTS_A_CALL = 256, 1 << 22, 32
+"""Limits for one pull, in texts and characters: a flooded stream must not delay the reader's others. Each
+call of liblsl brings at most TEXTS_A_CALL."""
 
 MOST_SLOTS = 8
 """How many values the buffer of a text inlet may have for each text that it is to keep."""
+
+MOST_SAMPLES = 4_000_000
+"""How many samples the buffer of a signal may have: liblsl takes about 20 bytes for each before one has
+arrived. That of a stream of more than 11 kHz is shorter than BUFFER_S."""
+
+MOST_RATE, MOST_VALUES = 500_000.0, 100_000_000
+"""The highest rate of a signal, in Hz, and how many values liblsl may reserve memory for: it does so for 5 s,
+for 128 samples where there is no rate."""
 
 FIRST_OFFSET_S = 5.0
 """How long the first measurement of a clock offset may take."""
@@ -123,25 +132,28 @@ class LslTextInlet:
 
     def pull(self, timeout_s: float) -> list[tuple[str, float]]:
         texts: list[tuple[str, float]] = []
-        length = 0
         try:
             raw, stamp = self._inlet.pull_sample(timeout_s)
-            while raw is not None:
-                text = raw[0]  # bytes, or a number if the stream is numeric
-                is_text = isinstance(text, bytes)
-                decoded = (
-                    text[:MAX_TEXT_BYTES].decode("utf-8", "replace")
-                    if is_text
-                    else number_text(text)
-                )
-                texts.append((decoded, stamp))
-                length += len(decoded)
-                more = len(texts) < TEXTS_AT_ONCE and length < LENGTH_AT_ONCE
-                raw, stamp = self._inlet.pull_sample(0.0) if more else (None, 0.0)
+            if raw is not None:
+                texts.append((_text(raw[0]), stamp))
+                self._pull_more(texts)
         except LslLostError as error:
             if not texts:
                 raise _lost(self._name) from error
         return texts
+
+    def _pull_more(self, texts: list[tuple[str, float]]) -> None:
+        """Add the texts that wait: each call of liblsl gives way to the process's other threads."""
+        length = len(texts[0][0])
+        while (
+            len(texts) < TEXTS_AT_ONCE
+            and length < LENGTH_AT_ONCE
+            and self._inlet.samples_available()
+        ):
+            rows, stamps = self._inlet.pull_chunk(0.0, max_samples=TEXTS_A_CALL)
+            more = [(_text(row[0]), float(stamp)) for row, stamp in zip(rows, stamps, strict=True)]
+            length += sum(len(text) for text, _ in more)
+            texts += more
 
     def clock_offset_s(self) -> float:
         inlet = getattr(self, "_inlet", None)
@@ -178,7 +190,7 @@ class LslSampleOutlet:
 class LslSampleInlet:
     def __init__(self, found: FoundStream, timeout_s: float) -> None:
         self._offset_s = 0.0
-        self._inlet = _inlet(found, BUFFER_S)
+        self._inlet = _inlet(found, _signal_buffer_s(found))
         _connect(self._inlet, found, timeout_s)
         try:
             self.spec = _spec(self._inlet.info(timeout=timeout_s))
@@ -221,6 +233,13 @@ def streams_now(queries: Sequence[str], seconds: float) -> list[list[tuple[str, 
     ]
 
 
+def _text(value: object) -> str:
+    """A text as liblsl gives it: bytes, or a number if the stream is numeric."""
+    if isinstance(value, bytes):
+        return value[:MAX_TEXT_BYTES].decode("utf-8", "replace")
+    return number_text(value)  # type: ignore[arg-type]
+
+
 def _inlet(found: FoundStream, buffer: int) -> pylsl.StreamInlet:
     # recover=False: a lost source is an error at once. With recover=True a pull from a lost source
     # exceeded its own timeout by minutes (liblsl 1.18 beta 6).
@@ -253,6 +272,23 @@ def _check_buffer(found: FoundStream, buffer: int, most: int) -> None:
             f"stream {found.name!r} is no stream of texts: it names {channels} channels at {rate:g} Hz, "
             "where one channel without a rate is expected"
         )
+
+
+def _signal_buffer_s(found: FoundStream) -> int:
+    """How many seconds of a signal are buffered.
+
+    Raises WireError for a rate or a number of channels for which liblsl would need gigabytes: anyone can
+    announce such a stream, and the memory is taken before a sample arrives.
+    """
+    info = found.handle
+    assert isinstance(info, pylsl.StreamInfo)
+    rate, channels = info.nominal_srate(), info.channel_count()
+    if not (0 <= rate <= MOST_RATE and channels * max(5 * rate, 128) <= MOST_VALUES):
+        raise WireError(
+            f"stream {found.name!r} names {channels} channels at {rate:g} Hz; signals of at most "
+            f"{MOST_RATE:g} Hz and {MOST_VALUES // 5:,} values a second are read"
+        )
+    return int(min(BUFFER_S, MOST_SAMPLES / rate)) if rate else BUFFER_S
 
 
 def _clock_offset_s(
