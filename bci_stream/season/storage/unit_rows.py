@@ -129,7 +129,16 @@ def end_leases(
 
 
 def wait_again(cursor: Cursor, submission: int, fault: FaultSide = "", reason: str = "") -> None:
-    """Set the stage of a submission of which a unit waits again."""
+    """Set the stage of a submission of which a unit waits again; one that is held stays held."""
+    cursor.execute("SELECT ended FROM submissions WHERE id = ?", (submission,))
+    if cursor.fetchall()[0][0] is None:
+        set_pending(cursor, submission, fault, reason)
+    else:
+        _hold_units(cursor, submission)
+
+
+def set_pending(cursor: Cursor, submission: int, fault: FaultSide = "", reason: str = "") -> None:
+    """Set the stage of a submission that still has work to be done."""
     stage = _pending_stage(read_units(cursor, submission))
     cursor.execute(SET_STAGE, (stage, fault, reason, None, submission))
 
@@ -142,10 +151,14 @@ def _pending_stage(units: Sequence[UnitState]) -> Stage:
 
 def hold(cursor: Cursor, submission: int, reason: str, now: float) -> None:
     """Fail a submission through the organiser's side; none of its units is begun until it is retried."""
+    _hold_units(cursor, submission)
+    cursor.execute(SET_STAGE, ("failed", "organiser", reason, now, submission))
+
+
+def _hold_units(cursor: Cursor, submission: int) -> None:
     cursor.execute(
         "UPDATE units SET state = 'held' WHERE submission = ? AND state = 'waiting'", (submission,)
     )
-    cursor.execute(SET_STAGE, ("failed", "organiser", reason, now, submission))
 
 
 def take_check(
