@@ -216,7 +216,7 @@ def test_a_store_of_this_version_is_upgraded_by_the_next(
             assert cursor.fetchall() == [("m",)]
         upgraded.close()
         open_season_store(store_url).close()  # the migration is not made twice
-    with pytest.raises(StoreError, match=r"version 3.*newer bci-judge.*up to 2"):
+    with pytest.raises(StoreError, match=r"version 4.*newer bci-judge.*up to 3"):
         open_season_store(store_url)
 
 

@@ -41,9 +41,10 @@ def read_units(cursor: Cursor, submission: int | None = None) -> list[UnitState]
 def read_queues(cursor: Cursor, now: float) -> list[TeamQueue]:
     """Of the units that may be begun at `now`; running ones count whenever they were begun."""
     cursor.execute(
-        "SELECT u.team, coalesce(max(t.turn), 0), min(u.submission), count(*) FROM units u "
-        "LEFT JOIN team_turns t ON t.team = u.team "
-        "WHERE u.state = 'waiting' AND u.not_before <= ? GROUP BY u.team",
+        "SELECT w.team, coalesce(t.turn, 0), w.first, w.waiting FROM "
+        "(SELECT team, min(submission) AS first, count(*) AS waiting FROM units "
+        "WHERE state = 'waiting' AND not_before <= ? GROUP BY team) w "
+        "LEFT JOIN team_turns t ON t.team = w.team",
         (min(now, 1e15),),
     )
     waiting = cursor.fetchall()
