@@ -89,7 +89,11 @@ def export_text(contest: Contest, store: SeasonStore, form: str) -> str:
         writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
         return text.getvalue()
     boards = [
-        {"phase": phase.name, "track": track, "rows": to_records(standings(phase, track, made))}
+        {
+            "phase": phase.name,
+            "track": track,
+            "rows": to_records(standings(phase, track, made, contest.display_name)),
+        }
         for phase in phases_of(contest)
         for track in contest.tracks
         if phase.has_track(track)

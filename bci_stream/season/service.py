@@ -193,7 +193,8 @@ class SeasonService:
             present = self._store.results_version(phase, track)
             if present != version:
                 (found,) = (each for each in self.phases if each.name == phase)
-                rows = standings(found, track, self._store.results(phase, track))
+                results = self._store.results(phase, track)
+                rows = standings(found, track, results, self.contest.display_name)
             self._standings[phase, track] = (time.monotonic(), present, rows)
         return rows
 

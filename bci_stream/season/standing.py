@@ -3,7 +3,7 @@
 Pure functions of the phases, the time and the submissions.
 """
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
 from typing import Any
@@ -168,9 +168,17 @@ def _row(submission: Submission) -> LeaderboardRow:
     return LeaderboardRow(**{**submission.row, "rank": None, "qualifies": None})
 
 
-def standings(phase: Phase, track: str, submissions: Iterable[Submission]) -> list[LeaderboardRow]:
+def standings(
+    phase: Phase,
+    track: str,
+    submissions: Iterable[Submission],
+    display_name: Callable[[str], str] = lambda _team: "",
+) -> list[LeaderboardRow]:
     """The leaderboard of a phase on a track, whatever the phase shows."""
-    rows = [_row(each) for each in counted(phase, track, submissions).values()]
+    rows = [
+        replace(_row(each), name=display_name(team))
+        for team, each in counted(phase, track, submissions).items()
+    ]
     return rank(rows, Qualifying(phase.top, phase.least_score))
 
 

@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 from season.serving import SMALL, Served, make_contest, serving, wait_for
 
+from bci_stream.contest.contest import load_contest
 from bci_stream.contest.keys import read_team_file
 from bci_stream.runlog import score_run
 from bci_stream.season.client import SeasonClient, SeasonError, ServerAway
@@ -218,6 +219,30 @@ def test_the_leaderboard_ranks_the_teams_and_is_open_to_all(tmp_path: Path) -> N
         assert {row["team"] for row in wait_for(rows)} == {"alice", "bob"}
         text = get(served, path.replace("standings", "standings.csv"))[1].decode()
         assert text.startswith("rank,team,track")
+
+
+def test_a_page_that_has_not_changed_is_not_sent_again(tmp_path: Path) -> None:
+    contest = make_contest(tmp_path / "cup")
+    text = (contest.folder / "contest.toml").read_text()
+    (contest.folder / "contest.toml").write_text(f'{text}\n[team.alice]\nname = "<Alpha> Waves"\n')
+    with serving(load_contest(contest.folder)) as served:
+        alice = served.client("alice")
+        served.until(alice, submit(alice, tmp_path), "judged")
+        cookie = Sessions(contest.token).log_in(served.team_file("alice").read_bytes())
+        own = {"Cookie": f"{COOKIE}={cookie}"}
+        page = wait_for(lambda: found if b"Waves" in (found := get(served, "/", **own)[1]) else b"")
+        assert b'class="own"><td class="number">1</td><td>&lt;Alpha&gt; Waves <small>alice' in page
+        assert b'class="own"' not in get(served, "/")[1]
+        connection = http.client.HTTPConnection(urlsplit(served.url).netloc, timeout=30)
+        tag = ""
+        for status in (200, 304, 304, 200):
+            if status == 200 and tag:
+                served.until(alice, submit(alice, tmp_path, package("crash")), "failed")
+            connection.request("GET", "/team", headers={**own, "If-None-Match": tag})
+            answer = connection.getresponse()
+            assert (answer.status, bool(answer.read())) == (status, status == 200)
+            tag = answer.getheader("ETag")
+        connection.close()
 
 
 class TestUploads:

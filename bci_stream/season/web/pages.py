@@ -1,6 +1,7 @@
 """The season's HTML pages, and what all requests share: forms, whose size is bounded, headers, languages."""
 
 import asyncio
+import hashlib
 from collections.abc import AsyncIterator, Awaitable
 from datetime import UTC, datetime
 from importlib.resources import files
@@ -12,8 +13,9 @@ import msgspec
 from aiohttp import BodyPartReader, hdrs, web
 from aiohttp.http_exceptions import BadHttpMessage
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
+from bci_stream.leaderboard.ranking import LeaderboardRow
 from bci_stream.leaderboard.web.connections import Handler, TimedConnection
 from bci_stream.page_server import SECURITY
 from bci_stream.season.uploads import MEGABYTE, UploadRefused
@@ -46,13 +48,43 @@ def render(name: str, language: str, title: str, **content: Any) -> str:
 
     title: a key of the page's words, as the templates' `t` has them.
     """
+    return _fill(name, language, {"title": _words[language][title], **content})
+
+
+def _fill(name: str, language: str, content: dict[str, Any]) -> str:
     words = _words[language]
 
     def word(kind: str, value: str) -> str:
         return words.get(f"{kind}_{value}", value)
 
-    frame = {"language": language, "t": words, "word": word, "title": words[title]}
+    frame = {"language": language, "t": words, "word": word}
     return _environment.get_template(f"{name}.html").render({**frame, **content})
+
+
+class BoardTables:
+    """The tables of leaderboards, kept while their rows stay: with a thousand teams one takes long to make."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[str, str, str], tuple[object, str]] = {}
+
+    def table(
+        self, phase: str, track: str, language: str, rows: list[LeaderboardRow], team: str | None
+    ) -> Markup:
+        """The table of these rows, with the team's own row marked."""
+        of, text = self._made.get((phase, track, language), (None, ""))
+        if of is not rows:
+            text = _fill("board", language, {"rows": rows})
+            self._made[phase, track, language] = (rows, text)
+        own = f'<tr data-team="{escape(team)}"'
+        return Markup(text.replace(f"{own}>", f'{own} class="own">') if team else text)
+
+
+def page_answer(request: web.Request, text: str) -> web.Response:
+    """A page; without its text if the browser has the same one already (ETag)."""
+    tag = f'"{hashlib.sha256(text.encode()).hexdigest()[:32]}"'
+    if request.headers.get(hdrs.IF_NONE_MATCH) == tag:
+        return web.Response(status=304, headers={hdrs.ETAG: tag})
+    return web.Response(text=text, content_type="text/html", headers={hdrs.ETAG: tag})
 
 
 def stage_reasons(view: dict[str, Any]) -> list[Reason]:

@@ -17,7 +17,7 @@ from bci_stream.leaderboard.ranking import LeaderboardRow, to_csv, to_records
 from bci_stream.leaderboard.web.connections import Acceptor, Handler
 from bci_stream.leaderboard.web.published import PageLimits
 from bci_stream.season.downloads import DataFiles, OfferedFile
-from bci_stream.season.service import SeasonService
+from bci_stream.season.service import PhaseView, SeasonService
 from bci_stream.season.storage.records import Announcement
 from bci_stream.season.units.engines import EngineMachine
 from bci_stream.season.uploads import MEGABYTE, ReceivedFile, UploadRefused, Uploads
@@ -32,6 +32,7 @@ from bci_stream.season.web.console import SeasonConsole
 from bci_stream.season.web.pages import (
     PIECE_BYTES,
     STATIC,
+    BoardTables,
     add_headers,
     check_origin,
     field_text,
@@ -40,6 +41,7 @@ from bci_stream.season.web.pages import (
     in_time,
     json_answer,
     language_of,
+    page_answer,
     part_pieces,
     render,
     see_other,
@@ -84,6 +86,7 @@ class SeasonServer:
         # not wait for them.
         self._board_owner = ThreadPoolExecutor(1, thread_name_prefix="season-board")
         self._boards = self._board_owner.submit(service).result()
+        self._tables = BoardTables()
         self._uploads = uploads
         self._wake = wake
         self._secure = secure
@@ -238,8 +241,7 @@ class SeasonServer:
         }
 
     def _page(self, request: web.Request, name: str, title: str, **content: Any) -> web.Response:
-        text = render(name, **self._frame(request, title), **content)
-        return web.Response(text=text, content_type="text/html")
+        return page_answer(request, render(name, **self._frame(request, title), **content))
 
     @property
     def _announcing(self) -> Any:
@@ -258,8 +260,19 @@ class SeasonServer:
 
     async def _home(self, request: web.Request) -> web.StreamResponse:
         views = await self._ask(self._service.phase_views, None, time.time())
-        boards = [(view, await self._ranked(view.name, view.track)) for view in views]
+        shown = language_of(request), self._session(request)
+        boards = [
+            (view, rows, self._table(view, rows, *shown))
+            for view in views
+            for rows in [await self._ranked(view.name, view.track)]
+        ]
         return self._page(request, "home", "leaderboard", boards=boards)
+
+    def _table(
+        self, view: PhaseView, rows: list[LeaderboardRow] | None, language: str, team: str | None
+    ) -> str:
+        """Empty without rows."""
+        return self._tables.table(view.name, view.track, language, rows, team) if rows else ""
 
     async def _login_page(self, request: web.Request) -> web.StreamResponse:
         return self._page(request, "login", "log_in")
@@ -345,10 +358,12 @@ class SeasonServer:
         return rows
 
     async def _standings(self, request: web.Request) -> web.StreamResponse:
-        return json_answer({"rows": to_records(await self._rows(request))})
+        rows = await self._ask_boards(to_records, await self._rows(request))
+        return json_answer({"rows": rows})
 
     async def _standings_csv(self, request: web.Request) -> web.StreamResponse:
-        return web.Response(text=to_csv(await self._rows(request)), content_type="text/csv")
+        text = await self._ask_boards(to_csv, await self._rows(request))
+        return web.Response(text=text, content_type="text/csv")
 
     async def _may_submit(self, request: web.Request) -> web.StreamResponse:
         team = self._team(request)
