@@ -9,12 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-Seconds = NDArray[np.float64]
-
-GAP_SAMPLES = 1.5
-"""A step of the stamps above this many samples may be a gap,"""
-LEVEL = 8
-"""which is decided by so many stamps before and after it."""
+from replay.model.stamps import Seconds, missing_samples
 
 PIECES_SAMPLES = 0.5
 """What arrives closer together than this is one chunk."""
@@ -126,16 +121,6 @@ def measure_timing(received: Received) -> Timing:
         backwards=int((steps <= 0).sum()),
         triggers=_match_triggers(received),
     )
-
-
-def missing_samples(stamps: Seconds, rate: float) -> NDArray[np.int64]:
-    """Number of samples missing after each one but the last: the stamps after a gap stay later."""
-    missing = np.zeros(len(stamps) - 1, dtype=np.int64)
-    delays = stamps - stamps[0] - np.arange(len(stamps)) / rate
-    for i in np.flatnonzero(np.diff(stamps) * rate > GAP_SAMPLES).tolist():
-        before, after = delays[max(0, i + 1 - LEVEL) : i + 1], delays[i + 1 : i + 1 + LEVEL]
-        missing[i] = max(0, round(float(np.median(after) - np.median(before)) * rate))
-    return missing
 
 
 def chunk_latency(received: Received) -> tuple[Seconds, Seconds]:
