@@ -29,7 +29,7 @@ def missing_samples(stamps: Seconds, rate: float) -> Counts:
     whole = np.rint(steps)
     odd = np.count_nonzero((np.abs(steps - whole) > WHOLE_WITHIN) | (whole < 1))
     if odd <= MOST_ODD + ODD_SHARE * len(steps):
-        return np.maximum(whole - 1, 0).astype(np.int64)
+        return np.asarray(np.maximum(whole - 1, 0), dtype=np.int64)
     return _missing_with_jitter(stamps, rate, steps > STEP_SAMPLES)
 
 
