@@ -29,7 +29,7 @@ class Received:
 
     stamps: of each sample. chunk_ends: index behind the last sample of each chunk, as received together.
     arrivals: of each chunk. line: values of the channel on which triggers are seen; empty if there is none.
-    markers: stamps of the markers.
+    markers: stamps of the markers; None if no marker stream was received.
     """
 
     rate: float
@@ -37,7 +37,7 @@ class Received:
     chunk_ends: NDArray[np.int64]
     arrivals: Seconds
     line: NDArray[np.float64]
-    markers: Seconds
+    markers: Seconds | None
 
 
 @dataclass(frozen=True)
@@ -159,6 +159,8 @@ def find_edges(line: NDArray[np.float64], stamps: Seconds) -> Seconds:
 
 
 def _match_triggers(received: Received) -> TriggerTiming | None:
+    if received.markers is None:
+        return None
     edges, markers = code_edges(received.line, received.stamps), np.sort(received.markers)
     pairs = match_markers(edges, markers)
     first, last = received.stamps[0] + MATCH_S, received.stamps[-1] - MATCH_S
