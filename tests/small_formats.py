@@ -2,7 +2,7 @@
 
 import struct
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -152,8 +152,9 @@ def nwb(folder: Path) -> Path:
 
 
 def ahdr(folder: Path) -> Path:
-    """BrainVision's variant with another suffix, headers in small letters and a marker past the end."""
-    rows().T.astype("<i2").tofile(folder / "run.eeg")
+    """As a V-Amp writes it: one channel more in the data than the header states; a marker past the end."""
+    noise = np.random.default_rng(6).integers(-9, 9, (1, N))
+    np.vstack([rows(), noise]).T.astype("<i2").tofile(folder / "run.eeg")
     channels = "".join(f"Ch{k}={name},,0.5,\u00b5V\n" for k, name in enumerate(NAMES, 1))
     marks = [(at + 1, f"S{code:3d}") for at, code in EVENTS] + [(N + 50, "S  9")]
     listed = "".join(f"Mk{k}=Stimulus,{text},{at},1,0\n" for k, (at, text) in enumerate(marks, 1))
@@ -266,6 +267,26 @@ def opm(folder: Path) -> Path:
     return folder / "x_meg.bin"
 
 
+def mff(folder: Path) -> Path:
+    """A net of 256 leads, because mffpy has the places of these; the first leads are `rows`."""
+    from mffpy.writer import BinWriter, Writer
+
+    data = np.zeros((257, N), dtype=np.float32)
+    data[: len(NAMES)] = rows()
+    begin = datetime(2020, 1, 2, 10, tzinfo=UTC)
+    out, signal = Writer(str(folder / "run.mff")), BinWriter(sampling_rate=RATE)
+    signal.add_block(data)
+    out.addxml("fileInfo", recordTime=begin)
+    out.addbin(signal)
+    out.add_coordinates_and_sensor_layout("HydroCel GSN 256 1.0")
+    times = [(begin + timedelta(seconds=at / RATE), str(code)) for at, code in EVENTS]
+    events = [{"beginTime": at, "duration": 4_000_000, "code": code} for at, code in times]
+    track = {"name": "x", "trackType": "EVNT", "events": events}
+    out.addxml("eventTrack", filename="Events_x.xml", **track)
+    out.write()
+    return folder / "run.mff"
+
+
 WRITERS: dict[str, Callable[[Path], Path]] = {
     "Persyst": persyst,
     "eXimia": eximia,
@@ -280,4 +301,5 @@ WRITERS: dict[str, Callable[[Path], Path]] = {
     "EyeLink": eyelink,
     "BOXY": boxy,
     "OPM": opm,
+    "EGI MFF": mff,
 }

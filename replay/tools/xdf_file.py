@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bci_stream.errors import SourceError
+from replay.model.stamps import missing_samples
 from replay.readers.xdf_chunks import (
     LENGTHS,
     MAGIC,
@@ -22,7 +23,6 @@ from replay.readers.xdf_chunks import (
     read_chunks,
     read_samples,
 )
-from replay.tools.measure_timing import missing_samples
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def _count(stream: XdfStreamHeader, stamps: NDArray[np.float64]) -> StreamCount:
     if not stream.rate:
         return StreamCount(stream.name, stream.kind, len(stamps), None)
     known = deduced(stamps, stream.rate)
-    missing = missing_samples(known, stream.rate) if len(stamps) > 1 else np.zeros(0, np.int64)
+    missing = missing_samples(known, stream.rate)
     lost, gaps = int(missing.sum()), int((missing > 0).sum())
     return StreamCount(stream.name, stream.kind, len(stamps), lost, gaps)
 

@@ -49,7 +49,7 @@ READERS: dict[str, MneReader] = {
     ".lay": MneReader("Persyst", "read_raw_persyst"),
     ".nedf": MneReader("NEDF", "read_raw_nedf", "defusedxml"),
     ".nxe": MneReader("eXimia", "read_raw_eximia"),
-    ".mff": MneReader("EGI MFF", "read_raw_egi", "defusedxml"),
+    ".mff": MneReader("EGI MFF", "read_raw_egi", "mffpy"),
     ".data": MneReader("Nicolet", "read_raw_nicolet", defaults=(("ch_type", "eeg"),)),
     ".snirf": MneReader("SNIRF", "read_raw_snirf", "h5py"),
     ".mefd": MneReader("MEF", "read_raw_mef", "pymef"),

@@ -16,7 +16,7 @@ from replay.readers.guard import suffix_of
 from replay.sources import open_source
 
 BY_MNE = ("Persyst", "eXimia", "Nicolet", "NEDF", "SNIRF", "BrainVision .ahdr", "EEGLAB 7.3",
-          "FIF, compressed", "EyeLink", "BOXY", "OPM")  # fmt: skip
+          "FIF, compressed", "EyeLink", "BOXY", "OPM", "EGI MFF")  # fmt: skip
 OPENERS = {
     "Nicolet": lambda path: mne.io.read_raw_nicolet(path, "eeg", verbose="error"),
     "EyeLink": lambda path: mne.io.read_raw_eyelink(path, verbose="error"),
@@ -44,8 +44,9 @@ def test_samples_are_those_of_mne(form, tmp_path):
 
 @pytest.mark.parametrize(
     "form",
-    ["Persyst", "NEDF", "BrainVision .ahdr", "EEGLAB 7.3", "BCI2000", "NWB", "FIF, compressed"],
-)
+    ["Persyst", "NEDF", "BrainVision .ahdr", "EEGLAB 7.3", "BCI2000", "NWB", "FIF, compressed",
+     "EGI MFF"],
+)  # fmt: skip
 def test_events_are_on_their_samples(form, tmp_path):
     _, triggers, _ = played(str(WRITERS[form](tmp_path)))
     assert triggers == list(EVENTS)
@@ -58,6 +59,17 @@ def test_no_file_of_pynwb_stays_open(tmp_path):
         warnings.simplefilter("always")
         gc.collect()
     assert [str(w.message) for w in caught if "NWBHDF5IO" in str(w.message)] == []
+
+
+def test_the_channel_that_a_v_amp_adds_is_left_out(tmp_path):
+    path = WRITERS["BrainVision .ahdr"](tmp_path)
+    samples, _, session = played(str(path))
+    assert [lead.name for lead in session.leads] == list(NAMES)
+    np.testing.assert_allclose(samples, small_formats.rows() * 0.5)
+    data = path.with_suffix(".eeg")
+    data.write_bytes(data.read_bytes()[:-2])
+    with pytest.raises(SourceError, match=r"is cut off: .* samples of 8 bytes"):
+        open_source(str(path))
 
 
 @pytest.mark.parametrize("form", ["BCI2000", "NWB"])
@@ -158,6 +170,23 @@ def test_headings_of_a_brainvision_header_may_have_any_capitals(tmp_path):
     again, same_triggers, same = played(str(path))
     np.testing.assert_array_equal(again, samples)
     assert (same_triggers, same.leads) == (triggers, session.leads)
+
+
+def test_files_of_a_brainvision_header_may_have_any_capitals(tmp_path):
+    path = WRITERS["BrainVision .ahdr"](tmp_path)
+    samples, triggers, _ = played(str(path))
+    path.with_suffix(".eeg").rename(tmp_path / "RUN.EEG")
+    path.with_suffix(".amrk").rename(tmp_path / "Run.amrk")
+    again, same, _ = played(str(path))
+    np.testing.assert_array_equal(again, samples)
+    assert same == triggers
+
+
+def test_channels_of_one_name_that_mne_does_not_read_are_refused_in_words(tmp_path):
+    path = WRITERS["BrainVision .ahdr"](tmp_path)
+    path.write_text(path.read_text().replace("=CZ,", "=C3,"))
+    with pytest.raises(SourceError, match="several of its channels are named C3"):
+        open_source(str(path))
 
 
 def test_parameters_are_passed_to_mnes_reader(tmp_path):
