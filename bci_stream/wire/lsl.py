@@ -126,7 +126,7 @@ class LslTextInlet:
         buffer = max(1, most_texts // TEXTS_A_BUFFER_UNIT)
         _check_buffer(found, buffer, MOST_SLOTS * most_texts)
         self._inlet = _inlet(found, buffer)
-        if measure_clock:  # before the connection: nobody reads what a flood would bring meanwhile
+        if measure_clock:  # before the connection, so that no flood fills memory meanwhile
             self._offset_s = _clock_offset_s(self._inlet, 0.0, timeout_s)
         _connect(self._inlet, found, timeout_s)
 
