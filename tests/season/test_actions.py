@@ -20,6 +20,8 @@ from bci_stream.season.storage.store import SeasonStore
 from bci_stream.season.workers import MOST_FAILURES, keep_failure
 from scripts.season_rig import package
 
+pytestmark = pytest.mark.slow
+
 OPEN = 'registration = "open"\n'
 
 

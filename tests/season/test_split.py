@@ -17,6 +17,8 @@ from bci_stream.season.storage.schema import UnitResult
 from bci_stream.season.storage.store import SeasonStore
 from scripts.season_rig import ThreadEngine, package
 
+pytestmark = pytest.mark.slow
+
 SPLIT = 'split = "subject"\nrecordings = ["synthetic:erp?seed=1", "synthetic:erp?seed=2", "synthetic:erp"]\n'
 
 
@@ -118,9 +120,7 @@ def test_a_run_that_fails_on_our_side_too_often_holds_the_others(store: SeasonSt
 
 
 @pytest.mark.parametrize("how", ["finished", "given back", "expired"])
-def test_a_held_submission_stays_held_when_its_other_runs_end(
-    store: SeasonStore, how: str
-) -> None:
+def test_a_held_submission_stays_held_when_its_other_runs_end(store: SeasonStore, how: str) -> None:
     put(store, "alice")
     (check,) = leases(store, 1)
     store.finish(check, PASSED, 0.0, runs=3)
