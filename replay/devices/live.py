@@ -1,5 +1,5 @@
 """A device as a source of packets: `LiveSession` numbers and stamps the samples of a feed and cuts them into
-packets; `LiveSource` is what `open_source` returns. `find_silent_gaps` finds gaps where samples have no stamps.
+packets; `LiveSource` is what `open_source` returns.
 """
 
 import math
@@ -172,8 +172,8 @@ def find_silent_gaps(
 ) -> Iterator[tuple[Chunk, float] | None]:
     """The same chunks and arrival times; `lost` is None for a chunk before which samples are missing.
 
-    As `replay.devices.gaps.GapFinder`, but only silences of 0.1 s and more count, and chunks are held back only
-    after one.
+    As `replay.devices.gaps.GapFinder`, for samples without stamps: only silences of 0.1 s and more count, and
+    chunks are held back only after one.
     At None, where a connection ended, nothing is held back any longer.
     """
     watch = _ArrivalWatch(rate)
