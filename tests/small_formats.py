@@ -267,6 +267,51 @@ def opm(folder: Path) -> Path:
     return folder / "x_meg.bin"
 
 
+def artemis(folder: Path) -> Path:
+    """Big-endian float32, sample by sample; the last channel holds the triggers."""
+    triggers = np.zeros(N)
+    for at, code in EVENTS:
+        triggers[at] = code
+    np.vstack([rows(), triggers]).T.astype(">f4").tofile(folder / "a.bin")
+    facts = {"Project Name": "x", "Subject ID": "1", "Purpose": "", "Notes": "",
+             "DAQ Sample Rate": RATE, "Temporal Filter Active?": "FALSE",
+             "Decimation Active?": "FALSE", "Spatial Filter Active?": "FALSE",
+             **{f"Head Tracking Channel {k}": "OFF" for k in range(1, 5)}}  # fmt: skip
+    main = "".join(f"{key}\t{value}\n" for key, value in facts.items())
+    scales = {"MEG_001": 1e15, "MEG_002": 1e15, "REF_001": 1e15, "TRG_001": 1}  # to femtotesla
+    channels = "".join(f"{k}\t{one}\t1\tOff\tOff\tFALSE\tFALSE\n" for k, one in scales.items())
+    (folder / "a.txt").write_text(
+        f"<start main header>\n{main}<end main header>\n<start per channel header>\n{channels}"
+        f"<end per channel header>\n<start length>\n{N}\n<end length>\n"
+    )
+    return folder / "a.bin"
+
+
+def nirx(folder: Path) -> Path:
+    """A NIRScout recording: two sources and two detectors, of which two pairs are channels."""
+    from scipy.io import savemat
+
+    light = np.random.default_rng(7).integers(1, 9, (2, N, 4)) / 8
+    for number, table in enumerate(light, 1):
+        np.savetxt(folder / f"n.wl{number}", table, "%.3f")
+    pairs = ",".join(f"{s}-{d}:{2 * s + d - 2}" for s in (1, 2) for d in (1, 2))
+    (folder / "n.hdr").write_text(
+        '[GeneralInfo]\nDevice="NIRScout"\nNIRStar="15.2"\nDate="Thu, 02 Jan 2020"\nTime="10:00:00.00"\n'
+        f'[ImagingParameters]\nWavelengths="760 850"\nSamplingRate={RATE}\n'
+        f'[DataStructure]\nS-D-Key="{pairs}"\n'
+    )
+    (folder / "n.inf").write_text('[Subject Demographics]\nname="A B"\ngender="F"\nage=30\n')
+    (folder / "n.evt").write_text(
+        "".join(f"{at}\t{code & 1}\t{code >> 1}\t0\n" for at, code in EVENTS)
+    )
+    for name in ("n.set", "n.tpl", "n_config.txt", "n.dat"):
+        (folder / name).write_text("\n")
+    places = {f"coords_{kind}3": np.array([[8.0, 0, 5], [7.0, 3, 6]]) for kind in "sdc"}
+    probes = {"index_c": np.array([[1, 2], [2, 1]]), **places}
+    savemat(folder / "n_probeInfo.mat", {"probeInfo": {"probes": probes}})
+    return folder / "n.hdr"
+
+
 def mff(folder: Path) -> Path:
     """A net of 256 leads, because mffpy has the places of these; the first leads are `rows`."""
     from mffpy.writer import BinWriter, Writer
@@ -302,4 +347,6 @@ WRITERS: dict[str, Callable[[Path], Path]] = {
     "BOXY": boxy,
     "OPM": opm,
     "EGI MFF": mff,
+    "Artemis123": artemis,
+    "NIRx": nirx,
 }

@@ -16,12 +16,13 @@ from replay.readers.guard import suffix_of
 from replay.sources import open_source
 
 BY_MNE = ("Persyst", "eXimia", "Nicolet", "NEDF", "SNIRF", "BrainVision .ahdr", "EEGLAB 7.3",
-          "FIF, compressed", "EyeLink", "BOXY", "OPM", "EGI MFF")  # fmt: skip
+          "FIF, compressed", "EyeLink", "BOXY", "OPM", "EGI MFF",
+          "Artemis123", "NIRx")  # fmt: skip
 OPENERS = {
     "Nicolet": lambda path: mne.io.read_raw_nicolet(path, "eeg", verbose="error"),
     "EyeLink": lambda path: mne.io.read_raw_eyelink(path, verbose="error"),
 }
-UNSCALED = ("SNIRF", "EyeLink", "BOXY", "OPM")
+UNSCALED = ("SNIRF", "EyeLink", "BOXY", "OPM", "NIRx", "Artemis123")
 
 
 def played(uri: str) -> tuple[np.ndarray, list[tuple[int, int]], object]:
@@ -45,7 +46,7 @@ def test_samples_are_those_of_mne(form, tmp_path):
 @pytest.mark.parametrize(
     "form",
     ["Persyst", "NEDF", "BrainVision .ahdr", "EEGLAB 7.3", "BCI2000", "NWB", "FIF, compressed",
-     "EGI MFF"],
+     "EGI MFF", "Artemis123", "NIRx"],
 )  # fmt: skip
 def test_events_are_on_their_samples(form, tmp_path):
     _, triggers, _ = played(str(WRITERS[form](tmp_path)))
