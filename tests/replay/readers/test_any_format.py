@@ -73,6 +73,11 @@ def test_the_channel_that_a_v_amp_adds_is_left_out(tmp_path):
         open_source(str(path))
 
 
+def test_nothing_is_printed_while_an_mff_is_read(tmp_path, capsys):
+    played(str(WRITERS["EGI MFF"](tmp_path)))
+    assert capsys.readouterr().out == ""
+
+
 @pytest.mark.parametrize("form", ["BCI2000", "NWB"])
 def test_samples_of_libraries_beside_mne_are_in_microvolts(form, tmp_path):
     samples, _, session = played(str(WRITERS[form](tmp_path)))
