@@ -312,6 +312,51 @@ def nirx(folder: Path) -> Path:
     return folder / "n.hdr"
 
 
+def curry(folder: Path) -> Path:
+    """Curry 8: samples, a description, and events."""
+    rows().T.astype("<f4").tofile(folder / "run.cdt")
+    moment = {"Year": 2020, "Month": 1, "Day": 2, "Hour": 10, "Min": 0, "Sec": 0, "Millisec": 0}
+    facts = {"NumSamples": N, "NumChannels": len(NAMES), "NumTrials": 1, "SampleFreqHz": RATE,
+             "TriggerOffsetUsec": 0, "DataFormat": "FLOAT", "DataByteOrder": "BINARY", "AmplifierInfo": "",
+             "DataSampOrder": "SAMP", "SampleTimeUsec": 1e6 / RATE,
+             **{f"Start{key}": value for key, value in moment.items()}}  # fmt: skip
+
+    def section(name: str, values: dict[str, object]) -> str:
+        lines = "".join(f"   {key} = {value}\n" for key, value in values.items())
+        return f"{name} START\n{lines}{name} END\n\n"
+
+    def table(name: str, lines: list[str]) -> str:
+        text = "\n".join(lines)
+        return (
+            section(name, {}) + f"{name} START_LIST   # Do not edit!\n{text}\n{name} END_LIST\n\n"
+        )
+
+    places = [f"{x}\t0\t80" for x in (-60, 0, 60)]
+    device = {"DataUnit": "uV", "NumSensors": len(NAMES), "NumChanThisGroup": len(NAMES)}
+    (folder / "run.cdt.dpa").write_text(
+        section("DATA_PARAMETERS", facts) + section("DEVICE_PARAMETERS", device)
+        + table("LABELS", list(NAMES)) + table("SENSORS", places)
+    )  # fmt: skip
+    numbers = [f"{at}\t0\t{code}\t{at}\t{at}" + "\t0" * 6 for at, code in EVENTS]
+    (folder / "run.cdt.cef").write_text(
+        table("NUMBER_LIST", numbers) + table("REMARK_LIST", [""] * len(EVENTS))
+    )
+    return folder / "run.cdt"
+
+
+def nsx(folder: Path) -> Path:
+    """Blackrock's, version 3: a basic header, one for each channel, one of the data, samples."""
+    size = 314 + 66 * len(NAMES)
+    head = struct.pack("<8sBBI16s256sII8HI", b"BRSMPGRP", 3, 0, size, b"x", b"", 30_000 // RATE, 30_000,
+                       2020, 1, 4, 2, 10, 0, 0, 0, len(NAMES))  # fmt: skip
+    for number, name in enumerate(NAMES, 1):
+        head += struct.pack("<2sH16sBBhhhh16sIIHIIH", b"CC", number, name.encode(), 0, number,
+                            -2000, 2000, -1000, 1000, b"uV", 300, 1, 1, 100_000, 1, 1)  # fmt: skip
+    with (folder / "run.ns2").open("wb") as file:
+        file.write(head + struct.pack("<BQI", 1, 0, N) + rows().T.astype("<i2").tobytes())
+    return folder / "run.ns2"
+
+
 def mff(folder: Path) -> Path:
     """A net of 256 leads, because mffpy has the places of these; the first leads are `rows`."""
     from mffpy.writer import BinWriter, Writer
@@ -349,4 +394,6 @@ WRITERS: dict[str, Callable[[Path], Path]] = {
     "EGI MFF": mff,
     "Artemis123": artemis,
     "NIRx": nirx,
+    "Curry": curry,
+    "NSx": nsx,
 }
