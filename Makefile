@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
-JOBS ?= 4
+JOBS ?= 6
 PYTEST = $(BIN)/pytest
 unexport PYTHONDONTWRITEBYTECODE  # set in some containers: each worker would compile all tests again
 export OPENBLAS_NUM_THREADS = 1

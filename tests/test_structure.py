@@ -23,7 +23,7 @@ FIGURES_OF_SPEECH = re.compile(
 )
 
 
-FIXED_NAMES = re.compile(r'tag="(said|told)"|"heard"|\bheard: |\.heard\b')
+FIXED_NAMES = re.compile(r'tag="(said|told)"|`told`|"heard"|\bheard: |\.heard\b')
 """Names in the wire's version 1 and in `bci-replay status --json`."""
 
 
@@ -98,11 +98,25 @@ def _types_in(tree: ast.Module) -> list[str]:
     return [name for name in (*classes, *aliases) if not name.startswith("_")]
 
 
-@pytest.mark.parametrize("package", PACKAGES)
-def test_names_and_prose_are_plain(package: str) -> None:
+@pytest.mark.parametrize(
+    "files",
+    [
+        *(f"{package}/**/*.py" for package in (*PACKAGES, "scripts")),
+        "bci_stream/**/static/*.js",
+        "replay/**/static/*.js",
+        "bci_stream/**/*.html",
+        "docs/*.md",
+        "docs/howto/*.md",
+        "[!C]*.md",
+        "CONTRIBUTING.md",
+    ],
+)
+def test_names_and_prose_are_plain(files: str) -> None:
+    paths = sorted(ROOT.glob(files))
+    assert paths
     found = [
         f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
-        for path in sorted((ROOT / package).rglob("*.py"))
+        for path in paths
         for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
         if FIGURES_OF_SPEECH.search(FIXED_NAMES.sub("", line))
     ]

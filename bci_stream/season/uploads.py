@@ -9,6 +9,7 @@ import hashlib
 import os
 import secrets
 import shutil
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import contextmanager
@@ -33,14 +34,16 @@ HOUR_S: Final = 3600.0
 class UploadLimits:
     """bytes: of one. at_once: of all teams; a team has one at a time. an_hour: of a team. seconds: to arrive.
 
-    idle_s: between two pieces. spare_bytes: what must stay free on the disk.
+    idle_s: between two pieces. slowest: bytes a second, on average after idle_s. spare_bytes: what must stay
+    free on the disk.
     """
 
     bytes: int = 256 * MEGABYTE
-    at_once: int = 8
+    at_once: int = 32
     an_hour: int = 30
     seconds: float = 1800.0
     idle_s: float = 30.0
+    slowest: float = 5000.0
     spare_bytes: int = 1000 * MEGABYTE
 
 
@@ -95,7 +98,7 @@ class Uploads:
                 raise
 
     async def _write(self, part: Path, pieces: AsyncIterator[bytes]) -> ReceivedFile:
-        digest, size, head = hashlib.sha256(), 0, b""
+        digest, size, head, began = hashlib.sha256(), 0, b"", time.monotonic()
         iterator = aiter(pieces)
         with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             unsynced = SYNC_BYTES
@@ -110,6 +113,7 @@ class Uploads:
                     break
                 size += len(piece)
                 self._check_size(size)
+                self._check_speed(size, time.monotonic() - began)
                 unsynced += len(piece)
                 if unsynced >= SYNC_BYTES:
                     self._check_disk()
@@ -158,6 +162,11 @@ class Uploads:
         if size > self.limits.bytes:
             limit_mb = self.limits.bytes / MEGABYTE
             raise UploadRefused(413, Reason("upload_large", limit_mb=limit_mb))
+
+    def _check_speed(self, size: int, lasted_s: float) -> None:
+        """Teams that send a byte now and then must not take all places."""
+        if size < self.limits.slowest * (lasted_s - self.limits.idle_s):
+            raise UploadRefused(408, Reason("upload_slow", limit_s=round(lasted_s)))
 
     def _check_disk(self) -> None:
         if shutil.disk_usage(self._folder).free < self.limits.spare_bytes:

@@ -166,7 +166,8 @@ class MessageVerifier:
     def _rejection(self, message: ResultsMessage) -> str:
         if message.contest != self._contest:
             return "other contest"
-        if message.run not in self._runs and not isinstance(message, Hello):
+        is_search = isinstance(message, Hello) and not message.run
+        if message.run not in self._runs and not is_search:
             return "other run"
         window = self._windows.setdefault((message.team, message.run), SequenceWindow())
         return "" if window.use(message.seq) else "repeated number"

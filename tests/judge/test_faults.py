@@ -9,7 +9,7 @@ import pytest
 from playground import Quiet
 
 from bci_stream.clock import ManualClock
-from bci_stream.contest.contest import Contest
+from bci_stream.contest.contest import Contest, Limits
 from bci_stream.judge.arrivals import Arrival, ArrivalReader, JudgeStall
 from bci_stream.judge.judge import Judge
 from bci_stream.judge.session.catch_up import ANSWER_S
@@ -291,7 +291,7 @@ class TestArrivalReader:
         clock = ManualClock()
         memory = MemoryTransport(clock.now)
         outlet = memory.text_outlet(names.text_stream("c", "results", "alice"))
-        reader = ArrivalReader(memory, "c", longest_gap_s=0.25)
+        reader = ArrivalReader(memory, "c", Limits(outage_s=0.25))
         for _ in range(2):
             reader.read()
             clock.advance(0.26)

@@ -117,6 +117,61 @@ def test_a_run_that_fails_on_our_side_too_often_holds_the_others(store: SeasonSt
     assert len(leases(store, 2, now)) == 2
 
 
+@pytest.mark.parametrize("how", ["finished", "given back", "expired"])
+def test_a_held_submission_stays_held_when_its_other_runs_end(
+    store: SeasonStore, how: str
+) -> None:
+    put(store, "alice")
+    (check,) = leases(store, 1)
+    store.finish(check, PASSED, 0.0, runs=3)
+    first, second, third = leases(store, 3)
+    store.hold(1, "the disk is full", 1.0)
+    store.give_back(first, "the disk is full", 1.0)
+    if how == "finished":
+        assert store.finish(second, FINISHED, 2.0)
+    elif how == "given back":
+        store.give_back(second, "lost", 2.0)
+    else:
+        assert len(store.expire(1000.0)) == 2
+    held = store.submission(1)
+    assert (held.stage, held.fault, held.reason) == ("failed", "organiser", "the disk is full")
+    assert store.lease("w1", 100_000.0, 60.0, 5) is None
+    store.finish(third, FINISHED, 3.0)
+    assert store.submission(1).stage == "failed"
+    assert store.to_judge() == []
+    store.retry(1, "console", 100_000.0)
+    assert store.submission(1).stage == "queued"
+    assert len(leases(store, 1, 100_000.0)) == 1
+
+
+def test_runs_whose_logs_cannot_be_read_are_done_again(store: SeasonStore) -> None:
+    put(store, "alice")
+    (check,) = leases(store, 1)
+    store.finish(check, PASSED, 0.0, runs=2)
+    for lease in leases(store, 2):
+        store.finish(lease, FINISHED, 1.0)
+    store.hold(1, "a run log can't be read", 2.0)
+    assert store.to_judge() == []
+    store.retry(1, "console", 3.0)
+    assert store.submission(1).stage == "queued"
+    assert [lease.number for lease in leases(store, 2, 4.0)] == [1, 2]
+
+
+def test_a_run_without_a_log_is_the_same_if_it_leaves_none_again(tmp_path: Path) -> None:
+    with serving(make_contest(tmp_path / "cup", SPLIT)) as served:
+        alice = served.client("alice")
+        number = submit(alice, tmp_path, package("exit", only=2))
+        served.until(alice, number, "failed")
+        with served.store() as store:
+            phase, best = best_submissions(served.contest, store, "", "erp", 1)
+            again = (served.contest, store, phase, best)
+            (same,) = rerun(*again, ThreadEngine(), shared_logs(), served.stop)
+            assert same.difference is None
+            (served.contest.folder / "uploads" / str(number)).write_bytes(package())
+            (other,) = rerun(*again, ThreadEngine(), shared_logs(), served.stop)
+            assert other.difference == "the end: no run log then, a run log now"
+
+
 def test_a_submission_whose_runs_left_no_log_has_no_score(
     tmp_path: Path, store: SeasonStore
 ) -> None:

@@ -45,7 +45,9 @@ class FaultyTransport(MemoryTransport):
         self.release = threading.Event()
         self.opened: list[str] = []
 
-    def text_inlet(self, found: FoundStream, timeout_s: float, most_texts: int = 10) -> Any:
+    def text_inlet(
+        self, found: FoundStream, timeout_s: float, most_texts: int = 10, **_: bool
+    ) -> Any:
         owner = names.owner(found.source_id)
         self.opened.append(owner)
         if owner in self.blocked:

@@ -116,11 +116,6 @@ class ReplaySession:
         return self.offer is not None and self.offer.lockstep
 
     @property
-    def times_arrivals(self) -> bool:
-        """Whether the arrival time of messages matters, as it does in real time."""
-        return self.offer is not None and not self.lockstep and not self.is_over
-
-    @property
     def track(self) -> str:
         """Empty before the replay's offer is known."""
         return "" if self.offer is None else self.offer.track
@@ -248,10 +243,7 @@ class ReplaySession:
             status = "lagging" if message.seconds > 0 else "running"
             self._sink.team(team, self.track, status, lag_s=message.seconds)
         elif isinstance(message, PacketRequest | ReportMessage | Done) and self._knows(team):
-            team_run = self._runs.open(team)
-            team_run.count_message(len(text), at)
-            if team_run.order is not None:
-                team_run.order.messages.put(message, at, text)
+            self._runs.open(team).receive(message, text, at)
 
     def _is_kept_out(self, team: str) -> bool:
         return team not in self.teams and self._waiting.is_kept_out(team)

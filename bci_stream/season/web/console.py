@@ -16,7 +16,7 @@ from aiohttp import hdrs, web
 from bci_stream.errors import ContestError, StoreError
 from bci_stream.leaderboard.web.connections import client_of
 from bci_stream.leaderboard.web.console import LoginLimiter
-from bci_stream.season.actions import FAILURE_NAME, FAILURES
+from bci_stream.season.actions import FAILURE_NAME, FAILURES, number_in
 from bci_stream.season.service import SeasonService
 from bci_stream.season.units.engines import EngineMachine
 from bci_stream.season.web.access import AccessError
@@ -43,12 +43,16 @@ Ask = Callable[..., Awaitable[Any]]
 
 
 class SeasonConsole:
-    """Pages of the organiser and of applicants. machines: those of the engine. rerun: starts one."""
+    """Pages of the organiser and of applicants.
+
+    overview: what the console shows at a time. machines: those of the engine. rerun: starts one.
+    """
 
     def __init__(
         self,
         service: SeasonService,
         ask: Ask,
+        overview: Callable[[float], Awaitable[dict[str, Any]]],
         machines: Callable[[], Sequence[EngineMachine]],
         rerun: Callable[[int, str], None],
         *,
@@ -57,6 +61,7 @@ class SeasonConsole:
         self._service = service
         self._contest = service.contest
         self._ask = ask
+        self._overview_at = overview
         self._machines = machines
         self._rerun = rerun
         self._secure = secure
@@ -101,7 +106,7 @@ class SeasonConsole:
     async def _overview(
         self, request: web.Request, key: str, message: str = "", status: int = 200
     ) -> web.Response:
-        content = await self._ask(self._service.overview, time.time())
+        content = await self._overview_at(time.time())
         machines = self._machines()
         return self._show(
             request,
@@ -156,9 +161,7 @@ class SeasonConsole:
         action, language = fields.pop("action", ""), language_of(request)
         try:
             if action == "rerun":
-                number = (
-                    int(fields.get("number", "0")) if fields.get("number", "").isdecimal() else 0
-                )
+                number = number_in(fields)
                 self._rerun(number, "console")
                 done = Reason("did_rerun", number=number)
             else:
