@@ -322,7 +322,9 @@ def _stream_info(spec: StreamSpec) -> pylsl.StreamInfo:
             _describe_lead(channels.append_child("channel"), lead)
         desc.append_child("reference").append_child_value("label", "unknown")
         desc.append_child("acquisition").append_child_value("manufacturer", "bci-stream")
-        desc.append_child("synchronization").append_child_value("can_drop_samples", "false")
+        # A device may lose samples. Without this, readers of XDF draw one line through the stamps, which are
+        # even already, and a gap moves the markers of the whole recording.
+        desc.append_child("synchronization").append_child_value("can_drop_samples", "true")
     if spec.meta:
         meta = desc.append_child("bci")
         for key, value in spec.meta.items():

@@ -17,45 +17,52 @@ STEP_SAMPLES = 1.5
 """A smaller step of the stamps is no gap."""
 RISE_SAMPLES, TIMES_USUAL = 0.5, 10.0
 """A rise of the smallest delay is no jitter if it is above this, and above so many usual ones."""
-LARGEST_DRIFT = 2e-3
-"""Largest difference of two clocks, in seconds a second."""
+OFTEN_LOW, RARELY_LOW = 0.25, 0.05
+"""Shares of rises that are below a usual one, and below a small one: gaps are at the other end."""
 CLOCK_SET_S = 1.0
 """Stamps that go back by more than this are those of a clock that was set."""
 
 
 def missing_samples(stamps: Seconds, rate: float) -> Counts:
-    """Number of samples missing after each one but the last. stamps: with or without jitter."""
-    steps = np.diff(stamps) * rate
+    """Number of samples missing after each one but the last; none where a stamp is no number.
+
+    stamps: with or without jitter.
+    """
+    steps = np.nan_to_num(np.diff(stamps) * rate, nan=1.0, posinf=1.0, neginf=1.0)
     whole = np.rint(steps)
     odd = np.count_nonzero((np.abs(steps - whole) > WHOLE_WITHIN) | (whole < 1))
     if odd <= MOST_ODD + ODD_SHARE * len(steps):
         return np.asarray(np.maximum(whole - 1, 0), dtype=np.int64)
-    return _missing_with_jitter(stamps, rate, steps > STEP_SAMPLES)
+    return _missing_with_jitter(steps, rate)
 
 
-def _missing_with_jitter(stamps: Seconds, rate: float, may_be: NDArray[np.bool_]) -> Counts:
-    """After missing samples the stamps stay later; after samples that were only delayed they come back.
+def _missing_with_jitter(steps: NDArray[np.float64], rate: float) -> Counts:
+    """The same by the steps of the stamps, in samples.
+
+    After missing samples the stamps stay later; after samples that were only delayed they come back.
 
     So the smallest delay of a while before a step is compared with the smallest of a while after it.
     """
     from scipy.ndimage import minimum_filter1d
 
-    delays = stamps - stamps[0] - np.arange(len(stamps)) / rate
+    delays = np.cumsum(np.append(0.0, steps - 1)) / rate
     half = max(4, round(WHILE_S * rate / 2))
+    # The rate may not be the stated one.
+    apart = min(10 * half, len(delays) // 2)
+    slope_s = float(np.quantile(delays[apart:] - delays[:-apart], OFTEN_LOW)) / apart
+    delays, rate = delays - slope_s * np.arange(len(delays)), 1 / (1 / rate + slope_s)
     before = minimum_filter1d(delays, 2 * half + 1, origin=half)[:-1]
     after = minimum_filter1d(delays, 2 * half + 1, origin=-half)[1:]
     rises = after - before
-    low, middle = np.quantile(rises, (0.05, 0.25))  # gaps are above these
-    most = 2 * LARGEST_DRIFT * WHILE_S
-    drift = min(max(float(middle), -most), most)
-    limit = drift + max(RISE_SAMPLES / rate, TIMES_USUAL * float(middle - low))
-    missing = np.zeros(len(may_be), dtype=np.int64)
+    usual, low = np.quantile(rises, (OFTEN_LOW, RARELY_LOW)).tolist()
+    limit = usual + max(RISE_SAMPLES / rate, TIMES_USUAL * (usual - low))
+    missing = np.zeros(len(steps), dtype=np.int64)
     begin = 0
-    for i in np.flatnonzero(may_be & (rises > limit)).tolist():
+    for i in np.flatnonzero((steps > STEP_SAMPLES) & (rises > limit)).tolist():
         # What is before another gap does not count.
         rise = float(after[i] - delays[max(begin, i - 2 * half) : i + 1].min())
         if rise > limit:
-            missing[i], begin = round((rise - drift) * rate), i + 1
+            missing[i], begin = round((rise - usual) * rate), i + 1
     return missing
 
 

@@ -21,8 +21,9 @@ from bci_stream.wire.messages import Stopped, read_control
 from bci_stream.wire.transport import StreamSpec
 from replay.cli import main
 from replay.daemon import read_state, render_states
-from replay.devices.base import Device, DeviceFeed, EndOfDataError, LiveSource
+from replay.devices.base import Device, DeviceFeed, EndOfDataError
 from replay.devices.chunk import Chunk, DeviceInfo
+from replay.devices.live import LiveSource
 from replay.devices.params import Timeouts
 from replay.devices.status import StatusKeeper
 from replay.model.options import SourceOptions

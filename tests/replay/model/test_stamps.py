@@ -46,6 +46,11 @@ def test_samples_that_come_late_are_not_missing(late_s, held_up):
     assert not missing_samples(stamped_on_arrival(np.arange(N), late_s, held_up), RATE).any()
 
 
+@pytest.mark.parametrize("slower", [1.002, 1.02, 1.09])
+def test_a_rate_that_is_not_the_stated_one_is_no_loss(slower):
+    assert not missing_samples(stamped_on_arrival(np.arange(N), 0.002) * slower, RATE).any()
+
+
 @pytest.mark.parametrize("late_s", [0.002, 0.01])
 @pytest.mark.parametrize("lost", [50, 750])
 def test_a_loss_is_counted_and_stamps_beside_it_are_right(late_s, lost):
@@ -64,6 +69,13 @@ def test_a_clock_that_was_set_back_begins_another_line():
     missing = missing_samples(stamps, RATE)
     assert not missing.any()
     np.testing.assert_allclose(without_jitter(stamps, missing), stamps, atol=1e-9)
+
+
+@pytest.mark.parametrize("late_s", [0.0, 0.01])
+def test_a_stamp_that_is_no_number_is_no_loss(late_s):
+    stamps = stamped_on_arrival(np.arange(N), late_s)
+    stamps[[5, 705]] = np.nan, np.inf
+    assert not missing_samples(stamps, RATE).any()
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 3])

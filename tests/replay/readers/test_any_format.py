@@ -16,12 +16,13 @@ from replay.readers.guard import suffix_of
 from replay.sources import open_source
 
 BY_MNE = ("Persyst", "eXimia", "Nicolet", "NEDF", "SNIRF", "BrainVision .ahdr", "EEGLAB 7.3",
-          "FIF, compressed", "EyeLink", "BOXY", "OPM", "EGI MFF")  # fmt: skip
+          "FIF, compressed", "EyeLink", "BOXY", "OPM", "EGI MFF",
+          "Artemis123", "NIRx", "Curry")  # fmt: skip
 OPENERS = {
     "Nicolet": lambda path: mne.io.read_raw_nicolet(path, "eeg", verbose="error"),
     "EyeLink": lambda path: mne.io.read_raw_eyelink(path, verbose="error"),
 }
-UNSCALED = ("SNIRF", "EyeLink", "BOXY", "OPM")
+UNSCALED = ("SNIRF", "EyeLink", "BOXY", "OPM", "NIRx", "Artemis123")
 
 
 def played(uri: str) -> tuple[np.ndarray, list[tuple[int, int]], object]:
@@ -45,7 +46,7 @@ def test_samples_are_those_of_mne(form, tmp_path):
 @pytest.mark.parametrize(
     "form",
     ["Persyst", "NEDF", "BrainVision .ahdr", "EEGLAB 7.3", "BCI2000", "NWB", "FIF, compressed",
-     "EGI MFF"],
+     "EGI MFF", "Artemis123", "NIRx", "Curry"],
 )  # fmt: skip
 def test_events_are_on_their_samples(form, tmp_path):
     _, triggers, _ = played(str(WRITERS[form](tmp_path)))
@@ -72,11 +73,18 @@ def test_the_channel_that_a_v_amp_adds_is_left_out(tmp_path):
         open_source(str(path))
 
 
-@pytest.mark.parametrize("form", ["BCI2000", "NWB"])
-def test_samples_of_libraries_beside_mne_are_in_microvolts(form, tmp_path):
+def test_nothing_is_printed_while_an_mff_is_read(tmp_path, capsys):
+    played(str(WRITERS["EGI MFF"](tmp_path)))
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("form", "factor"), [("BCI2000", 0.5), ("NWB", 0.5), ("NSx", 0.5), ("Curry", 1)]
+)
+def test_samples_are_those_that_were_written_in_microvolts(form, factor, tmp_path):
     samples, _, session = played(str(WRITERS[form](tmp_path)))
     assert [lead.name for lead in session.leads] == list(NAMES)
-    np.testing.assert_allclose(samples, small_formats.rows() * 0.5)
+    np.testing.assert_allclose(samples, small_formats.rows() * factor, rtol=1e-6)
     assert session.rate == small_formats.RATE
 
 
