@@ -8,7 +8,15 @@ from bci_stream.errors import BciError, LostError, RefusedError
 from bci_stream.packet import Lead, SignalInfo
 from bci_stream.wire.client import TeamClient
 from bci_stream.wire.messages import Offer
-from decoders.decoder import ChannelChooser, Decoder, DecoderFailure, json_value, reports_of
+from decoders.decoder import (
+    ChannelChooser,
+    Decoder,
+    DecoderError,
+    DecoderFailure,
+    json_value,
+    reports_of,
+)
+from decoders.model import ModelError
 from decoders.progress import WorkerProgress
 from tracks.registry import TRACKS
 
@@ -50,6 +58,9 @@ class Worker:
             for result in error.results:  # reported before the failure: they count
                 self._client.report(json_value(result))
             self._client.leave(error.ending, str(error))
+            raise
+        except (DecoderError, ModelError) as error:  # such as a model of another rate
+            self._client.leave("crashed", str(error))
             raise
         except BciError as error:
             self._client.leave("stopped", str(error))
