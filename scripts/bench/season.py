@@ -138,7 +138,9 @@ def fill_queue(store: str, contest: Contest, queued: int) -> None:
                 report="6 of 6 answers would count\n" * 100,
             )  # fmt: skip
             if number > queued:
-                row = asdict(LeaderboardRow(team, "erp", "bits/min", score=float(number), trials=32))
+                row = asdict(
+                    LeaderboardRow(team, "erp", "bits/min", score=float(number), trials=32)
+                )
                 made = replace(made, stage="judged", score=float(number), row=row, ended=1.0)
             cursor.execute(
                 f"INSERT INTO submissions ({SUBMISSION}) VALUES ({marks})", submission_values(made)
@@ -299,7 +301,12 @@ def log_line_us(folder: Path) -> float:
 
 def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--units", type=int, default=24, help="two for each submission; 0: no units, status requests only")
+    parser.add_argument(
+        "--units",
+        type=int,
+        default=24,
+        help="two for each submission; 0: no units, status requests only",
+    )
     parser.add_argument("--queued", type=int, default=10_000)
     parser.add_argument("--pages", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=30.0)

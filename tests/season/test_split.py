@@ -118,9 +118,7 @@ def test_a_run_that_fails_on_our_side_too_often_holds_the_others(store: SeasonSt
 
 
 @pytest.mark.parametrize("how", ["finished", "given back", "expired"])
-def test_a_held_submission_stays_held_when_its_other_runs_end(
-    store: SeasonStore, how: str
-) -> None:
+def test_a_held_submission_stays_held_when_its_other_runs_end(store: SeasonStore, how: str) -> None:
     put(store, "alice")
     (check,) = leases(store, 1)
     store.finish(check, PASSED, 0.0, runs=3)

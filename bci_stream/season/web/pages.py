@@ -32,7 +32,10 @@ def _shown_time(seconds: float) -> str:
 
 
 _environment: Final = Environment(
-    loader=FileSystemLoader(FOLDER / "templates"), autoescape=True, undefined=StrictUndefined
+    loader=FileSystemLoader(FOLDER / "templates"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    auto_reload=False,  # an upgrade beside a running server must not mix versions
 )
 _environment.filters["shown_time"] = _shown_time
 

@@ -56,9 +56,7 @@ COOKIE: Final = "bci_season"
 Answer = TypeVar("Answer")
 
 
-async def _on(
-    owner: ThreadPoolExecutor, method: Callable[..., Answer], *values: Any
-) -> Answer:
+async def _on(owner: ThreadPoolExecutor, method: Callable[..., Answer], *values: Any) -> Answer:
     return await asyncio.get_running_loop().run_in_executor(owner, partial(method, *values))
 
 
