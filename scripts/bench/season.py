@@ -127,7 +127,7 @@ def _cpu_s(process: psutil.Process) -> float:
 
 
 def fill_queue(store: str, contest: Contest, queued: int) -> None:
-    """A judged submission of each team, and others that wait for their check; the first occupies the worker."""
+    """Submissions that wait for their check, the first of which hangs, and a judged one of each team."""
     teams = len(contest.teams)
     with closing(open_season_store(store)) as opened, opened._transaction() as cursor:
         marks = ", ".join("?" for _ in fields(Submission))
@@ -206,10 +206,10 @@ def under_load(folder: Path, queued: int, pages: int, seconds: float) -> dict[st
     process = psutil.Process(server.pid)
     client = client_of(contest, url, 1)
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as browsers:
-        show = partial(browsers.submit, show_pages, url, contest.folder, pages)
-        show(PAGE_S).result()  # each once
+        show = partial(show_pages, url, contest.folder, pages)
+        browsers.submit(show, PAGE_S).result()  # each once
         memory, cpu, began = process.memory_info().rss, _cpu_s(process), time.monotonic()
-        showing = show(seconds)
+        showing = browsers.submit(show, seconds)
         took = ask_status(client, seconds)
         shown, unchanged, failed = showing.result()
         lasted = time.monotonic() - began
@@ -305,7 +305,7 @@ def main(words: Sequence[str]) -> int:
         "--units",
         type=int,
         default=24,
-        help="two for each submission; 0: no units, status requests only",
+        help="two for each submission; 0: none",
     )
     parser.add_argument("--queued", type=int, default=10_000)
     parser.add_argument("--pages", type=int, default=1000)

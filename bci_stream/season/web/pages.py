@@ -65,7 +65,7 @@ def _fill(name: str, language: str, content: dict[str, Any]) -> str:
 
 
 class BoardTables:
-    """The tables of leaderboards, kept while their rows stay: with a thousand teams one takes long to make."""
+    """The tables of leaderboards, kept while their rows stay: one of a thousand teams takes long to make."""
 
     def __init__(self) -> None:
         self._made: dict[tuple[str, str, str], tuple[object, str]] = {}
