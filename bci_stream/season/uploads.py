@@ -147,7 +147,8 @@ class Uploads:
         next_number = max(numbers, default=0) + 1
         kept = {str(number) for number in numbers}
         left = [path for path in self._folder.iterdir() if path.name not in kept]
-        others = [p.name for p in left if p.name.isdecimal() and int(p.name) > next_number]
+        later = sorted(int(p.name) for p in left if p.name.isdecimal())
+        others = [str(number) for number in later if number > next_number]
         if others:
             raise ContestError(
                 f"{self._folder} has uploads that the store does not know ({', '.join(others[:3])}): give the "
