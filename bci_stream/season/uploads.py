@@ -151,8 +151,8 @@ class Uploads:
         others = [str(number) for number in later if number > next_number]
         if others:
             raise ContestError(
-                f"{self._folder} has uploads that the store does not know ({', '.join(others[:3])}): give the "
-                "store of this season with --store; if it is an older copy of it, move these files away"
+                f"{self._folder} has uploads that the store does not know ({', '.join(others[:3])}): give "
+                "the store of this season with --store; if it is an older copy of it, move these files away"
             )
         for path in left:
             path.unlink(missing_ok=True)

@@ -46,7 +46,7 @@ from bci_stream.season.storage.schema import (
     UnitResult,
     submission_values,
 )
-from bci_stream.season.storage.store import open_season_store
+from bci_stream.season.storage.store import SeasonStore, open_season_store
 from bci_stream.season.storage.unit_rows import add_unit
 from bci_stream.season.units.jobs import UnitJob, read_outcome, write_job
 from bci_stream.season.web.access import Sessions
@@ -80,30 +80,34 @@ def client_of(contest: Contest, url: str, number: int) -> SeasonClient:
 
 
 def units_a_minute(folder: Path, slots: int, submissions: int) -> tuple[float, float]:
-    """(units a minute, processor seconds of the server a unit) over submissions that are all uploaded."""
-    contest = make_contest(folder / f"slots-{slots}", submissions)
+    """(units a minute, processor seconds of the server a unit), once processes that read logs run."""
+    contest = make_contest(folder / f"slots-{slots}", slots + submissions)
     store = str(contest.folder / "season.sqlite")
     server = KilledServer(contest.folder, store, slots)
     url = server.start()
     process = psutil.Process(server.pid)
     path = folder / "package.zip"
     path.write_bytes(package("work"))
-    cpu, began = _cpu_s(process), time.monotonic()
-    for number in range(submissions):
-        client_of(contest, url, number).submit(path, "erp", "", lambda _done, _size: None)
-    deadline = began + END_S
     with closing(open_season_store(store)) as opened:
-        while any(each.ended is None for each in opened.submissions()):
-            if time.monotonic() > deadline:
-                raise SystemExit("not all submissions were judged in time")
-            time.sleep(0.2)
-        units = len(opened.units())
-        failed = [each for each in opened.submissions() if each.stage != "judged"]
-    seconds, used = time.monotonic() - began, _cpu_s(process) - cpu
+        for first, last in ((0, slots), (slots, slots + submissions)):
+            cpu, began = _cpu_s(process), time.monotonic()
+            for number in range(first, last):
+                client_of(contest, url, number).submit(path, "erp", "", lambda _done, _size: None)
+            _wait_until_judged(opened, began + END_S)
+        seconds, used = time.monotonic() - began, _cpu_s(process) - cpu
+        units = sum(unit.submission > slots for unit in opened.units())
     server.stop()
-    if failed:
-        raise SystemExit(f"submission {failed[0].id}: {failed[0].stage} ({failed[0].reason})")
     return 60 * units / seconds, used / units
+
+
+def _wait_until_judged(store: SeasonStore, deadline: float) -> None:
+    while any(each.ended is None for each in store.submissions()):
+        if time.monotonic() > deadline:
+            raise SystemExit("not all submissions were judged in time")
+        time.sleep(0.1)
+    for each in store.submissions():
+        if each.stage != "judged":
+            raise SystemExit(f"submission {each.id}: {each.stage} ({each.reason})")
 
 
 def throughput(folder: Path, units: int) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import http.client
 import re
+import threading
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
@@ -17,8 +18,9 @@ from bci_stream.judge.cli import main
 from bci_stream.season.actions import claimed, dated_phases, perform
 from bci_stream.season.client import SeasonClient, SeasonError
 from bci_stream.season.storage.store import SeasonStore
+from bci_stream.season.units.engines import EngineMachine
 from bci_stream.season.workers import MOST_FAILURES, keep_failure
-from scripts.season_rig import package
+from scripts.season_rig import ThreadEngine, package
 
 OPEN = 'registration = "open"\n'
 
@@ -131,6 +133,29 @@ def test_the_console_is_for_the_organiser_and_each_action_is_recorded(tmp_path: 
         ]
         assert organiser.post("/console/logout")[0] == 303
         assert organiser.act("announce", text="x")[0] == 401
+
+
+def test_pages_do_not_wait_for_a_scheduler_that_is_away(tmp_path: Path) -> None:
+    asked, back = threading.Event(), threading.Event()
+
+    class Away(ThreadEngine):
+        def machines(self) -> list[EngineMachine]:
+            asked.set()
+            back.wait(60.0)
+            return []
+
+    with serving(cup(tmp_path / "cup"), Away()) as served:
+        organiser = Visitor(served)
+        organiser.post("/console/login", token=served.contest.keys.console_token())
+        shown: list[int] = []
+        looking = threading.Thread(target=lambda: shown.append(organiser.get("/console")[0]))
+        looking.start()
+        assert asked.wait(60.0)
+        assert served.client("alice").submissions() == []
+        assert shown == []
+        back.set()
+        looking.join()
+        assert shown == [200]
 
 
 def test_failures_have_their_logs(tmp_path: Path) -> None:

@@ -409,7 +409,9 @@ def test_a_store_that_does_not_know_the_uploads_is_refused_and_nothing_is_remove
     for name in ("1", "2", "3", "ab.part"):
         (tmp_path / "uploads" / name).write_bytes(b"x")
     for known in (set(), {1}):
-        with pytest.raises(ContestError, match=r"does not know \((2, 3|3)\): give the store of this"):
+        with pytest.raises(
+            ContestError, match=r"does not know \((2, 3|3)\): give the store of this"
+        ):
             uploads.clean(known)
     assert len(list((tmp_path / "uploads").iterdir())) == 4
     uploads.clean({1, 2})

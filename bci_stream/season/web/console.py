@@ -4,6 +4,7 @@ Who logs in with the organiser's token gets a session cookie (HttpOnly, SameSite
 value of its session, and its Origin must be this page's. Each action is recorded in the store.
 """
 
+import asyncio
 import hmac
 import secrets
 import time
@@ -107,7 +108,7 @@ class SeasonConsole:
         self, request: web.Request, key: str, message: str = "", status: int = 200
     ) -> web.Response:
         content = await self._overview_at(time.time())
-        machines = self._machines()
+        machines = await asyncio.to_thread(self._machines)  # a scheduler that is away takes long
         return self._show(
             request,
             "console",
@@ -162,7 +163,7 @@ class SeasonConsole:
         try:
             if action == "rerun":
                 number = number_in(fields)
-                self._rerun(number, "console")
+                await asyncio.to_thread(self._rerun, number, "console")
                 done = Reason("did_rerun", number=number)
             else:
                 done = await self._ask(
