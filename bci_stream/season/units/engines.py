@@ -144,6 +144,7 @@ class ClusterEngine:
         workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
         self.slots = int(sum(worker["resources"].get(RESOURCE, 0) for worker in workers))
         if self.slots < 1:
+            self.close()
             raise ContestError(
                 f"the cluster {address} has no worker for units: start one with "
                 f'dask worker {address} --resources "{RESOURCE}=1"'
