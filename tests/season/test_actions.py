@@ -32,6 +32,7 @@ class Visitor:
         self._at = urlsplit(served.url).netloc
         self.cookie = ""
         self.form_key = ""
+        self.proxy: dict[str, str] = {}
 
     def get(self, path: str) -> tuple[int, str]:
         return self._ask("GET", path, None, {})
@@ -39,7 +40,8 @@ class Visitor:
     def post(self, path: str, origin: str = "", **fields: str) -> tuple[int, str]:
         headers = {"Content-Type": "application/x-www-form-urlencoded"}
         headers["Origin"] = origin or f"http://{self._at}"
-        return self._ask("POST", path, urlencode({"form_key": self.form_key, **fields}), headers)
+        body = urlencode({"form_key": self.form_key, **fields})
+        return self._ask("POST", path, body, headers | self.proxy)
 
     def act(self, action: str, **fields: str) -> tuple[int, str]:
         return self.post("/console/act", action=action, **fields)
@@ -53,6 +55,7 @@ class Visitor:
             assert "HttpOnly" in cookie
             assert "SameSite=Strict" in cookie
             self.cookie = cookie.partition(";")[0]
+            self.is_secure = "Secure" in cookie
         connection.close()
         if found := re.search(r'name="form_key" value="(\w+)"', content):
             self.form_key = found[1]
@@ -156,6 +159,21 @@ def test_pages_do_not_wait_for_a_scheduler_that_is_away(tmp_path: Path) -> None:
         back.set()
         looking.join()
         assert shown == [200]
+
+
+def test_clients_of_a_proxy_on_this_machine_have_bounds_of_their_own(tmp_path: Path) -> None:
+    with serving(cup(tmp_path / "cup", OPEN)) as served:
+        visitor = Visitor(served)
+
+        def apply(number: int, named: str) -> int:
+            visitor.proxy = {"X-Forwarded-For": named, "X-Forwarded-Proto": "https"}
+            return visitor.post("/register", team=f"team{number}", contact="c")[0]
+
+        assert [apply(n, "198.51.100.7, 203.0.113.1") for n in range(6)] == [201] * 5 + [409]
+        assert apply(6, "203.0.113.1, 203.0.113.2") == 201
+        assert apply(7, "no address") == 201
+        visitor.post("/console/login", token=served.contest.keys.console_token())
+        assert visitor.is_secure
 
 
 def test_failures_have_their_logs(tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ from bci_stream.season.web.pages import (
     form_fields,
     form_parts,
     in_time,
+    is_secure,
     json_answer,
     language_of,
     page_answer,
@@ -285,7 +286,7 @@ class SeasonServer:
             cookie,
             max_age=int(SESSION_S),
             httponly=True,
-            secure=self._secure,
+            secure=is_secure(request, self._secure),
             samesite="Strict",
             path="/",
         )
