@@ -13,6 +13,7 @@ import pytest
 from conftest import LSL_SESSION
 from playground import WAIT_S, Quiet, play
 from processes import ROOT
+from pylsl import StreamInfo
 from redteam.attacks import (
     KEYLESS,
     Attack,
@@ -27,12 +28,14 @@ from redteam.attacks import (
 
 from bci_stream.clock import RealClock
 from bci_stream.contest.contest import Contest
+from bci_stream.errors import WireError
 from bci_stream.judge.judge import Judge
 from bci_stream.packet import Lead
 from bci_stream.wire import names
 from bci_stream.wire.client import TeamClient
+from bci_stream.wire.lsl import LslTransport
 from bci_stream.wire.memory import MemoryTransport
-from bci_stream.wire.transport import StreamSpec
+from bci_stream.wire.transport import FoundStream, StreamSpec
 from decoders.worker import Worker
 from replay.player.player import Player, parse_pace
 
@@ -153,6 +156,19 @@ def test_a_flood_of_texts_changes_no_score_and_fills_no_memory(
     played = play(lsl_transport, sealed, what(), {"alice": speller})
     check_run(played, undisturbed)
     assert speller.most_memory - before < FLOOD_MB * 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("rate", "channels"), [(1e6, 2), (1e300, 2), (1000.0, 100_000), (0.0, 1_000_000)]
+)
+def test_a_signal_for_which_gigabytes_would_be_reserved_is_not_opened(
+    rate: float, channels: int
+) -> None:
+    """The page opens any signal stream of the contest: 2 channels at 1 MHz took 6 GB before a sample."""
+    info = StreamInfo("x", "EEG", channels, rate, "float32", "bci/c/signal/r")
+    found = FoundStream("x", "EEG", "bci/c/signal/r", "uid", info)
+    with pytest.raises(WireError, match=f"names {channels} channels"):
+        LslTransport("machine", LSL_SESSION).sample_inlet(found, 0.1)
 
 
 def test_an_empty_judge_stream_does_not_take_the_place_of_a_judge(sealed) -> None:
