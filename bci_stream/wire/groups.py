@@ -91,7 +91,9 @@ class GroupedStream:
         """Count texts that came now; returns whether they are not more characters than the limit."""
         chars = sum(len(text) for text, _ in received)
         self.texts_to = max(self.texts_to, now - BURST_S) + len(received) / limits.texts_a_s
-        self.chars_to = max(self.chars_to, now - MINUTE_S) + chars * MINUTE_S / limits.chars_a_minute
+        self.chars_to = (
+            max(self.chars_to, now - MINUTE_S) + chars * MINUTE_S / limits.chars_a_minute
+        )
         return self.chars_to <= now
 
 

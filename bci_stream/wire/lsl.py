@@ -30,7 +30,7 @@ TEXTS_A_BUFFER_UNIT = 100
 """LSL counts the buffer of an irregular stream in hundreds of samples."""
 
 TEXTS_AT_ONCE, LENGTH_AT_ONCE, TEXTS_A_CALL = 256, 1 << 22, 32
-"""Limits for one pull, in texts and characters: a flooded stream must not delay the reader's others. Each call
+"""Limits for one pull, in texts and characters: a flooded stream must not delay the reader's others. One call
 of liblsl brings at most TEXTS_A_CALL."""
 
 MOST_SLOTS = 8

@@ -303,7 +303,9 @@ class HandshakeServer:
     @property
     def is_closed_early(self) -> bool:
         """Whether the judge has closed the run of a team that had not ended it."""
-        return any(team.name in self._closed and not team.done for team in self.teams.joined.values())
+        return any(
+            team.name in self._closed and not team.done for team in self.teams.joined.values()
+        )
 
     def everyone_left(self) -> bool:
         return bool(self.teams.joined) and set(self.teams.joined) <= self._left()

@@ -24,8 +24,8 @@ from bci_stream.judge.session.ordering import PacketReceived, ReportReceived
 from bci_stream.judge.session.plan import SessionPlan, add_truth
 from bci_stream.judge.session.team_run import TeamRun
 from bci_stream.judge.verify_command import read_reveal
-from bci_stream.season.serve_command import only_server
 from bci_stream.runlog import CHAIN_START, RunLog, chain_hash, encode, score_run, with_hash
+from bci_stream.season.serve_command import only_server
 from bci_stream.verification import VerificationKeys, read_receipt, verify_log
 from bci_stream.wire.crypto import SigningKey, seal_results, sign
 from bci_stream.wire.messages import PacketNote, ReportMessage, TruthNote

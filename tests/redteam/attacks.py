@@ -312,7 +312,7 @@ def forge_judge(a: Attacker) -> None:
     run, key = a.run_id(), SigningKey(WRONG_KEY)
 
     def make(k: int, outlet: Any) -> str:
-        seq = 1 << 60
+        seq = (1 << 60) + k
         messages = (
             Go(a.contest, run, seq, stream=outlet.uid),
             Closed(a.contest, run, seq, team="alice", reason="finished", stream=outlet.uid),

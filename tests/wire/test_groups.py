@@ -292,7 +292,8 @@ def test_no_stream_is_closed_for_what_any_minute_allows(messages: list[tuple[flo
         if not stream.keeps(limits, [("x" * length, 0.0)], now):
             # More than a minute's characters came since some moment, at the limit's rate.
             assert any(
-                sum(size for at, size in sent if at >= since) > 1000 * (1 + (now - since) / 60) - 1e-6
+                sum(size for at, size in sent if at >= since)
+                > 1000 * (1 + (now - since) / 60) - 1e-6
                 for since, _ in sent
             )
             return
