@@ -86,10 +86,12 @@ class LslWatch:
     def found(self) -> list[FoundStream]:
         found = []
         for info in self._resolver.results():
-            # A stream of another program may have a name that is not UTF-8; it is none of ours.
+            # A stream of another program may have a name that is not UTF-8, or that would control the
+            # terminal on which it is listed; it is none of ours.
             with contextlib.suppress(UnicodeDecodeError):
                 identity = (info.name(), info.type(), info.source_id(), info.uid())
-                found.append(FoundStream(*identity, info))
+                if "".join(identity).isprintable():
+                    found.append(FoundStream(*identity, info))
         return found
 
     def close(self) -> None:

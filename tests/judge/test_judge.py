@@ -24,6 +24,7 @@ from bci_stream.wire.messages import (
     RunEvents,
     SealedMessage,
     Status,
+    Stopped,
     TeamMessageEvent,
     TruthComplete,
     TruthNote,
@@ -239,6 +240,22 @@ def test_a_sealed_message_that_is_sent_again_is_ignored(memory, contest, judge, 
     (run,) = judge.runs
     run.abandon()
     assert run.path.read_text().count('"gap"') == 1
+
+
+def test_a_second_sealed_stream_of_one_run_is_ignored_and_shown(
+    memory, contest, judge, poll
+) -> None:
+    replays = [FakeReplay(memory, contest, name, "realtime") for name in "ab"]
+    poll()
+    replays[1].run = replays[0].run
+    for replay in replays:
+        replay.seal(replay.offer, TruthProbe())
+        poll()
+    replays[1].seal(Stopped("of the second stream"))
+    poll()
+    (session,) = judge.sessions
+    assert (session.name, session.is_over) == ("a", False)
+    assert {alarm.code for alarm in judge._sink.alarms} == {"second_stream"}
 
 
 def test_each_report_is_verified_once_in_the_judge(contest, monkeypatch) -> None:

@@ -171,6 +171,24 @@ def test_a_signal_for_which_gigabytes_would_be_reserved_is_not_opened(
         LslTransport("machine", LSL_SESSION).sample_inlet(found, 0.1)
 
 
+@pytest.mark.lsl
+def test_a_name_that_would_control_a_terminal_is_not_listed(lsl_transport, sealed) -> None:
+    """A client that finds no replay lists the streams that it sees."""
+    source_ids = [names.source_id(sealed.name, "control", owner) for owner in ("x\x1b[2J", "x")]
+    outlets = [
+        lsl_transport.text_outlet(StreamSpec(name, "x", source_id))
+        for name, source_id in (("n", source_ids[0]), ("n\u202e", source_ids[1]), ("n", source_ids[1]))
+    ]
+    watch = lsl_transport.watch(names.prefix(sealed.name, "control"))
+    deadline, pause = lsl_transport.now() + WAIT_S, threading.Event()
+    while len(watch._resolver.results()) < len(outlets) and lsl_transport.now() < deadline:
+        pause.wait(0.05)
+    assert {(stream.name, stream.source_id) for stream in watch.found()} == {("n", source_ids[1])}
+    watch.close()
+    for outlet in outlets:
+        outlet.close()
+
+
 def test_an_empty_judge_stream_does_not_take_the_place_of_a_judge(sealed) -> None:
     """A11: the replay holds its packets back while its judge is gone, whatever streams there are."""
     transport, stop, decoder = MemoryTransport(), threading.Event(), Speller()
