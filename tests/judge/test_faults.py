@@ -118,6 +118,19 @@ class TestOutagesOfASession:
         assert scene.outages("t0") == scene.outages("t1") == [(9, 10, "outage_replay")]
         assert [alarm.code for alarm in scene.sink.alarms] == ["outage_replay"]
 
+    def test_a_packet_counts_from_when_it_left_not_from_when_it_was_due(self, scenes) -> None:
+        """It is late by less than an outage: a report before it was made without it."""
+        scene = scenes()
+        scene.packets(10)
+        scene.packets(1, late_s=0.2)
+        scene.clock.advance(0.5 * PACKET_S)  # within the grace of a packet
+        scene.teams["t0"].send(ReportMessage, scene.replay.run, result="A")
+        scene.judge.poll()
+        scene.packets(5)
+        scene.poll()
+        kinds = [line["kind"] for line in scene.lines() if line["kind"] in ("packet", "report")]
+        assert kinds[:12] == ["packet"] * 10 + ["report", "packet"]
+
     def test_a_link_that_is_late(self, scenes) -> None:
         scene = scenes()
         scene.packets(10)

@@ -14,6 +14,7 @@ from bci_stream.errors import LostError, NotFoundError
 from bci_stream.wire import groups, names
 from bci_stream.wire.groups import (
     MOST_OF_ONE_OWNER,
+    MOST_UNVERIFIED,
     RETRY_S,
     VERIFY_S,
     GroupedStream,
@@ -236,6 +237,19 @@ def test_an_unverified_stream_that_ends_is_not_missed(
     alice.close()
     assert texts(group) == []
     assert group.gone == []
+
+
+def test_streams_without_a_verified_message_are_bounded(
+    faulty: FaultyTransport, group: StreamGroup, clock: ManualClock
+) -> None:
+    outlets = [faulty.outlet(f"x{number}") for number in range(2 * MOST_UNVERIFIED)]
+    for _ in range(2 * MOST_UNVERIFIED):
+        look(group)
+    assert sum(group.inlet(outlet.uid) is not None for outlet in outlets) == MOST_UNVERIFIED
+    clock.advance(VERIFY_S + 0.1)  # those that were silent make room
+    for _ in range(2 * MOST_UNVERIFIED):
+        look(group)
+    assert set(faulty.opened) == {f"x{number}" for number in range(2 * MOST_UNVERIFIED)}
 
 
 # --- how much is read of one stream -----------------------------------------------------------
