@@ -1,6 +1,7 @@
 """Lab Streaming Layer as a transport: the one module that touches pylsl."""
 
 import contextlib
+import sys
 import time
 from collections.abc import Sequence
 
@@ -47,6 +48,8 @@ for 128 samples where there is no rate."""
 FIRST_OFFSET_S = 5.0
 """How long the first measurement of a clock offset may take."""
 
+MOST_DESCRIPTORS = 65_536
+
 _FORMATS = {"float32": pylsl.cf_float32, "int32": pylsl.cf_int32, "string": pylsl.cf_string}
 
 
@@ -55,6 +58,7 @@ class LslTransport:
 
     def __init__(self, scope: Scope = "machine", session: str = "default") -> None:
         pylsl.set_config_content(config(scope, session))
+        _allow_descriptors()
 
     def now(self) -> float:
         return float(pylsl.local_clock())
@@ -209,6 +213,21 @@ class LslSampleInlet:
 
     def close(self) -> None:
         del self._inlet
+
+
+def _allow_descriptors() -> None:
+    """Let this process open MOST_DESCRIPTORS files and connections, if the system allows that.
+
+    Anyone may hold connections to an outlet: those of an attacker left none for logs and recordings.
+    """
+    if sys.platform == "win32":
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MOST_DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def streams_now(queries: Sequence[str], seconds: float) -> list[list[tuple[str, str, str, str]]]:

@@ -2,10 +2,14 @@
 
 import json
 import os
+import resource
+import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import psutil
@@ -171,13 +175,57 @@ def test_a_signal_for_which_gigabytes_would_be_reserved_is_not_opened(
         LslTransport("machine", LSL_SESSION).sample_inlet(found, 0.1)
 
 
+OUTLET = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (128, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+from bci_stream.wire import names
+from bci_stream.wire.lsl import LslTransport
+outlet = LslTransport("machine", sys.argv[1]).text_outlet(names.text_stream("c", "control", "r"))
+print("ready", flush=True)
+sys.stdin.readline()
+with open("/dev/null"):
+    print("opened", flush=True)
+"""
+CONNECTIONS = 200
+
+
+@pytest.mark.lsl
+def test_connections_that_are_held_leave_descriptors_for_files(processes) -> None:
+    """Idle ones took all 1,024 of a replay: it could open no recording, and its state thread died."""
+    if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 2 * CONNECTIONS:
+        pytest.skip("this system allows few descriptors")
+    command = [sys.executable, "-c", OUTLET, LSL_SESSION]
+    process = processes.start_program(command, stdin=subprocess.PIPE)
+    assert process.stdout.readline() == "ready\n"
+    (port,) = {
+        c.laddr.port
+        for c in psutil.Process(process.pid).net_connections("tcp4")
+        if c.status == "LISTEN"
+    }
+    with ExitStack() as held:
+        for _ in range(CONNECTIONS):
+            held.enter_context(socket.create_connection(("127.0.0.1", port), WAIT_S))
+        pause, deadline = threading.Event(), time.monotonic() + WAIT_S
+        while psutil.Process(process.pid).num_fds() < CONNECTIONS and time.monotonic() < deadline:
+            pause.wait(0.02)
+        process.stdin.write("go on\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "opened\n"
+    process.stdin.close()
+    assert process.wait(WAIT_S) == 0
+
+
 @pytest.mark.lsl
 def test_a_name_that_would_control_a_terminal_is_not_listed(lsl_transport, sealed) -> None:
     """A client that finds no replay lists the streams that it sees."""
     source_ids = [names.source_id(sealed.name, "control", owner) for owner in ("x\x1b[2J", "x")]
     outlets = [
         lsl_transport.text_outlet(StreamSpec(name, "x", source_id))
-        for name, source_id in (("n", source_ids[0]), ("n\u202e", source_ids[1]), ("n", source_ids[1]))
+        for name, source_id in (
+            ("n", source_ids[0]),
+            ("n\u202e", source_ids[1]),
+            ("n", source_ids[1]),
+        )
     ]
     watch = lsl_transport.watch(names.prefix(sealed.name, "control"))
     deadline, pause = lsl_transport.now() + WAIT_S, threading.Event()
