@@ -2,10 +2,10 @@
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from bci_stream.errors import BciError, LostError, RefusedError
-from bci_stream.packet import Lead, Packet, SignalInfo
+from bci_stream.packet import Lead, SignalInfo
 from bci_stream.wire.client import TeamClient
 from bci_stream.wire.messages import Offer
 from decoders.decoder import (
@@ -32,7 +32,6 @@ class Worker:
         track: str,
         join_s: float,
         stop: threading.Event,
-        on_packet: Callable[[Packet], None] = lambda _: None,
         progress: WorkerProgress | None = None,
     ) -> None:
         self._client = client
@@ -40,7 +39,6 @@ class Worker:
         self._track = track
         self._join_s = join_s
         self._stop = stop
-        self._on_packet = on_packet
         self.progress = progress or WorkerProgress(client.team)
         self._has_begun = False
 
@@ -94,7 +92,6 @@ class Worker:
                 self.progress.reports += 1
             self.progress.packet(item, time.perf_counter() - begun)
             self.progress.behind_s = self._client.behind_s
-            self._on_packet(item)
 
     def _choose(self, offer: Offer) -> dict[str, list[int]]:
         if not isinstance(self._decoder, ChannelChooser):

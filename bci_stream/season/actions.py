@@ -6,7 +6,6 @@ All take the store that their caller owns. `now` is in seconds since 1970.
 import hashlib
 import re
 import secrets
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -25,7 +24,7 @@ from bci_stream.season.storage.store import SeasonStore
 from bci_stream.wire.names import checked_name
 from tracks.common.reasons import Reason
 
-LONGEST_ANNOUNCEMENT: Final = 500
+LONGEST_LINE: Final = 500
 LONGEST_CONTACT: Final = 200
 FAILURES: Final = "season-failures"
 """Folder with the output of units that failed through the organiser's side."""
@@ -70,15 +69,13 @@ def perform(
 
 
 def _announce(_: Contest, store: SeasonStore, fields: FormFields, who: str, now: float) -> Reason:
-    text = " ".join(fields.get("text", "").split())
-    if not text or len(text) > LONGEST_ANNOUNCEMENT or not text.isprintable():
-        raise ContestError(f"an announcement has 1 to {LONGEST_ANNOUNCEMENT} printable characters")
+    text = _line(fields, "text", "an announcement")
     store.announce(text, who, now)
     return Reason("did_announce", text=text)
 
 
 def _remove(_: Contest, store: SeasonStore, fields: FormFields, who: str, now: float) -> Reason:
-    number = _number(fields)
+    number = number_in(fields)
     if not store.remove_announcement(number, who, now):
         raise ContestError(f"there is no announcement {number}")
     return Reason("did_remove")
@@ -107,9 +104,10 @@ def _retry(_: Contest, store: SeasonStore, fields: FormFields, who: str, now: fl
 
 
 def _disqualify(_: Contest, store: SeasonStore, fields: FormFields, who: str, now: float) -> Reason:
-    number, reason = _submission(store, fields), fields.get("reason", "").strip()
-    if not reason:
-        raise ContestError("give a reason: the team sees it")
+    number, reason = (
+        _submission(store, fields),
+        _line(fields, "reason", "the reason, which the team sees,"),
+    )
     store.disqualify(number, who, reason, now)
     return Reason("did_disqualify", number=number)
 
@@ -117,7 +115,7 @@ def _disqualify(_: Contest, store: SeasonStore, fields: FormFields, who: str, no
 def _approve(
     contest: Contest, store: SeasonStore, fields: FormFields, who: str, now: float
 ) -> Reason:
-    number = _number(fields)
+    number = number_in(fields)
     found = next((a for a in store.applications() if (a.id, a.state) == (number, "waiting")), None)
     if found is None:
         raise ContestError(f"no application {number} waits")
@@ -130,11 +128,19 @@ def _approve(
 
 
 def _refuse(_: Contest, store: SeasonStore, fields: FormFields, who: str, now: float) -> Reason:
-    refused = store.decide(_number(fields), "refused", who, now)
+    refused = store.decide(number_in(fields), "refused", who, now)
     return Reason("did_refuse", team=refused.team)
 
 
-def _number(fields: FormFields) -> int:
+def _line(fields: FormFields, name: str, what: str) -> str:
+    text = " ".join(fields.get(name, "").split())
+    if not text or len(text) > LONGEST_LINE or not text.isprintable():
+        raise ContestError(f"{what} has 1 to {LONGEST_LINE} printable characters")
+    return text
+
+
+def number_in(fields: FormFields) -> int:
+    """The number that a form gives. Raises ContestError."""
     text = fields.get("number", "")
     if not text.isdecimal() or len(text) > 9:
         raise ContestError(f"{text[:20]!r} is no number")
@@ -142,7 +148,7 @@ def _number(fields: FormFields) -> int:
 
 
 def _submission(store: SeasonStore, fields: FormFields) -> int:
-    number = _number(fields)
+    number = number_in(fields)
     if store.submission(number) is None:
         raise ContestError(f"there is no submission {number}; `bci-judge season export` lists all")
     return number
@@ -206,32 +212,25 @@ def claimed(contest: Contest, store: SeasonStore, code: str) -> tuple[Applicatio
 
 
 def overview(contest: Contest, store: SeasonStore, now: float) -> dict[str, Any]:
-    """Queue, running units, failures, applications, announcements, phases and past actions."""
-    made = store.submissions()
-    attempts = store.attempts()
+    """Queue, running units, failures, applications, announcements, phases and past actions; the latest of
+    each: a season has thousands of submissions.
+    """
     failures = folder_names(contest.folder / FAILURES)
-    running = {(u.submission, u.number): u for u in store.units() if u.state == "leased"}
     return {
-        "stages": dict(Counter(each.stage for each in made)),
+        "stages": store.stages(),
         "queues": sorted(store.queues(), key=lambda queue: -queue.waiting)[:SHOWN],
-        "running": [
-            {"attempt": each, "seconds": now - each.began}
-            for each in attempts
-            if (unit := running.get((each.submission, each.number))) is not None
-            and unit.attempt == each.attempt
-        ],
-        "held": [each for each in made if each.fault == "organiser"][-SHOWN:],
+        "running": [{"attempt": each, "seconds": now - each.began} for each in store.running()],
+        "held": list(reversed(store.latest(SHOWN, fault="organiser"))),
         "failures": [
             {"attempt": each, "log": name if name in failures else ""}
-            for each in reversed(attempts)
-            if each.outcome in FAILED
+            for each in store.failed_attempts(FAILED, SHOWN)
             for name in [f"{each.submission}-{each.number}-{each.attempt}"]
-        ][:SHOWN],
-        "latest": list(reversed(made))[:SHOWN],
+        ],
+        "latest": store.latest(SHOWN),
         "applications": [each for each in store.applications() if each.state == "waiting"],
         "announcements": store.announcements(),
         "phases": dated_phases(contest, store.phase_dates()),
-        "actions": store.actions()[:SHOWN],
+        "actions": store.actions(SHOWN),
     }
 
 

@@ -180,22 +180,21 @@ def competition(
 
 def _phase(contest: Contest, phase: Phase, index: int) -> dict[str, Any]:
     opens = phase.in_zone(phase.opens) if phase.opens is not None else datetime.now(UTC)
-    optional = {
-        "end": _utc(phase.in_zone(phase.closes)) if phase.closes is not None else None,
-        "max_submissions_per_day": phase.quota_a_day,
-        "max_submissions": phase.quota,
-    }
+    end = {"end": _utc(phase.in_zone(phase.closes))} if phase.closes is not None else {}
     return {
         "index": index,
         "name": phase.name,
         "description": f"What counts: the {phase.counts} submission.",
         "start": _utc(opens),
+        **end,
         "tasks": [index],
+        # Without these Codabench takes 5 and 100; null is no limit.
+        "max_submissions_per_day": phase.quota_a_day,
+        "max_submissions": phase.quota,
         "execution_time_limit": int(contest.limits.cpu_s),
         "hide_output": True,  # a submission has seen the recordings: what it prints may hold them
         "hide_prediction_output": True,  # the run log holds the labels
         "hide_score_output": phase.shows == "nothing",
-        **{name: value for name, value in optional.items() if value is not None},
     }
 
 

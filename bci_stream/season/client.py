@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 TIMEOUT_S: Final = 60.0
 POLL_S: Final = 1.0
+WAITING_POLL_S: Final = 10.0
+QUICK_S: Final = 30.0
+"""A submission that waits is asked for every WAITING_POLL_S after that time: a thousand teams may do so."""
 AWAY_S: Final = 120.0
 """How long a server may be away while a submission is followed."""
 PIECE: Final = 1 << 16
@@ -160,7 +163,7 @@ class SeasonClient:
 
         A server that is away for less than AWAY_S is waited for. Returns early if `stop` is set.
         """
-        words, seen = "", time.monotonic()
+        words, seen, began = "", time.monotonic(), time.monotonic()
         while True:
             try:
                 view = self.submission(number)
@@ -174,7 +177,8 @@ class SeasonClient:
                 if time.monotonic() - seen > AWAY_S:
                     raise
                 view = {"stage": "received"}
-            if stop.wait(POLL_S):
+            waits = view["stage"] in ("received", "queued") and time.monotonic() - began > QUICK_S
+            if stop.wait(WAITING_POLL_S if waits else POLL_S):
                 return view
 
     def _request(

@@ -12,7 +12,6 @@ import logging
 import shutil
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -27,7 +26,7 @@ from bci_stream.judge.contest_run import ContestEntry, Journal, Outcome, record
 from bci_stream.judge.run_command import Bars, EntryRunner
 from bci_stream.leaderboard.ranking import FORMULA_STARTS, to_records
 from bci_stream.runlog import make_runs_folder
-from bci_stream.season.actions import perform
+from bci_stream.season.actions import SHOWN, perform
 from bci_stream.season.log_pool import LogPool
 from bci_stream.season.queue import PENDING
 from bci_stream.season.results import first_difference, keep_log, result_of
@@ -59,24 +58,18 @@ def open_organiser_store(contest: Contest, where: str) -> SeasonStore:
 
 def status_lines(store: SeasonStore, now: float) -> Iterator[str]:
     """How many submissions are at each stage, what runs, and what failed through the organiser's side."""
-    made = store.submissions()
-    stages = Counter(submission.stage for submission in made)
-    yield (
-        ", ".join(f"{count} {stage}" for stage, count in sorted(stages.items()))
-        or "no submission yet"
-    )
-    for unit in store.units():
-        if unit.state == "leased":
-            what = f"run {unit.number}" if unit.number >= RUN else "check"
-            yield f"{what} of submission {unit.submission}: attempt {unit.attempt} on {unit.worker}"
-    for each in made:
-        if each.fault == "organiser":
-            yield f"submission {each.id} of {each.team}: {each.stage}; {each.reason}"
+    stages = store.stages().items()
+    yield ", ".join(f"{count} {stage}" for stage, count in stages) or "no submission yet"
+    for unit in store.running():
+        what = f"run {unit.number}" if unit.number >= RUN else "check"
+        yield f"{what} of submission {unit.submission}: attempt {unit.attempt} on {unit.worker}"
+    for each in reversed(store.latest(SHOWN, fault="organiser")):
+        yield f"submission {each.id} of {each.team}: {each.stage}; {each.reason}"
     for each_one in store.applications():
         if each_one.state == "waiting":
             contact = f"{each_one.name or 'no display name'}, {each_one.contact}"
             yield f"application {each_one.id} of team {each_one.team} waits ({contact})"
-    for at, who, action, about in store.actions()[:10]:
+    for at, who, action, about in store.actions(10):
         yield f"{(now - at) / 3600:.1f} h ago, {who}: {action} {about}"
 
 
@@ -96,7 +89,11 @@ def export_text(contest: Contest, store: SeasonStore, form: str) -> str:
         writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
         return text.getvalue()
     boards = [
-        {"phase": phase.name, "track": track, "rows": to_records(standings(phase, track, made))}
+        {
+            "phase": phase.name,
+            "track": track,
+            "rows": to_records(standings(phase, track, made, contest.display_name)),
+        }
         for phase in phases_of(contest)
         for track in contest.tracks
         if phase.has_track(track)
@@ -155,9 +152,7 @@ def rerun(
         plan = plan_of(contest, phase, submission.track)
         for number, played in enumerate(run_recordings(contest, plan, submission.track), RUN):
             job = UnitJob(submission.id, number, 0, submission.team, submission.track, played)
-            difference = _rerun_one(
-                contest, plan, job, contest.folder / first[number - RUN], engine, logs, stop
-            )
+            difference = _rerun_one(contest, plan, job, first[number - RUN], engine, logs, stop)
             if stop.is_set():
                 return
             if difference is not None:
@@ -169,23 +164,31 @@ def _rerun_one(
     contest: Contest,
     plan: TrackPlan,
     job: UnitJob,
-    first: Path,
+    first: str,
     engine: Engine,
     logs: LogPool,
     stop: threading.Event,
 ) -> str | None:
-    """Where the log of a run differs from the first one's; None if it does not, or this was stopped."""
+    """Where the log of a run differs from the first one's; None if it does not, or this was stopped.
+
+    first: in the contest's folder; empty for a run that left no log.
+    """
     folder = contest.folder / RERUN / job.name
     write_job(folder, contest, plan, job, contest.folder / "uploads" / str(job.submission))
     try:
         outcome = run_folder(engine, folder, lambda: not stop.wait(POLL_S))
         if outcome is None:
             return None
-        if isinstance(outcome, Reason) or not outcome.log:
-            detail = describe(outcome) if isinstance(outcome, Reason) else outcome.detail
-            return f"it could not be run again: {detail}"
+        if isinstance(outcome, Reason):
+            return f"it could not be run again: {describe(outcome)}"
+        if outcome.ending == "stopped":
+            return f"it could not be run again: {outcome.detail}"
+        if not (first and outcome.log):
+            logs_left = [f"{'a' if log else 'no'} run log" for log in (first, outcome.log)]
+            same = logs_left[0] == logs_left[1]
+            return None if same else f"the end: {logs_left[0]} then, {logs_left[1]} now"
         again = log_of(folder, outcome)
-        return logs.call(lambda: not stop.is_set(), first_difference, first, again)
+        return logs.call(lambda: not stop.is_set(), first_difference, contest.folder / first, again)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -15,13 +15,14 @@ from bci_stream.leaderboard.ranking import LeaderboardRow
 from bci_stream.season.actions import apply_for, claimed, dated_phases, overview, perform
 from bci_stream.season.queue import PENDING, TeamQueue, units_ahead
 from bci_stream.season.standing import (
+    advancing,
     at_time,
     choose_phase,
     entry_refusal,
     quota_left,
     quota_refusal,
     shown_result,
-    shown_standings,
+    standings,
 )
 from bci_stream.season.storage.records import Announcement, Application
 from bci_stream.season.storage.schema import RUN, Submission, UnitState
@@ -49,7 +50,7 @@ class PhaseView:
     left: tuple[int | None, int | None]
 
 
-_Shown = tuple[float, object, list[LeaderboardRow] | None]
+_Shown = tuple[float, object, list[LeaderboardRow]]
 """When a leaderboard was made or found unchanged, the version of its results, and its rows."""
 
 
@@ -119,10 +120,9 @@ class SeasonService:
         if found is None:
             assert why is not None
             raise UploadRefused(409, why)
-        if found.after:
-            everyone = self._store.results(found.after, track)
-            if why := entry_refusal(self.phases, found, track, team, everyone):
-                raise UploadRefused(403, why)
+        gone_on = advancing(self._ranked(found.after, track)) if found.after else ()
+        if why := entry_refusal(found, team, gone_on):
+            raise UploadRefused(403, why)
         self._admit(found, track, self._store.submissions(team=team), now)
         return found
 
@@ -183,14 +183,18 @@ class SeasonService:
 
     def standings(self, phase: str, track: str) -> list[LeaderboardRow] | None:
         """What everyone may see; None if the phase shows nothing, or there is no such phase or track."""
-        made_at, version, rows = self._standings.get((phase, track), (0.0, None, None))
+        shown = {each.name for each in self.phases if each.shows != "nothing"}
+        return self._ranked(phase, track) if phase in shown and track in self.tracks else None
+
+    def _ranked(self, phase: str, track: str) -> list[LeaderboardRow]:
+        """The leaderboard of a phase, at most STANDINGS_S old; made again if a result has changed."""
+        made_at, version, rows = self._standings.get((phase, track), (0.0, None, []))
         if time.monotonic() - made_at > STANDINGS_S:
-            found = next((each for each in self.phases if each.name == phase), None)
-            if found is None or track not in self.tracks:
-                return None
             present = self._store.results_version(phase, track)
             if present != version:
-                rows = shown_standings(found, track, self._store.results(phase, track))
+                (found,) = (each for each in self.phases if each.name == phase)
+                results = self._store.results(phase, track)
+                rows = standings(found, track, results, self.contest.display_name)
             self._standings[phase, track] = (time.monotonic(), present, rows)
         return rows
 

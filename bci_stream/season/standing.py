@@ -3,7 +3,7 @@
 Pure functions of the phases, the time and the submissions.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
 from typing import Any
@@ -132,14 +132,9 @@ def quota_refusal(
     return None
 
 
-def entry_refusal(
-    phases: Sequence[Phase], phase: Phase, track: str, team: str, everyone: Iterable[Submission]
-) -> Reason | None:
-    """Why a team may not take part in a phase; everyone: the submissions of all teams."""
-    if not phase.after:
-        return None
-    before = next(each for each in phases if each.name == phase.after)
-    if team in advancing(before, track, everyone):
+def entry_refusal(phase: Phase, team: str, gone_on: Container[str]) -> Reason | None:
+    """Why a team may not take part in a phase; gone_on: the teams that went on from the one before."""
+    if not phase.after or team in gone_on:
         return None
     return Reason("not_gone_on", after=phase.after, phase=phase.name)
 
@@ -173,22 +168,23 @@ def _row(submission: Submission) -> LeaderboardRow:
     return LeaderboardRow(**{**submission.row, "rank": None, "qualifies": None})
 
 
-def standings(phase: Phase, track: str, submissions: Iterable[Submission]) -> list[LeaderboardRow]:
+def standings(
+    phase: Phase,
+    track: str,
+    submissions: Iterable[Submission],
+    display_name: Callable[[str], str] = lambda _team: "",
+) -> list[LeaderboardRow]:
     """The leaderboard of a phase on a track, whatever the phase shows."""
-    rows = [_row(each) for each in counted(phase, track, submissions).values()]
+    rows = [
+        replace(_row(each), name=display_name(team))
+        for team, each in counted(phase, track, submissions).items()
+    ]
     return rank(rows, Qualifying(phase.top, phase.least_score))
 
 
-def advancing(phase: Phase, track: str, submissions: Iterable[Submission]) -> set[str]:
-    """The teams that go on from a phase."""
-    return {row.team for row in standings(phase, track, submissions) if row.qualifies}
-
-
-def shown_standings(
-    phase: Phase, track: str, submissions: Iterable[Submission]
-) -> list[LeaderboardRow] | None:
-    """The leaderboard that everyone may see; None if the phase shows nothing."""
-    return None if phase.shows == "nothing" else standings(phase, track, submissions)
+def advancing(rows: Iterable[LeaderboardRow]) -> set[str]:
+    """The teams that go on, by the leaderboard of a phase."""
+    return {row.team for row in rows if row.qualifies}
 
 
 def shown_result(phase: Phase, submission: Submission) -> dict[str, Any]:

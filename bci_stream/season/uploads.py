@@ -9,14 +9,15 @@ import hashlib
 import os
 import secrets
 import shutil
+import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from bci_stream.errors import BciError
+from bci_stream.errors import BciError, ContestError
 from tracks.common.reasons import Reason
 from tracks.common.words import describe
 
@@ -33,14 +34,16 @@ HOUR_S: Final = 3600.0
 class UploadLimits:
     """bytes: of one. at_once: of all teams; a team has one at a time. an_hour: of a team. seconds: to arrive.
 
-    idle_s: between two pieces. spare_bytes: what must stay free on the disk.
+    idle_s: between two pieces. slowest: bytes a second, on average after idle_s. spare_bytes: what must stay
+    free on the disk.
     """
 
     bytes: int = 256 * MEGABYTE
-    at_once: int = 8
+    at_once: int = 32
     an_hour: int = 30
     seconds: float = 1800.0
     idle_s: float = 30.0
+    slowest: float = 5000.0
     spare_bytes: int = 1000 * MEGABYTE
 
 
@@ -95,7 +98,7 @@ class Uploads:
                 raise
 
     async def _write(self, part: Path, pieces: AsyncIterator[bytes]) -> ReceivedFile:
-        digest, size, head = hashlib.sha256(), 0, b""
+        digest, size, head, began = hashlib.sha256(), 0, b"", time.monotonic()
         iterator = aiter(pieces)
         with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             unsynced = SYNC_BYTES
@@ -110,6 +113,7 @@ class Uploads:
                     break
                 size += len(piece)
                 self._check_size(size)
+                self._check_speed(size, time.monotonic() - began)
                 unsynced += len(piece)
                 if unsynced >= SYNC_BYTES:
                     self._check_disk()
@@ -135,12 +139,23 @@ class Uploads:
     def discard(self, received: ReceivedFile) -> None:
         received.path.unlink(missing_ok=True)
 
-    def clean(self, numbers: Iterable[int]) -> None:
-        """Remove what a killed server left: parts, and files without a submission."""
+    def clean(self, numbers: Collection[int]) -> None:
+        """Remove what a killed server left: parts, and the file of a submission that was not stored.
+
+        numbers: of the submissions in the store. Raises ContestError for a store of another season.
+        """
+        next_number = max(numbers, default=0) + 1
         kept = {str(number) for number in numbers}
-        for path in self._folder.iterdir():
-            if path.name not in kept:
-                path.unlink(missing_ok=True)
+        left = [path for path in self._folder.iterdir() if path.name not in kept]
+        later = sorted(int(p.name) for p in left if p.name.isdecimal())
+        others = [str(number) for number in later if number > next_number]
+        if others:
+            raise ContestError(
+                f"{self._folder} has uploads that the store does not know ({', '.join(others[:3])}): give "
+                "the store of this season with --store; if it is an older copy of it, move these files away"
+            )
+        for path in left:
+            path.unlink(missing_ok=True)
 
     @contextmanager
     def _place(self, team: str) -> Iterator[None]:
@@ -158,6 +173,11 @@ class Uploads:
         if size > self.limits.bytes:
             limit_mb = self.limits.bytes / MEGABYTE
             raise UploadRefused(413, Reason("upload_large", limit_mb=limit_mb))
+
+    def _check_speed(self, size: int, lasted_s: float) -> None:
+        """Teams that send a byte now and then must not take all places."""
+        if size < self.limits.slowest * (lasted_s - self.limits.idle_s):
+            raise UploadRefused(408, Reason("upload_slow", limit_s=round(lasted_s)))
 
     def _check_disk(self) -> None:
         if shutil.disk_usage(self._folder).free < self.limits.spare_bytes:

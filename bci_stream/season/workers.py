@@ -20,7 +20,7 @@ from bci_stream.season.standing import plan_of, run_recordings
 from bci_stream.season.storage.schema import RUN, Submission, UnitLease, UnitResult
 from bci_stream.season.storage.store import SeasonStore
 from bci_stream.season.units.engines import Engine, run_folder
-from bci_stream.season.units.jobs import UnitJob, UnitOutcome, write_job
+from bci_stream.season.units.jobs import UnitJob, UnitOutcome, storable, write_job
 from tracks.common.reasons import Reason
 from tracks.common.words import describe
 
@@ -169,14 +169,18 @@ class Workers:
                     self._judge(store, submission.id)
                 else:
                     logger.warning("submission %d: a late result does not count", submission.id)
+        except StoreError:
+            raise
         except (BciError, OSError) as error:
-            if isinstance(error, StoreError):
-                raise
             result = Reason("unit_failed", detail=str(error))
+        except Exception as error:  # a log of a kind that no code expected must not end this thread
+            logger.exception("submission %d", submission.id)
+            result = Reason("unit_failed", detail=f"{type(error).__name__}: {error}")
         if isinstance(result, Reason):
             keep_failure(self._contest.folder / FAILURES, job.name, folder)
-            logger.warning("submission %d: %s", submission.id, describe(result))
-            store.give_back(lease, describe(result), time.time())
+            why = storable(describe(result))
+            logger.warning("submission %d: %s", submission.id, why)
+            store.give_back(lease, why, time.time())
 
     def _judge(self, store: SeasonStore, number: int | None = None) -> None:
         """Judge submissions all of whose runs are done: all, or one of a number."""
@@ -184,9 +188,9 @@ class Workers:
             runs = [unit for unit in store.units(submission.id) if unit.number >= RUN]
             try:
                 result = self._logs.call(self._is_on, combined_result, self._contest, runs)
-            except (BciError, OSError) as error:
-                logger.error("submission %d: %s", submission.id, error)
-                store.hold(submission.id, str(error), time.time())
+            except Exception as error:  # as above
+                logger.exception("submission %d", submission.id)
+                store.hold(submission.id, storable(str(error)), time.time())
             else:
                 if result is not None:
                     store.judge(submission.id, result, time.time())

@@ -19,8 +19,13 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
+from dataclasses import asdict, fields, replace
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +36,18 @@ import psutil
 
 from bci_stream.contest.contest import Contest, TrackPlan, load_contest
 from bci_stream.contest.keys import read_team_file
+from bci_stream.leaderboard.ranking import LeaderboardRow
 from bci_stream.season.client import SeasonClient
+from bci_stream.season.queue import CHECK
 from bci_stream.season.results import result_of
-from bci_stream.season.storage.schema import Submission, UnitResult
-from bci_stream.season.storage.store import open_season_store
+from bci_stream.season.storage.schema import (
+    SUBMISSION,
+    Submission,
+    UnitResult,
+    submission_values,
+)
+from bci_stream.season.storage.store import SeasonStore, open_season_store
+from bci_stream.season.storage.unit_rows import add_unit
 from bci_stream.season.units.jobs import UnitJob, read_outcome, write_job
 from bci_stream.season.web.access import Sessions
 from bci_stream.season.web.server import COOKIE
@@ -67,30 +80,46 @@ def client_of(contest: Contest, url: str, number: int) -> SeasonClient:
 
 
 def units_a_minute(folder: Path, slots: int, submissions: int) -> tuple[float, float]:
-    """(units a minute, processor seconds of the server a unit) over submissions that are all uploaded."""
-    contest = make_contest(folder / f"slots-{slots}", submissions)
+    """(units a minute, processor seconds of the server a unit), once processes that read logs run."""
+    contest = make_contest(folder / f"slots-{slots}", slots + submissions)
     store = str(contest.folder / "season.sqlite")
     server = KilledServer(contest.folder, store, slots)
     url = server.start()
     process = psutil.Process(server.pid)
     path = folder / "package.zip"
     path.write_bytes(package("work"))
-    cpu, began = _cpu_s(process), time.monotonic()
-    for number in range(submissions):
-        client_of(contest, url, number).submit(path, "erp", "", lambda _done, _size: None)
-    deadline = began + END_S
     with closing(open_season_store(store)) as opened:
-        while any(each.ended is None for each in opened.submissions()):
-            if time.monotonic() > deadline:
-                raise SystemExit("not all submissions were judged in time")
-            time.sleep(0.2)
-        units = len(opened.units())
-        failed = [each for each in opened.submissions() if each.stage != "judged"]
-    seconds, used = time.monotonic() - began, _cpu_s(process) - cpu
+        for first, last in ((0, slots), (slots, slots + submissions)):
+            cpu, began = _cpu_s(process), time.monotonic()
+            for number in range(first, last):
+                client_of(contest, url, number).submit(path, "erp", "", lambda _done, _size: None)
+            _wait_until_judged(opened, began + END_S)
+        seconds, used = time.monotonic() - began, _cpu_s(process) - cpu
+        units = sum(unit.submission > slots for unit in opened.units())
     server.stop()
-    if failed:
-        raise SystemExit(f"submission {failed[0].id}: {failed[0].stage} ({failed[0].reason})")
     return 60 * units / seconds, used / units
+
+
+def _wait_until_judged(store: SeasonStore, deadline: float) -> None:
+    while any(each.ended is None for each in store.submissions()):
+        if time.monotonic() > deadline:
+            raise SystemExit("not all submissions were judged in time")
+        time.sleep(0.1)
+    for each in store.submissions():
+        if each.stage != "judged":
+            raise SystemExit(f"submission {each.id}: {each.stage} ({each.reason})")
+
+
+def throughput(folder: Path, units: int) -> dict[str, Any]:
+    rates, cpu = {}, {}
+    for slots in (1, 2):
+        rates[slots], cpu[slots] = units_a_minute(folder, slots, max(1, units // 2))
+    return {
+        "units a minute, 1 worker": round(rates[1], 2),
+        "units a minute, 2 workers": round(rates[2], 2),
+        "server CPU a unit (s)": round(cpu[2], 3),
+        "server CPU a line of a run log (us)": round(log_line_us(folder), 1),
+    }
 
 
 def _cpu_s(process: psutil.Process) -> float:
@@ -102,31 +131,41 @@ def _cpu_s(process: psutil.Process) -> float:
 
 
 def fill_queue(store: str, contest: Contest, queued: int) -> None:
-    """Submissions of all teams that wait for their check; one that hangs occupies the only worker."""
+    """Submissions that wait for their check, the first of which hangs, and a judged one of each team."""
+    teams = len(contest.teams)
+    with closing(open_season_store(store)) as opened, opened._transaction() as cursor:
+        marks = ", ".join("?" for _ in fields(Submission))
+        for number in range(1, teams + queued + 1):
+            team = f"t{(number - 1) % teams}"
+            made = Submission(
+                number, team, "erp", "open", "team.zip", 10, "0" * 64, time.time(),
+                report="6 of 6 answers would count\n" * 100,
+            )  # fmt: skip
+            if number > queued:
+                row = asdict(
+                    LeaderboardRow(team, "erp", "bits/min", score=float(number), trials=32)
+                )
+                made = replace(made, stage="judged", score=float(number), row=row, ended=1.0)
+            cursor.execute(
+                f"INSERT INTO submissions ({SUBMISSION}) VALUES ({marks})", submission_values(made)
+            )
+            if number <= queued:
+                add_unit(cursor, made, CHECK)
     uploads = contest.folder / "uploads"
     uploads.mkdir(exist_ok=True, mode=0o700)
-    teams = len(contest.teams)
-    with closing(open_season_store(store)) as opened:
-        for number in range(queued):
-            team = f"t{number % teams}"
-            made = opened.add(
-                lambda new, team=team: Submission(
-                    new, team, "erp", "open", "team.zip", 10, "0" * 64, time.time()
-                ),
-                lambda _earlier: None,
-                team,
-            )
-            content = package("hang") if number == 0 else b""
-            (uploads / str(made.id)).write_bytes(content or package())
+    (uploads / "1").write_bytes(package("hang"))
 
 
-async def open_pages(
-    url: str, contest: Contest, pages: int, seconds: float, client: SeasonClient
-) -> tuple[list[float], int, int]:
-    """(seconds of each status request, refreshed pages, failed requests)."""
+def show_pages(url: str, folder: Path, pages: int, seconds: float) -> tuple[int, int, int]:
+    """(refreshed pages, pages that had not changed, failed requests) of pages that are open so long."""
+    return asyncio.run(_show_pages(url, load_contest(folder), pages, seconds))
+
+
+async def _show_pages(
+    url: str, contest: Contest, pages: int, seconds: float
+) -> tuple[int, int, int]:
     sessions = Sessions(contest.token)
-    took: list[float] = []
-    counts = {"pages": 0, "failed": 0}
+    counts = Counter[int]()
     end = time.monotonic() + seconds
     connector = aiohttp.TCPConnector(limit=0)
     timeout = aiohttp.ClientTimeout(total=60)
@@ -136,28 +175,30 @@ async def open_pages(
             team = f"t{number % len(contest.teams)}"
             file = contest.keys.team_file(team, contest.name, contest.results)
             cookies = {COOKIE: sessions.log_in(file.read_bytes())}
+            path = "/" if number % 10 == 9 else f"/submissions/{number + 1}"
+            headers: dict[str, str] = {}
             await asyncio.sleep(random.Random(number).uniform(0, PAGE_S))
             while time.monotonic() < end:
-                async with session.get(
-                    f"{url}/submissions/{number + 1}", cookies=cookies
-                ) as answer:
+                async with session.get(url + path, cookies=cookies, headers=headers) as answer:
                     await answer.read()
-                    counts["pages"] += 1
-                    counts["failed"] += answer.status != 200
+                    counts[answer.status] += 1
+                    headers["If-None-Match"] = answer.headers.get("ETag", "")
                 await asyncio.sleep(PAGE_S)
 
-        def ask() -> None:
-            while time.monotonic() < end:
-                began = time.perf_counter()
-                client.submission(2)
-                took.append(time.perf_counter() - began)
-                time.sleep(ASKED_S)
-
-        asking = threading.Thread(target=ask)
-        asking.start()
         await asyncio.gather(*(page(number) for number in range(pages)))
-        await asyncio.to_thread(asking.join)
-    return took, counts["pages"], counts["failed"]
+    return counts[200] + counts[304], counts[304], counts.total() - counts[200] - counts[304]
+
+
+def ask_status(client: SeasonClient, seconds: float) -> list[float]:
+    """Seconds of each status request."""
+    took: list[float] = []
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        began = time.perf_counter()
+        client.submission(2)
+        took.append(time.perf_counter() - began)
+        time.sleep(ASKED_S)
+    return took
 
 
 def under_load(folder: Path, queued: int, pages: int, seconds: float) -> dict[str, Any]:
@@ -168,12 +209,16 @@ def under_load(folder: Path, queued: int, pages: int, seconds: float) -> dict[st
     url = server.start()
     process = psutil.Process(server.pid)
     client = client_of(contest, url, 1)
-    asyncio.run(open_pages(url, contest, pages, min(seconds, 10.0), client))  # warm
-    memory, cpu, began = process.memory_info().rss, _cpu_s(process), time.monotonic()
-    took, shown, failed = asyncio.run(open_pages(url, contest, pages, seconds, client))
-    lasted = time.monotonic() - began
-    grown = process.memory_info().rss - memory
-    used = _cpu_s(process) - cpu
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as browsers:
+        show = partial(show_pages, url, contest.folder, pages)
+        browsers.submit(show, PAGE_S).result()  # each once
+        memory, cpu, began = process.memory_info().rss, _cpu_s(process), time.monotonic()
+        showing = browsers.submit(show, seconds)
+        took = ask_status(client, seconds)
+        shown, unchanged, failed = showing.result()
+        lasted = time.monotonic() - began
+        grown = process.memory_info().rss - memory
+        used = _cpu_s(process) - cpu
     server.stop()
     took.sort()
     return {
@@ -183,7 +228,9 @@ def under_load(folder: Path, queued: int, pages: int, seconds: float) -> dict[st
         "status requests": len(took),
         "p50 (ms)": round(1000 * statistics.median(took), 1),
         "p99 (ms)": round(1000 * took[int(0.99 * (len(took) - 1))], 1),
+        "longest (ms)": round(1000 * took[-1], 1),
         "page refreshes a second": round(shown / lasted, 1),
+        "of them unchanged (%)": round(100 * unchanged / max(1, shown)),
         "failed": failed,
         "server CPU (share of a core)": round(used / lasted, 2),
         "memory (MB)": round(memory / 1e6, 1),
@@ -258,7 +305,12 @@ def log_line_us(folder: Path) -> float:
 
 def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--units", type=int, default=24, help="two for each submission")
+    parser.add_argument(
+        "--units",
+        type=int,
+        default=24,
+        help="two for each submission; 0: none",
+    )
     parser.add_argument("--queued", type=int, default=10_000)
     parser.add_argument("--pages", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=30.0)
@@ -273,27 +325,19 @@ def main(words: Sequence[str]) -> int:
         return 0
     folder = Path(tempfile.mkdtemp(prefix="season-bench-"))
     try:
-        rates, cpu = {}, {}
-        for slots in (1, 2):
-            rates[slots], cpu[slots] = units_a_minute(folder, slots, max(1, given.units // 2))
-        line_us = log_line_us(folder)
-        load = under_load(folder, given.queued, given.pages, given.seconds)
+        found = throughput(folder, given.units) if given.units else {}
+        found |= under_load(folder, given.queued, given.pages, given.seconds)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    found: dict[str, Any] = {
-        "units a minute, 1 worker": round(rates[1], 1),
-        "units a minute, 2 workers": round(rates[2], 1),
-        "server CPU a unit (s)": round(cpu[2], 3),
-        "server CPU a line of a run log (us)": round(line_us, 1),
-        **load,
-    }
     print("| measure | value |\n|---|---|")
     for name, value in found.items():
         print(f"| {name} | {value} |")
-    report_ratio(
-        "season", "units a minute with 2 workers", "with 1 worker", [rates[2] / rates[1]],
-        asked="at least 1.8 on two idle cores",
-    )  # fmt: skip
+    if given.units:
+        ratio = found["units a minute, 2 workers"] / found["units a minute, 1 worker"]
+        report_ratio(
+            "season", "units a minute with 2 workers", "with 1 worker", [ratio],
+            asked="at least 1.8 on two idle cores",
+        )  # fmt: skip
     if given.json is not None:
         given.json.write_text(json.dumps(found, indent=1) + "\n")
     return 0

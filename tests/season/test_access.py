@@ -63,6 +63,18 @@ class TestSignedRequests:
             with pytest.raises(AccessError, match="used before"):
                 verifier.team_of(header, "GET", "/x?a=1", EMPTY)
 
+    def test_a_team_that_sends_too_much_is_refused_and_no_other(self, monkeypatch) -> None:
+        monkeypatch.setattr("bci_stream.season.web.access.MOST_NONCES", 3)
+        verifier, first = self.verifier(), self.header()
+        for header in (first, self.header(), self.header()):
+            verifier.team_of(header, "GET", "/x?a=1", EMPTY)
+        with pytest.raises(AccessError, match="3 requests in 600 s"):
+            verifier.team_of(self.header(), "GET", "/x?a=1", EMPTY)
+        with pytest.raises(AccessError, match="used before"):
+            verifier.team_of(first, "GET", "/x?a=1", EMPTY)
+        other = sign_request("bob", TOKENS["bob"], "GET", "/x?a=1", EMPTY, 1000.0)
+        assert verifier.team_of(other, "GET", "/x?a=1", EMPTY) == "bob"
+
     def test_the_token_is_not_in_the_header(self) -> None:
         assert TOKENS["alice"].hex() not in self.header()
 
@@ -90,8 +102,17 @@ class TestSessions:
             with pytest.raises(AccessError):
                 sessions.log_in(wrong)
         cookie = sessions.log_in(self.file())
-        for wrong in (cookie.replace("alice", "bob"), cookie[:-1], "", "|", "a|b|c|d"):
+        for wrong in (
+            cookie.replace("alice", "bob"),
+            cookie[:-1],
+            "",
+            "|",
+            "a|b|c|d",
+            f"{cookie}é",
+            "é\udcff",
+        ):
             assert sessions.team_of(wrong) is None
+            assert sessions.form_key(wrong) != sessions.form_key(cookie)
 
     def test_each_session_has_its_own_form_key(self) -> None:
         sessions = Sessions(TOKENS.get)

@@ -106,6 +106,8 @@ def test_the_bundle_has_the_documented_fields_and_all_its_files(tmp_path: Path) 
     first, final = made["phases"]
     assert (first["start"], first["end"]) == ("2026-02-28 16:00:00", "2026-03-31 16:00:00")
     assert (first["max_submissions_per_day"], first["max_submissions"]) == (3, 30)
+    unlimited = (final["max_submissions_per_day"], final["max_submissions"])
+    assert unlimited == (None, None), "Codabench has defaults of 5 and 100 where they are absent"
     assert datetime.fromisoformat(final["start"]) > datetime.fromisoformat(first["end"])
     assert [phase["tasks"] for phase in made["phases"]] == [[0], [1]]
     assert (first["hide_score_output"], final["hide_score_output"]) == (False, True)

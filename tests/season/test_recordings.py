@@ -79,6 +79,42 @@ def test_a_recording_is_fetched_once_from_http_and_is_private(tmp_path: Path) ->
     assert "127.0.0.1" not in str(refused.value), "teams see the reason"
 
 
+def test_a_recording_is_fetched_once_from_s3(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needed = "pip install s3fs 'moto[server]'"
+    s3fs = pytest.importorskip("s3fs", reason=f"s3fs is not installed: {needed}")
+    moto = pytest.importorskip("moto.server", reason=f"moto is not installed: {needed}")
+    server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            monkeypatch.setenv(name, "test")
+        bucket = s3fs.S3FileSystem(skip_instance_cache=True)
+        bucket.mkdir("cup")
+        bucket.pipe("cup/S01.edf", b"signal" * 1000)
+        source = written(tmp_path / "S01.edf", b"signal" * 1000)
+        text, cache = hashed(source, "s3://cup/S01.edf"), tmp_path / "cache"
+        with recordings_here([text], cache) as (path,):
+            assert Path(path).read_bytes() == source.read_bytes()
+        for wrong, words in {
+            text.replace("S01", "S02"): "can't be fetched: FileNotFoundError",
+            f"{text[:-64]}{'0' * 64}": "another hash",
+        }.items():
+            with (
+                pytest.raises(ContestError, match=words) as refused,
+                recordings_here([wrong], tmp_path / "other"),
+            ):
+                pass
+            assert "cup/" not in str(refused.value), "teams see the reason"
+    finally:
+        server.stop()
+    with recordings_here([text], cache) as again:
+        assert again == [path], "the bucket is away: it is in the cache"
+
+
 def test_what_has_another_hash_is_not_used(tmp_path: Path) -> None:
     source = written(tmp_path / "a.npz", b"one")
     text = hashed(source)

@@ -12,6 +12,7 @@ from bci_stream.season.storage import schema as schema_module
 from bci_stream.season.storage import store as store_module
 from bci_stream.season.storage.schema import UnitLease, UnitResult
 from bci_stream.season.storage.store import SeasonStore, open_season_store
+from bci_stream.season.units.jobs import UnitOutcome, read_outcome, storable, write_outcome
 
 PASSED = UnitResult("passed", report="6 of 6 answers would count")
 FINISHED = UnitResult(
@@ -110,6 +111,32 @@ def test_a_failure_on_our_side_is_tried_again_later_and_then_given_up(store: Sea
     assert [action[2] for action in store.actions()] == ["retry"]
 
 
+def test_whatever_a_submission_prints_can_be_stored(store: SeasonStore, tmp_path: Path) -> None:
+    put(store, "alice")
+    printed = UnitOutcome("rejected", "no \0 class", "a\0b")
+    write_outcome(tmp_path, printed)
+    found = read_outcome(tmp_path)
+    result = UnitResult(found.ending, found.detail, found.report)
+    assert store.finish(leased(store), result, 1.0)
+    rejected = store.submission(1)
+    assert (rejected.reason, rejected.report) == ("no \ufffd class", "a\ufffdb")
+    assert storable("\ud800") == "?"
+
+
+def test_what_the_console_lists_is_bounded(store: SeasonStore) -> None:
+    for team in ("alice", "bob", "carol"):
+        put(store, team)
+    lease = leased(store)
+    store.give_back(lease, "disk full", 1.0)
+    running = leased(store, 2.0)
+    assert store.stages() == {"checking": 1, "received": 2}
+    assert [each.id for each in store.latest(2)] == [3, 2]
+    assert [each.id for each in store.latest(9, fault="organiser")] == [1]
+    assert [(a.submission, a.worker) for a in store.running()] == [(running.submission, "w1")]
+    assert [a.detail for a in store.failed_attempts({"stopped", "lost"}, 5)] == ["disk full"]
+    assert store.failed_attempts({"lost"}, 5) == store.failed_attempts({"stopped"}, 0) == []
+
+
 def test_leases_of_a_worker_that_is_gone_are_released(store: SeasonStore) -> None:
     put(store, "alice")
     lease = leased(store)
@@ -189,8 +216,23 @@ def test_a_store_of_this_version_is_upgraded_by_the_next(
             assert cursor.fetchall() == [("m",)]
         upgraded.close()
         open_season_store(store_url).close()  # the migration is not made twice
-    with pytest.raises(StoreError, match=r"version 3.*newer bci-judge.*up to 2"):
+    with pytest.raises(StoreError, match=r"version 4.*newer bci-judge.*up to 3"):
         open_season_store(store_url)
+
+
+def test_a_store_of_version_2_opens_and_goes_on(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(schema_module, "MIGRATIONS", schema_module.MIGRATIONS[:2])
+        old = open_season_store(store_url)
+        put(old, "alice")
+        lease = leased(old)
+        old.close()
+    store = open_season_store(store_url)
+    assert store.finish(lease, PASSED, 1.0)
+    assert (leased(store).number, store.stages()) == (1, {"running": 1})
+    store.close()
 
 
 def test_a_store_written_by_version_1_opens(tmp_path: Path) -> None:

@@ -3,7 +3,9 @@
 import hashlib
 import http.client
 import json
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -11,14 +13,25 @@ import pytest
 from click.testing import CliRunner
 from season.serving import SMALL, Served, make_contest, serving, wait_for
 
+from bci_stream.contest.contest import load_contest
 from bci_stream.contest.keys import read_team_file
+from bci_stream.errors import ContestError
 from bci_stream.runlog import score_run
 from bci_stream.season.client import SeasonClient, SeasonError, ServerAway
-from bci_stream.season.units.jobs import UnitOutcome, file_sha256, read_job, write_outcome
-from bci_stream.season.uploads import UploadLimits
-from bci_stream.season.web.access import sign_request
+from bci_stream.season.units.jobs import (
+    UnitOutcome,
+    file_sha256,
+    read_job,
+    write_job,
+    write_outcome,
+)
+from bci_stream.season.uploads import UploadLimits, Uploads
+from bci_stream.season.web.access import Sessions, sign_request
+from bci_stream.season.web.server import COOKIE
 from decoders.cli import main as decode_main
 from scripts.season_rig import ThreadEngine, do_unit, package
+
+pytestmark = pytest.mark.slow
 
 
 def no_progress(_done: int, _size: int) -> None:
@@ -123,6 +136,27 @@ def test_a_failed_check_costs_no_quota(tmp_path: Path) -> None:
             submit(alice, tmp_path)
 
 
+def test_a_unit_that_fails_in_an_unexpected_way_does_not_end_its_slot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bci_stream.season.storage.store.retry_delay_s", lambda failures: 0.0)
+    failed: list[int] = []
+
+    def write(folder: Path, *given) -> None:
+        if not failed:
+            failed.append(1)
+            raise RuntimeError("\0 no code expected this")
+        write_job(folder, *given)
+
+    monkeypatch.setattr("bci_stream.season.workers.write_job", write)
+    with serving(make_contest(tmp_path / "cup")) as served:
+        alice = served.client("alice")
+        number = submit(alice, tmp_path)
+        assert served.until(alice, number, "judged")["attempts"] == 2
+        with served.store() as store:
+            assert "RuntimeError: \ufffd no code" in store.attempts(number)[0].detail
+
+
 def test_a_log_that_was_changed_is_not_scored_but_run_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -190,6 +224,30 @@ def test_the_leaderboard_ranks_the_teams_and_is_open_to_all(tmp_path: Path) -> N
         assert text.startswith("rank,team,track")
 
 
+def test_a_page_that_has_not_changed_is_not_sent_again(tmp_path: Path) -> None:
+    contest = make_contest(tmp_path / "cup")
+    text = (contest.folder / "contest.toml").read_text()
+    (contest.folder / "contest.toml").write_text(f'{text}\n[team.alice]\nname = "<Alpha> Waves"\n')
+    with serving(load_contest(contest.folder)) as served:
+        alice = served.client("alice")
+        served.until(alice, submit(alice, tmp_path), "judged")
+        cookie = Sessions(contest.token).log_in(served.team_file("alice").read_bytes())
+        own = {"Cookie": f"{COOKIE}={cookie}"}
+        page = wait_for(lambda: found if b"Waves" in (found := get(served, "/", **own)[1]) else b"")
+        assert b'class="own"><td class="number">1</td><td>&lt;Alpha&gt; Waves <small>alice' in page
+        assert b'class="own"' not in get(served, "/")[1]
+        connection = http.client.HTTPConnection(urlsplit(served.url).netloc, timeout=30)
+        tag = ""
+        for status in (200, 304, 304, 200):
+            if status == 200 and tag:
+                served.until(alice, submit(alice, tmp_path, package("crash")), "failed")
+            connection.request("GET", "/team", headers={**own, "If-None-Match": tag})
+            answer = connection.getresponse()
+            assert (answer.status, bool(answer.read())) == (status, status == 200)
+            tag = answer.getheader("ETag")
+        connection.close()
+
+
 class TestUploads:
     def signed(self, served: Served, content: bytes, path: str, **changes) -> dict[str, str]:
         file = read_team_file(served.team_file("alice"))
@@ -241,6 +299,50 @@ class TestUploads:
             assert taken < 20_000_000, "the server ended it"
             assert wait_for(lambda: not list((tmp_path / "cup" / "uploads").iterdir()))
 
+    def test_an_upload_that_trickles_in_is_ended(self, tmp_path: Path) -> None:
+        limits = UploadLimits(bytes=100_000, spare_bytes=0, idle_s=0.2, slowest=50_000.0)
+        with serving(make_contest(tmp_path / "cup"), limits=limits) as served:
+            body = package() + b"x" * 300
+            headers = self.signed(served, body, self.PATH)
+
+            def trickle() -> Iterator[bytes]:
+                for number in range(len(body)):
+                    yield body[number : number + 1]
+                    threading.Event().wait(0.01)
+
+            connection = http.client.HTTPConnection(urlsplit(served.url).netloc, timeout=30)
+            with suppress(OSError):  # the server ends it
+                connection.request("POST", self.PATH, trickle(), headers)
+            assert connection.getresponse().status == 408
+            connection.close()
+            assert list((tmp_path / "cup" / "uploads").iterdir()) == []
+
+    def test_forms_and_addresses_of_any_kind_are_refused_in_words(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("bci_stream.season.web.pages.FORM_S", 0.3)
+        with serving(make_contest(tmp_path / "cup")) as served:
+            form = {"Content-Type": "multipart/form-data; boundary=b"}
+            part = b'--b\r\nContent-Disposition: form-data; name="team_file"\r\n\r\n'
+            alice = Sessions(served.contest.token).log_in(served.team_file("alice").read_bytes())
+            own = {"Cookie": f"{COOKIE}={alice}"}
+            cases = [
+                ("POST", "/login", b"--x", {"Content-Type": "multipart/form-data"}, 400),
+                ("POST", "/login", b"no boundary", form, 400),
+                ("POST", "/login", part + b"{}", form, 400),
+                ("POST", "/login", part + b"x" * 20_000 + b"\r\n--b--\r\n", form, 413),
+                ("POST", "/login", b"--b\r\n" + b"A: b\r\n" * 300, form, 400),
+                ("POST", "/console/login", b"token=x", {
+                    "Content-Type": "application/x-www-form-urlencoded; charset=none"}, 400),
+                ("POST", "/login", part + b"{}", {**form, "Content-Length": "20000"}, 408),
+                ("POST", "/submit", part + b"{}", {**form, **own, "Content-Length": "20000"}, 408),
+                ("GET", "/team", None, {"Cookie": f"{COOKIE}=alice|9|\xe9"}, 401),
+                ("GET", "/submissions/" + "9" * 30, None, own, 404),
+                ("GET", "/submissions/999999999", None, own, 404),
+            ]  # fmt: skip
+            for method, path, body, headers, status in cases:
+                assert ask(served, method, path, body, headers)[0] == status, (path, body)
+
     def test_names_are_never_paths(self, tmp_path: Path) -> None:
         with serving(make_contest(tmp_path / "cup")) as served:
             path = "/api/v1/submissions?track=erp&name=..%2F..%2Fkeys%2Fcontest.key%00%1b%5B2J"
@@ -286,7 +388,7 @@ def test_what_a_killed_server_left_is_removed_and_its_units_are_done(tmp_path: P
     uploads = contest.folder / "uploads"
     uploads.mkdir()
     (uploads / "12ab.part").write_bytes(b"half")
-    (uploads / "9").write_bytes(b"no submission has this number")
+    (uploads / "1").write_bytes(b"no submission has this number yet")
     hanging = ThreadEngine()
     with serving(contest, hanging) as served:
         alice = served.client("alice")
@@ -300,6 +402,22 @@ def test_what_a_killed_server_left_is_removed_and_its_units_are_done(tmp_path: P
     (uploads / str(number)).write_bytes(package())
     with serving(contest) as served:
         assert served.until(served.client("alice"), number, "judged")["attempts"] == 2
+
+
+def test_a_store_that_does_not_know_the_uploads_is_refused_and_nothing_is_removed(
+    tmp_path: Path,
+) -> None:
+    uploads = Uploads(tmp_path / "uploads", SMALL)
+    for name in ("1", "2", "3", "ab.part"):
+        (tmp_path / "uploads" / name).write_bytes(b"x")
+    for known in (set(), {1}):
+        with pytest.raises(
+            ContestError, match=r"does not know \((2, 3|3)\): give the store of this"
+        ):
+            uploads.clean(known)
+    assert len(list((tmp_path / "uploads").iterdir())) == 4
+    uploads.clean({1, 2})
+    assert {path.name for path in (tmp_path / "uploads").iterdir()} == {"1", "2"}
 
 
 def test_a_server_that_is_not_there_is_named() -> None:
@@ -316,6 +434,3 @@ def test_postgresql_serves_a_season_too(tmp_path: Path, postgres_url: str) -> No
     with serving(make_contest(tmp_path / "cup"), store=postgres_url, limits=SMALL) as served:
         alice = served.client("alice")
         assert served.until(alice, submit(alice, tmp_path), "judged")["score"] is not None
-
-
-test_postgresql_serves_a_season_too = pytest.mark.slow(test_postgresql_serves_a_season_too)

@@ -17,6 +17,8 @@ from bci_stream.season.storage.schema import UnitResult
 from bci_stream.season.storage.store import SeasonStore
 from scripts.season_rig import ThreadEngine, package
 
+pytestmark = pytest.mark.slow
+
 SPLIT = 'split = "subject"\nrecordings = ["synthetic:erp?seed=1", "synthetic:erp?seed=2", "synthetic:erp"]\n'
 
 
@@ -51,6 +53,13 @@ def test_each_subject_is_a_run_and_the_score_is_that_of_one_run_of_all(tmp_path:
         )
         assert failed["reason"] == "run 2 of 3: it exited before its run"
         assert "run 3 of 3: printed 0" in failed["report"]
+        with served.store() as store:
+            again = (served.contest, store, phase, [store.submission(crashed)])
+            (same,) = rerun(*again, ThreadEngine(), shared_logs(), served.stop)
+            (served.contest.folder / "uploads" / str(crashed)).write_bytes(package())
+            (other,) = rerun(*again, ThreadEngine(), shared_logs(), served.stop)
+        assert same.difference is None, "run 2 left no log then, and leaves none now"
+        assert other.difference == "the end: no run log then, a run log now"
 
         hanging = submit(alice, tmp_path, package("hang", only=2))
         assert wait_for(lambda: "run 3 of 3: 80 %" in alice.submission(hanging)["words"])
@@ -115,6 +124,44 @@ def test_a_run_that_fails_on_our_side_too_often_holds_the_others(store: SeasonSt
     assert store.lease("w1", now, 60.0, 5) is None, "the other run is held"
     store.retry(1, "console", now)
     assert len(leases(store, 2, now)) == 2
+
+
+@pytest.mark.parametrize("how", ["finished", "given back", "expired"])
+def test_a_held_submission_stays_held_when_its_other_runs_end(store: SeasonStore, how: str) -> None:
+    put(store, "alice")
+    (check,) = leases(store, 1)
+    store.finish(check, PASSED, 0.0, runs=3)
+    first, second, third = leases(store, 3)
+    store.hold(1, "the disk is full", 1.0)
+    store.give_back(first, "the disk is full", 1.0)
+    if how == "finished":
+        assert store.finish(second, FINISHED, 2.0)
+    elif how == "given back":
+        store.give_back(second, "lost", 2.0)
+    else:
+        assert len(store.expire(1000.0)) == 2
+    held = store.submission(1)
+    assert (held.stage, held.fault, held.reason) == ("failed", "organiser", "the disk is full")
+    assert store.lease("w1", 100_000.0, 60.0, 5) is None
+    store.finish(third, FINISHED, 3.0)
+    assert store.submission(1).stage == "failed"
+    assert store.to_judge() == []
+    store.retry(1, "console", 100_000.0)
+    assert store.submission(1).stage == "queued"
+    assert len(leases(store, 1, 100_000.0)) == 1
+
+
+def test_runs_whose_logs_cannot_be_read_are_done_again(store: SeasonStore) -> None:
+    put(store, "alice")
+    (check,) = leases(store, 1)
+    store.finish(check, PASSED, 0.0, runs=2)
+    for lease in leases(store, 2):
+        store.finish(lease, FINISHED, 1.0)
+    store.hold(1, "a run log can't be read", 2.0)
+    assert store.to_judge() == []
+    store.retry(1, "console", 3.0)
+    assert store.submission(1).stage == "queued"
+    assert [lease.number for lease in leases(store, 2, 4.0)] == [1, 2]
 
 
 def test_a_submission_whose_runs_left_no_log_has_no_score(

@@ -68,10 +68,12 @@ class OrganiserRecords:
 
     # --- actions ------------------------------------------------------------------------------
 
-    def actions(self) -> list[tuple[float, str, str, str]]:
+    def actions(self, most: int = 50) -> list[tuple[float, str, str, str]]:
         """What the organiser did: (seconds since 1970, who, action, about), the latest first."""
         with self._database.reading() as cursor:
-            cursor.execute("SELECT at, who, action, about FROM actions ORDER BY at DESC")
+            cursor.execute(
+                f"SELECT at, who, action, about FROM actions ORDER BY at DESC LIMIT {most}"
+            )
             return [(at, who, action, about) for at, who, action, about in cursor.fetchall()]
 
     def log_action(self, who: str, action: str, about: str, now: float) -> None:

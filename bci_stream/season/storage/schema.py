@@ -54,6 +54,13 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             name TEXT NOT NULL, contact TEXT NOT NULL, code_sha256 TEXT NOT NULL,
             state TEXT NOT NULL)""",
     ),
+    (
+        "DROP INDEX units_by_state",
+        "CREATE INDEX units_by_state ON units (state, team, not_before, submission, number)",
+        "CREATE INDEX submissions_by_result ON submissions (phase, track, ended, score, chosen)",
+        "CREATE INDEX submissions_by_stage ON submissions (stage)",
+        "CREATE INDEX submissions_by_fault ON submissions (fault, id)",
+    ),
 )
 """The statements that lead from each version of the tables to the next; version n is made by the first n."""
 

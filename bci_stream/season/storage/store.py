@@ -5,9 +5,9 @@ so that a process that is killed leaves no half of it. A unit is leased to one w
 counts only from the attempt that holds the lease, and so each unit counts once.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import fields
-from typing import Any
+from typing import Any, Final
 
 from bci_stream.errors import StoreError
 from bci_stream.leaderboard.store import (
@@ -16,7 +16,15 @@ from bci_stream.leaderboard.store import (
     SqliteDatabase,
     store_path,
 )
-from bci_stream.season.queue import CHECK, MOST_ATTEMPTS, TeamQueue, next_team, retry_delay_s
+from bci_stream.season.queue import (
+    CHECK,
+    MOST_ATTEMPTS,
+    FaultSide,
+    Stage,
+    TeamQueue,
+    next_team,
+    retry_delay_s,
+)
 from bci_stream.season.storage.records import OrganiserRecords
 from bci_stream.season.storage.schema import (
     ATTEMPT,
@@ -44,10 +52,14 @@ from bci_stream.season.storage.unit_rows import (
     note_late,
     read_queues,
     read_units,
+    set_pending,
     take_check,
     take_run,
     wait_again,
 )
+
+_SHORT: Final = SUBMISSION.replace("report,", "'',").replace("sessions_json", "'[]'")
+"""The columns of a submission without its texts: thousands of rows are fast."""
 
 
 def open_season_store(where: str) -> "SeasonStore":
@@ -100,9 +112,8 @@ class SeasonStore(OrganiserRecords):
 
     def results(self, phase: str, track: str) -> list[Submission]:
         """Those of a phase and track that have a score, without reports and subjects: thousands are fast."""
-        columns = SUBMISSION.replace("report,", "'',").replace("sessions_json", "'[]'")
         sql = (
-            f"SELECT {columns} FROM submissions WHERE phase = ? AND track = ? AND score IS NOT NULL"
+            f"SELECT {_SHORT} FROM submissions WHERE phase = ? AND track = ? AND score IS NOT NULL"
         )
         with self._database.reading() as cursor:
             cursor.execute(f"{sql} ORDER BY id", (phase, track))
@@ -117,6 +128,21 @@ class SeasonStore(OrganiserRecords):
                 (phase, track),
             )
             return cursor.fetchall()[0]
+
+    def stages(self) -> dict[Stage, int]:
+        """How many submissions are at each stage."""
+        with self._database.reading() as cursor:
+            cursor.execute("SELECT stage, count(*) FROM submissions GROUP BY stage ORDER BY stage")
+            return dict(cursor.fetchall())
+
+    def latest(self, most: int, fault: FaultSide | None = None) -> list[Submission]:
+        """The last ones, the latest first, without reports and subjects: all, or those with a fault."""
+        which, values = ("WHERE fault = ? ", (fault,)) if fault is not None else ("", ())
+        with self._database.reading() as cursor:
+            cursor.execute(
+                f"SELECT {_SHORT} FROM submissions {which}ORDER BY id DESC LIMIT {most}", values
+            )
+            return [make_submission(row) for row in cursor.fetchall()]
 
     def uploads(self) -> set[int]:
         """The ids of all submissions."""
@@ -154,12 +180,16 @@ class SeasonStore(OrganiserRecords):
                     f"submission {number} is {found.stage}, not through the organiser's side: only what "
                     "failed there is done again"
                 )
+            units = read_units(cursor, number)
+            which = "state IN ('waiting', 'held')"
+            if all(unit.state == "done" for unit in units):  # its logs could not be read
+                which = f"number >= {RUN}"
             cursor.execute(
                 "UPDATE units SET failures = 0, not_before = 0, state = 'waiting' "
-                "WHERE submission = ? AND state IN ('waiting', 'held')",
+                f"WHERE submission = ? AND {which}",
                 (number,),
             )
-            wait_again(cursor, number)
+            set_pending(cursor, number)
             log_action(cursor, now, who, "retry", f"submission {number}")
 
     # --- units --------------------------------------------------------------------------------
@@ -188,6 +218,27 @@ class SeasonStore(OrganiserRecords):
         sql = f"SELECT {ATTEMPT} FROM attempts {where}ORDER BY submission, number, attempt"
         with self._database.reading() as cursor:
             cursor.execute(sql, values)
+            return [Attempt(*row) for row in cursor.fetchall()]
+
+    def running(self) -> list[Attempt]:
+        """The attempts that hold a lease."""
+        sql = (
+            f"SELECT {', '.join(f'a.{name}' for name in ATTEMPT.split(', '))} FROM units u JOIN attempts a "
+            "ON a.submission = u.submission AND a.number = u.number AND a.attempt = u.attempt "
+            "WHERE u.state = 'leased' ORDER BY a.began"
+        )
+        with self._database.reading() as cursor:
+            cursor.execute(sql)
+            return [Attempt(*row) for row in cursor.fetchall()]
+
+    def failed_attempts(self, outcomes: Collection[str], most: int) -> list[Attempt]:
+        """The last ones that ended with one of these outcomes, the latest first."""
+        sql = (
+            f"SELECT {ATTEMPT} FROM attempts WHERE outcome IN ({', '.join('?' for _ in outcomes)}) "
+            f"ORDER BY began DESC LIMIT {most}"
+        )
+        with self._database.reading() as cursor:
+            cursor.execute(sql, tuple(outcomes))
             return [Attempt(*row) for row in cursor.fetchall()]
 
     def lease(

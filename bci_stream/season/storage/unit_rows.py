@@ -41,9 +41,10 @@ def read_units(cursor: Cursor, submission: int | None = None) -> list[UnitState]
 def read_queues(cursor: Cursor, now: float) -> list[TeamQueue]:
     """Of the units that may be begun at `now`; running ones count whenever they were begun."""
     cursor.execute(
-        "SELECT u.team, coalesce(max(t.turn), 0), min(u.submission), count(*) FROM units u "
-        "LEFT JOIN team_turns t ON t.team = u.team "
-        "WHERE u.state = 'waiting' AND u.not_before <= ? GROUP BY u.team",
+        "SELECT w.team, coalesce(t.turn, 0), w.first, w.waiting FROM "
+        "(SELECT team, min(submission) AS first, count(*) AS waiting FROM units "
+        "WHERE state = 'waiting' AND not_before <= ? GROUP BY team) w "
+        "LEFT JOIN team_turns t ON t.team = w.team",
         (min(now, 1e15),),
     )
     waiting = cursor.fetchall()
@@ -129,7 +130,16 @@ def end_leases(
 
 
 def wait_again(cursor: Cursor, submission: int, fault: FaultSide = "", reason: str = "") -> None:
-    """Set the stage of a submission of which a unit waits again."""
+    """Set the stage of a submission of which a unit waits again; one that is held stays held."""
+    cursor.execute("SELECT ended FROM submissions WHERE id = ?", (submission,))
+    if cursor.fetchall()[0][0] is None:
+        set_pending(cursor, submission, fault, reason)
+    else:
+        _hold_units(cursor, submission)
+
+
+def set_pending(cursor: Cursor, submission: int, fault: FaultSide = "", reason: str = "") -> None:
+    """Set the stage of a submission that still has work to be done."""
     stage = _pending_stage(read_units(cursor, submission))
     cursor.execute(SET_STAGE, (stage, fault, reason, None, submission))
 
@@ -142,10 +152,14 @@ def _pending_stage(units: Sequence[UnitState]) -> Stage:
 
 def hold(cursor: Cursor, submission: int, reason: str, now: float) -> None:
     """Fail a submission through the organiser's side; none of its units is begun until it is retried."""
+    _hold_units(cursor, submission)
+    cursor.execute(SET_STAGE, ("failed", "organiser", reason, now, submission))
+
+
+def _hold_units(cursor: Cursor, submission: int) -> None:
     cursor.execute(
         "UPDATE units SET state = 'held' WHERE submission = ? AND state = 'waiting'", (submission,)
     )
-    cursor.execute(SET_STAGE, ("failed", "organiser", reason, now, submission))
 
 
 def take_check(

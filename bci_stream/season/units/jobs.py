@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+from msgspec import structs
 
 from bci_stream.contest.contest import Contest, TrackPlan
 from bci_stream.errors import ContestError, LogError
@@ -142,9 +143,15 @@ def write_outcome(folder: Path, outcome: UnitOutcome) -> None:
 def read_outcome(folder: Path) -> UnitOutcome | None:
     """None if the worker's process ended without one."""
     try:
-        return msgspec.json.decode((folder / "outcome.json").read_bytes(), type=UnitOutcome)
+        found = msgspec.json.decode((folder / "outcome.json").read_bytes(), type=UnitOutcome)
     except (OSError, msgspec.DecodeError):
         return None
+    return structs.replace(found, detail=storable(found.detail), report=storable(found.report))
+
+
+def storable(text: str) -> str:
+    """Text that every database takes: a submission may print a NUL, which PostgreSQL refuses."""
+    return text.replace("\0", "\ufffd").encode(errors="replace").decode()
 
 
 def write_progress(folder: Path, progress: UnitProgress) -> None:

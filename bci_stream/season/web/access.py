@@ -24,7 +24,8 @@ from bci_stream.wire.crypto import derived_key
 SCHEME: Final = "BCI-HMAC"
 CLOCK_S: Final = 300.0
 """How far a client's clock may be off; a number used once is remembered for as long."""
-MOST_NONCES: Final = 100_000
+MOST_NONCES: Final = 10_000
+"""Of one team in that time: one that sends more is refused, and no other team is affected."""
 SESSION_S: Final = 12 * 3600.0
 EMPTY: Final = sha256(b"").hexdigest()
 
@@ -61,7 +62,7 @@ class RequestVerifier:
     def __init__(self, token_of: TokenOf, now: Callable[[], float] = time.time) -> None:
         self._token_of = token_of
         self._now = now
-        self._used: OrderedDict[str, float] = OrderedDict()
+        self._used: dict[str, OrderedDict[str, float]] = {}
 
     def team_of(self, header: str, method: str, path: str, body_sha256: str) -> str:
         """The team that signed a request. Raises AccessError."""
@@ -79,18 +80,20 @@ class RequestVerifier:
             raise AccessError(
                 f"the request is of another time: set your clock; it may be off by {CLOCK_S:g} s at most"
             )
-        self._use(f"{team} {nonce}")
+        self._use(team, nonce)
         return team
 
-    def _use(self, nonce: str) -> None:
-        now = self._now()
-        while self._used and (
-            next(iter(self._used.values())) < now or len(self._used) > MOST_NONCES
-        ):
-            self._used.popitem(last=False)
-        if nonce in self._used:
+    def _use(self, team: str, nonce: str) -> None:
+        used, now = self._used.setdefault(team, OrderedDict()), self._now()
+        while used and next(iter(used.values())) < now:
+            used.popitem(last=False)
+        if nonce in used:
             raise AccessError("the request was used before")
-        self._used[nonce] = now + 2 * CLOCK_S
+        if len(used) >= MOST_NONCES:
+            raise AccessError(
+                f"this team made {MOST_NONCES} requests in {2 * CLOCK_S:g} s: wait some minutes"
+            )
+        used[nonce] = now + 2 * CLOCK_S
 
 
 class Sessions:
@@ -117,6 +120,8 @@ class Sessions:
 
     def team_of(self, cookie: str) -> str | None:
         """The team of a session; None if the cookie is not valid, or not any more."""
+        if not cookie.isascii():
+            return None
         text, _, mac = cookie.rpartition("|")
         team, _, rest = text.partition("|")
         until = rest.partition("|")[0]
@@ -127,6 +132,8 @@ class Sessions:
 
     def form_key(self, cookie: str) -> str:
         """What each form of a session must carry: a page of another site can't know it."""
+        if not cookie.isascii():
+            return ""
         return self._sealed(cookie.partition("|")[0], f"form {cookie}") or ""
 
     def _sealed(self, team: str, text: str) -> str | None:

@@ -4,6 +4,7 @@ Who logs in with the organiser's token gets a session cookie (HttpOnly, SameSite
 value of its session, and its Origin must be this page's. Each action is recorded in the store.
 """
 
+import asyncio
 import hmac
 import secrets
 import time
@@ -14,16 +15,17 @@ from typing import Any, Final
 from aiohttp import hdrs, web
 
 from bci_stream.errors import ContestError, StoreError
-from bci_stream.leaderboard.web.connections import client_of
 from bci_stream.leaderboard.web.console import LoginLimiter
-from bci_stream.season.actions import FAILURE_NAME, FAILURES
+from bci_stream.season.actions import FAILURE_NAME, FAILURES, number_in
 from bci_stream.season.service import SeasonService
 from bci_stream.season.units.engines import EngineMachine
 from bci_stream.season.web.access import AccessError
 from bci_stream.season.web.page_words import PAGE_WORDS
 from bci_stream.season.web.pages import (
     check_origin,
+    client_address,
     form_fields,
+    is_secure,
     language_of,
     render,
     see_other,
@@ -43,12 +45,16 @@ Ask = Callable[..., Awaitable[Any]]
 
 
 class SeasonConsole:
-    """Pages of the organiser and of applicants. machines: those of the engine. rerun: starts one."""
+    """Pages of the organiser and of applicants.
+
+    overview: what the console shows at a time. machines: those of the engine. rerun: starts one.
+    """
 
     def __init__(
         self,
         service: SeasonService,
         ask: Ask,
+        overview: Callable[[float], Awaitable[dict[str, Any]]],
         machines: Callable[[], Sequence[EngineMachine]],
         rerun: Callable[[int, str], None],
         *,
@@ -57,6 +63,7 @@ class SeasonConsole:
         self._service = service
         self._contest = service.contest
         self._ask = ask
+        self._overview_at = overview
         self._machines = machines
         self._rerun = rerun
         self._secure = secure
@@ -101,8 +108,8 @@ class SeasonConsole:
     async def _overview(
         self, request: web.Request, key: str, message: str = "", status: int = 200
     ) -> web.Response:
-        content = await self._ask(self._service.overview, time.time())
-        machines = self._machines()
+        content = await self._overview_at(time.time())
+        machines = await asyncio.to_thread(self._machines)  # a scheduler that is away takes long
         return self._show(
             request,
             "console",
@@ -116,7 +123,7 @@ class SeasonConsole:
 
     async def _login(self, request: web.Request) -> web.StreamResponse:
         check_origin(request)
-        client, words = client_of(request.remote or "0.0.0.0"), PAGE_WORDS[language_of(request)]
+        client, words = client_address(request), PAGE_WORDS[language_of(request)]
         given = (await form_fields(request)).get("token", "").strip()
         if not self._limiter.may_try(client):
             message = words["too_many_tries"]
@@ -131,8 +138,8 @@ class SeasonConsole:
             self._sessions.popitem(last=False)
         answer = see_other("/console")
         answer.set_cookie(
-            COOKIE, session, max_age=int(SESSION_S), httponly=True, secure=self._secure,
-            samesite="Strict", path="/console",
+            COOKIE, session, max_age=int(SESSION_S), httponly=True,
+            secure=is_secure(request, self._secure),            samesite="Strict", path="/console",
         )  # fmt: skip
         return answer
 
@@ -156,10 +163,8 @@ class SeasonConsole:
         action, language = fields.pop("action", ""), language_of(request)
         try:
             if action == "rerun":
-                number = (
-                    int(fields.get("number", "0")) if fields.get("number", "").isdecimal() else 0
-                )
-                self._rerun(number, "console")
+                number = number_in(fields)
+                await asyncio.to_thread(self._rerun, number, "console")
                 done = Reason("did_rerun", number=number)
             else:
                 done = await self._ask(
@@ -189,7 +194,7 @@ class SeasonConsole:
     async def _register(self, request: web.Request) -> web.StreamResponse:
         check_origin(request)
         fields = await form_fields(request)
-        client, now = client_of(request.remote or "0.0.0.0"), time.monotonic()
+        client, now = client_address(request), time.monotonic()
         while self._applied and now - self._applied[0][0] > APPLICATIONS_S:
             self._applied.popleft()
         try:
@@ -208,7 +213,7 @@ class SeasonConsole:
     async def _claim(self, request: web.Request) -> web.StreamResponse:
         check_origin(request)
         fields = await form_fields(request)
-        client, words = client_of(request.remote or "0.0.0.0"), PAGE_WORDS[language_of(request)]
+        client, words = client_address(request), PAGE_WORDS[language_of(request)]
         try:
             if not self._limiter.may_try(client):
                 raise ContestError(words["too_many_tries"])

@@ -17,7 +17,7 @@ from bci_stream.leaderboard.ranking import LeaderboardRow, to_csv, to_records
 from bci_stream.leaderboard.web.connections import Acceptor, Handler
 from bci_stream.leaderboard.web.published import PageLimits
 from bci_stream.season.downloads import DataFiles, OfferedFile
-from bci_stream.season.service import SeasonService
+from bci_stream.season.service import PhaseView, SeasonService
 from bci_stream.season.storage.records import Announcement
 from bci_stream.season.units.engines import EngineMachine
 from bci_stream.season.uploads import MEGABYTE, ReceivedFile, UploadRefused, Uploads
@@ -32,13 +32,17 @@ from bci_stream.season.web.console import SeasonConsole
 from bci_stream.season.web.pages import (
     PIECE_BYTES,
     STATIC,
+    BoardTables,
     add_headers,
     check_origin,
     field_text,
     form_fields,
     form_parts,
+    in_time,
+    is_secure,
     json_answer,
     language_of,
+    page_answer,
     part_pieces,
     render,
     see_other,
@@ -51,6 +55,10 @@ from tracks.common.words import describe
 COOKIE: Final = "bci_season"
 
 Answer = TypeVar("Answer")
+
+
+async def _on(owner: ThreadPoolExecutor, method: Callable[..., Answer], *values: Any) -> Answer:
+    return await asyncio.get_running_loop().run_in_executor(owner, partial(method, *values))
 
 
 class SeasonServer:
@@ -73,15 +81,20 @@ class SeasonServer:
     ) -> None:
         self._owner = ThreadPoolExecutor(1, thread_name_prefix="season-store")
         self._service = self._owner.submit(service).result()
-        # A leaderboard of thousands of submissions takes long: status requests must not wait for it.
+        # Leaderboards and the console's lists of thousands of submissions take long: status requests must
+        # not wait for them.
         self._board_owner = ThreadPoolExecutor(1, thread_name_prefix="season-board")
         self._boards = self._board_owner.submit(service).result()
+        self._tables = BoardTables()
         self._uploads = uploads
         self._wake = wake
         self._secure = secure
         self._announced: Sequence[Announcement] = ()
         self._data_files = DataFiles(self._service.contest, offered)
-        self._console = SeasonConsole(self._service, self._ask, machines, rerun, secure=secure)
+        overview = partial(self._ask_boards, self._boards.overview)
+        self._console = SeasonConsole(
+            self._service, self._ask, overview, machines, rerun, secure=secure
+        )
         token_of = self._service.contest.token
         self._verifier = RequestVerifier(token_of)
         self._sessions = Sessions(token_of)
@@ -125,16 +138,16 @@ class SeasonServer:
         post("/logout", self._logout)
         get("/team", self._team_page)
         post("/submit", self._submit_form)
-        get("/submissions/{id:\\d+}", self._submission_page)
-        post("/submissions/{id:\\d+}/choose", self._choose_form)
+        get("/submissions/{id:[0-9]{1,9}}", self._submission_page)
+        post("/submissions/{id:[0-9]{1,9}}/choose", self._choose_form)
         get("/api/v1/season", self._season)
         get("/api/v1/standings", self._standings)
         get("/api/v1/standings.csv", self._standings_csv)
         get("/api/v1/may-submit", self._may_submit)
         get("/api/v1/submissions", self._list)
         post("/api/v1/submissions", self._submit)
-        get("/api/v1/submissions/{id:\\d+}", self._one)
-        post("/api/v1/submissions/{id:\\d+}/choose", self._choose)
+        get("/api/v1/submissions/{id:[0-9]{1,9}}", self._one)
+        post("/api/v1/submissions/{id:[0-9]{1,9}}/choose", self._choose)
         get("/api/v1/data", self._data)
         get("/api/v1/data/{sha256:[0-9a-f]{64}}", self._send_data)
         self._console.add_routes(app)
@@ -143,14 +156,11 @@ class SeasonServer:
 
     async def _ask(self, method: Callable[..., Answer], *values: Any) -> Answer:
         """Call a method of the service on the thread that owns it."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._owner, partial(method, *values))
+        return await _on(self._owner, method, *values)
 
-    async def _board(self, phase: str, track: str) -> list[LeaderboardRow] | None:
-        """The leaderboard that everyone may see."""
-        loop = asyncio.get_running_loop()
-        ask = partial(self._boards.standings, phase, track)
-        return await loop.run_in_executor(self._board_owner, ask)
+    async def _ask_boards(self, method: Callable[..., Answer], *values: Any) -> Answer:
+        """Call a method that takes long, of the service for these."""
+        return await _on(self._board_owner, method, *values)
 
     # --- errors -------------------------------------------------------------------------------
 
@@ -190,8 +200,7 @@ class SeasonServer:
     # --- who asks -----------------------------------------------------------------------------
 
     def _session(self, request: web.Request) -> str | None:
-        cookie = request.cookies.get(COOKIE, "")
-        return self._sessions.team_of(cookie) if cookie else None
+        return self._sessions.team_of(request.cookies.get(COOKIE, ""))
 
     def _team(self, request: web.Request, body_sha256: str = EMPTY) -> str:
         """The team that signed the request, or whose session reads. Raises AccessError."""
@@ -231,8 +240,7 @@ class SeasonServer:
         }
 
     def _page(self, request: web.Request, name: str, title: str, **content: Any) -> web.Response:
-        text = render(name, **self._frame(request, title), **content)
-        return web.Response(text=text, content_type="text/html")
+        return page_answer(request, render(name, **self._frame(request, title), **content))
 
     @property
     def _announcing(self) -> Any:
@@ -245,10 +253,25 @@ class SeasonServer:
 
         return load
 
+    async def _ranked(self, phase: str, track: str) -> list[LeaderboardRow] | None:
+        """The leaderboard that everyone may see."""
+        return await self._ask_boards(self._boards.standings, phase, track)
+
     async def _home(self, request: web.Request) -> web.StreamResponse:
         views = await self._ask(self._service.phase_views, None, time.time())
-        boards = [(view, await self._board(view.name, view.track)) for view in views]
+        shown = language_of(request), self._session(request)
+        boards = [
+            (view, rows, self._table(view, rows, *shown))
+            for view in views
+            for rows in [await self._ranked(view.name, view.track)]
+        ]
         return self._page(request, "home", "leaderboard", boards=boards)
+
+    def _table(
+        self, view: PhaseView, rows: list[LeaderboardRow] | None, language: str, team: str | None
+    ) -> str:
+        """Empty without rows."""
+        return self._tables.table(view.name, view.track, language, rows, team) if rows else ""
 
     async def _login_page(self, request: web.Request) -> web.StreamResponse:
         return self._page(request, "login", "log_in")
@@ -263,7 +286,7 @@ class SeasonServer:
             cookie,
             max_age=int(SESSION_S),
             httponly=True,
-            secure=self._secure,
+            secure=is_secure(request, self._secure),
             samesite="Strict",
             path="/",
         )
@@ -307,7 +330,7 @@ class SeasonServer:
         fields: dict[str, str] = {}
         async for part in form_parts(request):
             if part.name != "package":
-                fields[str(part.name)] = await field_text(part)
+                fields[str(part.name)] = await in_time(field_text(part))
                 continue
             self._check_form_key(request, fields.get("form_key", ""))
             phase, _, track = fields.get("place", "").partition("/")
@@ -328,16 +351,18 @@ class SeasonServer:
 
     async def _rows(self, request: web.Request) -> Any:
         phase, track = request.query.get("phase", ""), request.query.get("track", "")
-        rows = await self._board(phase, track)
+        rows = await self._ranked(phase, track)
         if rows is None:
             raise UploadRefused(404, Reason("no_standings", phase=phase[:64], track=track[:64]))
         return rows
 
     async def _standings(self, request: web.Request) -> web.StreamResponse:
-        return json_answer({"rows": to_records(await self._rows(request))})
+        rows = await self._ask_boards(to_records, await self._rows(request))
+        return json_answer({"rows": rows})
 
     async def _standings_csv(self, request: web.Request) -> web.StreamResponse:
-        return web.Response(text=to_csv(await self._rows(request)), content_type="text/csv")
+        text = await self._ask_boards(to_csv, await self._rows(request))
+        return web.Response(text=text, content_type="text/csv")
 
     async def _may_submit(self, request: web.Request) -> web.StreamResponse:
         team = self._team(request)

@@ -7,12 +7,15 @@ function period() {
   return busy ? PERIOD_MS : IDLE_PERIOD_MS;
 }
 
+let tag = "";  // of the page that is shown: the server does not send it again
+
 async function refresh() {
   const parts = document.querySelectorAll("[data-live]");
   if (parts.length && !document.hidden) {
     try {
-      const answer = await fetch(location.href, { credentials: "same-origin" });
+      const answer = await fetch(location.href, { credentials: "same-origin", headers: tag ? { "If-None-Match": tag } : {} });
       if (answer.ok) {
+        tag = answer.headers.get("ETag") ?? "";
         const page = new DOMParser().parseFromString(await answer.text(), "text/html");
         for (const part of parts) {
           const fresh = page.getElementById(part.id);
