@@ -141,11 +141,13 @@ class TriedPackage:
 
 
 POOL = """
-import joblib, multiprocessing
+import joblib, multiprocessing, subprocess, sys
 def square(number):
     return number * number
 """
 SPAWN = "[1 for pool in [multiprocessing.get_context('spawn').Pool(2)] if pool.map(square, [1])][0]"
+CHILD = "import Algorithm.AlgorithmInterface as found; print(1 if found.AlgorithmInterface else 0)"
+SUBPROCESS = f"int(subprocess.check_output([sys.executable, '-c', {CHILD!r}]))"
 LOKY = "joblib.Parallel(2)(joblib.delayed(square)(number) for number in (1, 2))[0]"
 PINS = "MarkupSafe==2.1.1\n"
 RELICS = (
@@ -246,6 +248,14 @@ PACKAGES: dict[str, TriedPackage] = {
         {IMPL: g3(), "requirements.txt": "MarkupSafe==0.0.99\n"},
         options={"python": f"{sys.version_info.major}.{sys.version_info.minor}"},
     ),
+    "old-tag": TriedPackage(
+        "no pins, and a `__pycache__/*.cpython-36.pyc`",
+        {
+            IMPL: g3("import markupsafe\n"),
+            "Algorithm/impl/__pycache__/AlgorithmImplement.cpython-36.pyc": "",
+            "requirements.txt": "MarkupSafe\n",
+        },
+    ),
     "pkg_resources": TriedPackage(
         "imports `pkg_resources`",
         {IMPL: g3("import pkg_resources\n"), "requirements.txt": "MarkupSafe\n"},
@@ -265,6 +275,12 @@ PACKAGES: dict[str, TriedPackage] = {
         },
     ),
     "spawn": TriedPackage("multiprocessing spawn", {IMPL: g3(POOL, SPAWN)}),
+    "forkserver": TriedPackage(
+        "multiprocessing forkserver", {IMPL: g3(POOL, SPAWN.replace("spawn", "forkserver"))}
+    ),
+    "subprocess": TriedPackage(
+        "a subprocess that imports the framework", {IMPL: g3(POOL, SUBPROCESS)}
+    ),
     "loky": TriedPackage("joblib's loky", {IMPL: g3(POOL, LOKY)}),
     "codes-2022": TriedPackage(
         "mi of 2022, waits for code 249", {IMPL: g3().replace("200 in", "249 in")}
