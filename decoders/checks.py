@@ -1,5 +1,6 @@
 """Checks of the properties that every decoder must have, over a stream of its track.
 
+    results name a class   some result can be read by the track's rules, those of its profile
     same for any split     splitting packets gives the same results, each by the end of the same packet
                            (packets with a trigger are not split: the rules refer to their bounds)
     input not changed      step() does not modify a packet
@@ -25,7 +26,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from bci_stream.packet import Packet, SignalInfo
-from decoders.decoder import Decoder, format_exception, reports_of
+from decoders.decoder import Decoder, format_exception, json_value, reports_of
 from decoders.offline import introduce, track_of
 from decoders.registry import default_of, load
 from decoders.waiting import describe_awaited, describe_data, source_files, trigger_counts
@@ -175,13 +176,15 @@ def check(
 
     name: of the track. rules: what the contest changes of its rules, its profile among them.
     """
-    stream = stream_of(track_of(name).under(rules or {}), factory(), session)
+    track = track_of(name).under(rules or {})
+    stream = stream_of(track, factory(), session)
     rng = np.random.default_rng(seed)
     given = stream.copied()
     law, reported = _runs(factory, given)
     yield law
     if not law.ok:
         return
+    yield _attempt("results name a class", lambda: _unread(track, reported))
     yield (law := _attempt("input not changed", lambda: _changed(stream, given)))
     if not law.ok:
         return  # the input of the other checks would be damaged
@@ -215,6 +218,14 @@ def _runs(factory: Factory, stream: DecoderStream) -> tuple[Law, TimedReports]:
 
     law = _attempt("runs and reports", run)
     return replace(law, detail=f"{len(reported)} reports") if law.ok else law, reported
+
+
+def _unread(track: Track, reported: TimedReports) -> str:
+    """What can't be read as a class under the contest's rules, where that is true of all results."""
+    results = [json_value(result) for _, result in reported]
+    if not track.classes or any(track.read(result) is not None for result in results):
+        return ""
+    return f"none of its {len(results)} results names a class of {track.name}, such as {results[0]!r:.60}"
 
 
 def _silence(factory: Factory, stream: DecoderStream) -> list[str]:

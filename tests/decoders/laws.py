@@ -5,7 +5,7 @@ from itertools import islice
 from decoders.checks import Factory, check
 from replay.model.source import Session
 
-CAUSAL = 5
+CAUSAL = 6
 """The first laws, about order and causality; leads that are spoilt and memory come after them."""
 
 

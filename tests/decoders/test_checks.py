@@ -101,6 +101,11 @@ class NeedsAllLeads(Fair):
         return super().step(packet) if packet.signal.shape[1] == 8 else []
 
 
+class OtherYear(Fair):
+    def step(self, packet):
+        return [200 + number for number in super().step(packet)]
+
+
 class Moody(Fair):
     moods = itertools.count()
 
@@ -122,6 +127,7 @@ class Moody(Fair):
         (Silent, "runs and reports"),
         (NeedsAllLeads, "missing leads"),
         (Moody, "deterministic"),
+        (OtherYear, "none of its 3 results names a class of mi, such as 20"),
     ],
 )
 def test_a_law_catches_who_breaks_it(decoder, law: str, mi_session) -> None:

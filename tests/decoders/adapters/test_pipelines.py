@@ -372,7 +372,7 @@ def test_train_check_and_run_by_the_command_line(tmp_path, monkeypatch) -> None:
     named = ["check", "--track", "mi", "--decoder", "mi-pipeline", "--model", "m.npz"]
     done = CliRunner().invoke(decode, named)
     assert done.exit_code == 0, done.output
-    assert done.output.count("✔") == 9
+    assert done.output.count("✔") == 10
     by_name = bci.evaluate("mi-pipeline", path, "mi", model="m.npz", progress=False)
     by_file = bci.evaluate("my.py:clf", path, "mi", model="m.npz", progress=False)
     assert by_name.result == by_file.result
