@@ -3,6 +3,7 @@
 import ast
 import re
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -121,3 +122,24 @@ def test_names_and_prose_are_plain(files: str) -> None:
         if FIGURES_OF_SPEECH.search(FIXED_NAMES.sub("", line))
     ]
     assert not found
+
+
+def _thread_names(tree: ast.Module) -> Iterator[str]:
+    """The literal names of the threads and pools that a module starts."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        called = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        if called in ("Thread", "ThreadPoolExecutor", "thread_beside"):
+            named = [k.value for k in node.keywords if k.arg in ("name", "thread_name_prefix")]
+            given = [*named, *node.args[1:]]
+            yield from (
+                a.value for a in given if isinstance(a, ast.Constant) and isinstance(a.value, str)
+            )
+
+
+def test_the_architecture_page_names_every_thread() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    names = {name for tree in trees().values() for name in _thread_names(tree)}
+    assert len(names) > 15
+    assert not {name for name in names if f"`{name}" not in page}

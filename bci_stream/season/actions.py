@@ -104,7 +104,10 @@ def _retry(_: Contest, store: SeasonStore, fields: FormFields, who: str, now: fl
 
 
 def _disqualify(_: Contest, store: SeasonStore, fields: FormFields, who: str, now: float) -> Reason:
-    number, reason = _submission(store, fields), _line(fields, "reason", "the reason, which the team sees,")
+    number, reason = (
+        _submission(store, fields),
+        _line(fields, "reason", "the reason, which the team sees,"),
+    )
     store.disqualify(number, who, reason, now)
     return Reason("did_disqualify", number=number)
 
@@ -216,9 +219,7 @@ def overview(contest: Contest, store: SeasonStore, now: float) -> dict[str, Any]
     return {
         "stages": store.stages(),
         "queues": sorted(store.queues(), key=lambda queue: -queue.waiting)[:SHOWN],
-        "running": [
-            {"attempt": each, "seconds": now - each.began} for each in store.running()
-        ],
+        "running": [{"attempt": each, "seconds": now - each.began} for each in store.running()],
         "held": list(reversed(store.latest(SHOWN, fault="organiser"))),
         "failures": [
             {"attempt": each, "log": name if name in failures else ""}

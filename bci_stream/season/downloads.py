@@ -64,7 +64,7 @@ def offered_files(contest: Contest) -> list[OfferedFile]:
                 raise ContestError(f"{where}: there is no such file or folder")
             files = list(_files(place))
             if not files:
-                raise ContestError(f"{where}: there is no file in it")
+                raise ContestError(f"{where}: {_nothing_in(place)}")
             home = place if place.is_dir() else place.parent
             for path in files:
                 _refuse_secret(path, where)
@@ -85,6 +85,15 @@ def _files(place: Path) -> Iterator[Path]:
     for path in sorted((place / TRAIN if prepared else place).rglob("*")):
         if path.is_file():
             yield path
+
+
+def _nothing_in(place: Path) -> str:
+    if _is_prepared(place / MANIFEST):
+        return (
+            "`bci-replay prepare` made no training set there, which teams could have: give it --train-blocks "
+            "or --train-persons"
+        )
+    return "there is no file in it"
 
 
 def _is_prepared(manifest: Path) -> bool:

@@ -188,9 +188,7 @@ def _rerun_one(
             same = logs_left[0] == logs_left[1]
             return None if same else f"the end: {logs_left[0]} then, {logs_left[1]} now"
         again = log_of(folder, outcome)
-        return logs.call(
-            lambda: not stop.is_set(), first_difference, contest.folder / first, again
-        )
+        return logs.call(lambda: not stop.is_set(), first_difference, contest.folder / first, again)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -11,13 +11,13 @@ import secrets
 import shutil
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from bci_stream.errors import BciError
+from bci_stream.errors import BciError, ContestError
 from tracks.common.reasons import Reason
 from tracks.common.words import describe
 
@@ -139,12 +139,23 @@ class Uploads:
     def discard(self, received: ReceivedFile) -> None:
         received.path.unlink(missing_ok=True)
 
-    def clean(self, numbers: Iterable[int]) -> None:
-        """Remove what a killed server left: parts, and files without a submission."""
+    def clean(self, numbers: Collection[int]) -> None:
+        """Remove what a killed server left: parts, and the file of a submission that was not stored.
+
+        numbers: of the submissions in the store. Raises ContestError for a store of another season.
+        """
+        next_number = max(numbers, default=0) + 1
         kept = {str(number) for number in numbers}
-        for path in self._folder.iterdir():
-            if path.name not in kept:
-                path.unlink(missing_ok=True)
+        left = [path for path in self._folder.iterdir() if path.name not in kept]
+        later = sorted(int(p.name) for p in left if p.name.isdecimal())
+        others = [str(number) for number in later if number > next_number]
+        if others:
+            raise ContestError(
+                f"{self._folder} has uploads that the store does not know ({', '.join(others[:3])}): give "
+                "the store of this season with --store; if it is an older copy of it, move these files away"
+            )
+        for path in left:
+            path.unlink(missing_ok=True)
 
     @contextmanager
     def _place(self, team: str) -> Iterator[None]:

@@ -321,7 +321,7 @@ class StreamGroup:
         of_owner = [u for u, other in others if other.verified and other.owner == stream.owner]
         if len(of_owner) > MOST_OF_ONE_OWNER:
             with self._lock:
-                self._surplus.append(of_owner[0])
+                self._surplus += of_owner[:-MOST_OF_ONE_OWNER]
 
     def reject(self, uid: str) -> None:
         """A message of this stream was not verified: it is closed for good, unless another one was."""

@@ -1,6 +1,7 @@
 """Lab Streaming Layer as a transport: the one module that touches pylsl."""
 
 import contextlib
+import sys
 import time
 from collections.abc import Sequence
 
@@ -47,6 +48,8 @@ for 128 samples where there is no rate."""
 FIRST_OFFSET_S = 5.0
 """How long the first measurement of a clock offset may take."""
 
+MOST_DESCRIPTORS = 65_536
+
 _FORMATS = {"float32": pylsl.cf_float32, "int32": pylsl.cf_int32, "string": pylsl.cf_string}
 
 
@@ -55,6 +58,7 @@ class LslTransport:
 
     def __init__(self, scope: Scope = "machine", session: str = "default") -> None:
         pylsl.set_config_content(config(scope, session))
+        _allow_descriptors()
 
     def now(self) -> float:
         return float(pylsl.local_clock())
@@ -91,10 +95,12 @@ class LslWatch:
     def found(self) -> list[FoundStream]:
         found = []
         for info in self._resolver.results():
-            # A stream of another program may have a name that is not UTF-8; it is none of ours.
+            # A stream of another program may have a name that is not UTF-8, or that would control the
+            # terminal on which it is listed; it is none of ours.
             with contextlib.suppress(UnicodeDecodeError):
                 identity = (info.name(), info.type(), info.source_id(), info.uid())
-                found.append(FoundStream(*identity, info))
+                if "".join(identity).isprintable():
+                    found.append(FoundStream(*identity, info))
         return found
 
     def close(self) -> None:
@@ -126,7 +132,7 @@ class LslTextInlet:
         buffer = max(1, most_texts // TEXTS_A_BUFFER_UNIT)
         _check_buffer(found, buffer, MOST_SLOTS * most_texts)
         self._inlet = _inlet(found, buffer)
-        if measure_clock:  # before the connection: nobody reads what a flood would bring meanwhile
+        if measure_clock:  # before the connection, so that no flood fills memory meanwhile
             self._offset_s = _clock_offset_s(self._inlet, 0.0, timeout_s)
         _connect(self._inlet, found, timeout_s)
 
@@ -218,6 +224,21 @@ class LslSampleInlet:
 
     def close(self) -> None:
         del self._inlet
+
+
+def _allow_descriptors() -> None:
+    """Let this process open MOST_DESCRIPTORS files and connections, if the system allows that.
+
+    Anyone may hold connections to an outlet: those of an attacker left none for logs and recordings.
+    """
+    if sys.platform == "win32":
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MOST_DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def streams_now(queries: Sequence[str], seconds: float) -> list[list[tuple[str, str, str, str]]]:

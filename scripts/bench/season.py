@@ -46,7 +46,7 @@ from bci_stream.season.storage.schema import (
     UnitResult,
     submission_values,
 )
-from bci_stream.season.storage.store import open_season_store
+from bci_stream.season.storage.store import SeasonStore, open_season_store
 from bci_stream.season.storage.unit_rows import add_unit
 from bci_stream.season.units.jobs import UnitJob, read_outcome, write_job
 from bci_stream.season.web.access import Sessions
@@ -80,30 +80,34 @@ def client_of(contest: Contest, url: str, number: int) -> SeasonClient:
 
 
 def units_a_minute(folder: Path, slots: int, submissions: int) -> tuple[float, float]:
-    """(units a minute, processor seconds of the server a unit) over submissions that are all uploaded."""
-    contest = make_contest(folder / f"slots-{slots}", submissions)
+    """(units a minute, processor seconds of the server a unit), once processes that read logs run."""
+    contest = make_contest(folder / f"slots-{slots}", slots + submissions)
     store = str(contest.folder / "season.sqlite")
     server = KilledServer(contest.folder, store, slots)
     url = server.start()
     process = psutil.Process(server.pid)
     path = folder / "package.zip"
     path.write_bytes(package("work"))
-    cpu, began = _cpu_s(process), time.monotonic()
-    for number in range(submissions):
-        client_of(contest, url, number).submit(path, "erp", "", lambda _done, _size: None)
-    deadline = began + END_S
     with closing(open_season_store(store)) as opened:
-        while any(each.ended is None for each in opened.submissions()):
-            if time.monotonic() > deadline:
-                raise SystemExit("not all submissions were judged in time")
-            time.sleep(0.2)
-        units = len(opened.units())
-        failed = [each for each in opened.submissions() if each.stage != "judged"]
-    seconds, used = time.monotonic() - began, _cpu_s(process) - cpu
+        for first, last in ((0, slots), (slots, slots + submissions)):
+            cpu, began = _cpu_s(process), time.monotonic()
+            for number in range(first, last):
+                client_of(contest, url, number).submit(path, "erp", "", lambda _done, _size: None)
+            _wait_until_judged(opened, began + END_S)
+        seconds, used = time.monotonic() - began, _cpu_s(process) - cpu
+        units = sum(unit.submission > slots for unit in opened.units())
     server.stop()
-    if failed:
-        raise SystemExit(f"submission {failed[0].id}: {failed[0].stage} ({failed[0].reason})")
     return 60 * units / seconds, used / units
+
+
+def _wait_until_judged(store: SeasonStore, deadline: float) -> None:
+    while any(each.ended is None for each in store.submissions()):
+        if time.monotonic() > deadline:
+            raise SystemExit("not all submissions were judged in time")
+        time.sleep(0.1)
+    for each in store.submissions():
+        if each.stage != "judged":
+            raise SystemExit(f"submission {each.id}: {each.stage} ({each.reason})")
 
 
 def throughput(folder: Path, units: int) -> dict[str, Any]:
@@ -127,7 +131,7 @@ def _cpu_s(process: psutil.Process) -> float:
 
 
 def fill_queue(store: str, contest: Contest, queued: int) -> None:
-    """A judged submission of each team, and others that wait for their check; the first occupies the worker."""
+    """Submissions that wait for their check, the first of which hangs, and a judged one of each team."""
     teams = len(contest.teams)
     with closing(open_season_store(store)) as opened, opened._transaction() as cursor:
         marks = ", ".join("?" for _ in fields(Submission))
@@ -138,7 +142,9 @@ def fill_queue(store: str, contest: Contest, queued: int) -> None:
                 report="6 of 6 answers would count\n" * 100,
             )  # fmt: skip
             if number > queued:
-                row = asdict(LeaderboardRow(team, "erp", "bits/min", score=float(number), trials=32))
+                row = asdict(
+                    LeaderboardRow(team, "erp", "bits/min", score=float(number), trials=32)
+                )
                 made = replace(made, stage="judged", score=float(number), row=row, ended=1.0)
             cursor.execute(
                 f"INSERT INTO submissions ({SUBMISSION}) VALUES ({marks})", submission_values(made)
@@ -204,10 +210,10 @@ def under_load(folder: Path, queued: int, pages: int, seconds: float) -> dict[st
     process = psutil.Process(server.pid)
     client = client_of(contest, url, 1)
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as browsers:
-        show = partial(browsers.submit, show_pages, url, contest.folder, pages)
-        show(PAGE_S).result()  # each once
+        show = partial(show_pages, url, contest.folder, pages)
+        browsers.submit(show, PAGE_S).result()  # each once
         memory, cpu, began = process.memory_info().rss, _cpu_s(process), time.monotonic()
-        showing = show(seconds)
+        showing = browsers.submit(show, seconds)
         took = ask_status(client, seconds)
         shown, unchanged, failed = showing.result()
         lasted = time.monotonic() - began
@@ -299,7 +305,12 @@ def log_line_us(folder: Path) -> float:
 
 def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--units", type=int, default=24, help="two for each submission; 0: no units, status requests only")
+    parser.add_argument(
+        "--units",
+        type=int,
+        default=24,
+        help="two for each submission; 0: none",
+    )
     parser.add_argument("--queued", type=int, default=10_000)
     parser.add_argument("--pages", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=30.0)

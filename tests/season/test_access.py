@@ -102,7 +102,15 @@ class TestSessions:
             with pytest.raises(AccessError):
                 sessions.log_in(wrong)
         cookie = sessions.log_in(self.file())
-        for wrong in (cookie.replace("alice", "bob"), cookie[:-1], "", "|", "a|b|c|d", f"{cookie}é", "é\udcff"):
+        for wrong in (
+            cookie.replace("alice", "bob"),
+            cookie[:-1],
+            "",
+            "|",
+            "a|b|c|d",
+            f"{cookie}é",
+            "é\udcff",
+        ):
             assert sessions.team_of(wrong) is None
             assert sessions.form_key(wrong) != sessions.form_key(cookie)
 

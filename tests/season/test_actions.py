@@ -2,6 +2,7 @@
 
 import http.client
 import re
+import threading
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
@@ -17,8 +18,11 @@ from bci_stream.judge.cli import main
 from bci_stream.season.actions import claimed, dated_phases, perform
 from bci_stream.season.client import SeasonClient, SeasonError
 from bci_stream.season.storage.store import SeasonStore
+from bci_stream.season.units.engines import EngineMachine
 from bci_stream.season.workers import MOST_FAILURES, keep_failure
-from scripts.season_rig import package
+from scripts.season_rig import ThreadEngine, package
+
+pytestmark = pytest.mark.slow
 
 OPEN = 'registration = "open"\n'
 
@@ -30,6 +34,7 @@ class Visitor:
         self._at = urlsplit(served.url).netloc
         self.cookie = ""
         self.form_key = ""
+        self.proxy: dict[str, str] = {}
 
     def get(self, path: str) -> tuple[int, str]:
         return self._ask("GET", path, None, {})
@@ -37,7 +42,8 @@ class Visitor:
     def post(self, path: str, origin: str = "", **fields: str) -> tuple[int, str]:
         headers = {"Content-Type": "application/x-www-form-urlencoded"}
         headers["Origin"] = origin or f"http://{self._at}"
-        return self._ask("POST", path, urlencode({"form_key": self.form_key, **fields}), headers)
+        body = urlencode({"form_key": self.form_key, **fields})
+        return self._ask("POST", path, body, headers | self.proxy)
 
     def act(self, action: str, **fields: str) -> tuple[int, str]:
         return self.post("/console/act", action=action, **fields)
@@ -51,6 +57,7 @@ class Visitor:
             assert "HttpOnly" in cookie
             assert "SameSite=Strict" in cookie
             self.cookie = cookie.partition(";")[0]
+            self.is_secure = "Secure" in cookie
         connection.close()
         if found := re.search(r'name="form_key" value="(\w+)"', content):
             self.form_key = found[1]
@@ -131,6 +138,44 @@ def test_the_console_is_for_the_organiser_and_each_action_is_recorded(tmp_path: 
         ]
         assert organiser.post("/console/logout")[0] == 303
         assert organiser.act("announce", text="x")[0] == 401
+
+
+def test_pages_do_not_wait_for_a_scheduler_that_is_away(tmp_path: Path) -> None:
+    asked, back = threading.Event(), threading.Event()
+
+    class Away(ThreadEngine):
+        def machines(self) -> list[EngineMachine]:
+            asked.set()
+            back.wait(60.0)
+            return []
+
+    with serving(cup(tmp_path / "cup"), Away()) as served:
+        organiser = Visitor(served)
+        organiser.post("/console/login", token=served.contest.keys.console_token())
+        shown: list[int] = []
+        looking = threading.Thread(target=lambda: shown.append(organiser.get("/console")[0]))
+        looking.start()
+        assert asked.wait(60.0)
+        assert served.client("alice").submissions() == []
+        assert shown == []
+        back.set()
+        looking.join()
+        assert shown == [200]
+
+
+def test_clients_of_a_proxy_on_this_machine_have_bounds_of_their_own(tmp_path: Path) -> None:
+    with serving(cup(tmp_path / "cup", OPEN)) as served:
+        visitor = Visitor(served)
+
+        def apply(number: int, named: str) -> int:
+            visitor.proxy = {"X-Forwarded-For": named, "X-Forwarded-Proto": "https"}
+            return visitor.post("/register", team=f"team{number}", contact="c")[0]
+
+        assert [apply(n, "198.51.100.7, 203.0.113.1") for n in range(6)] == [201] * 5 + [409]
+        assert apply(6, "203.0.113.1, 203.0.113.2") == 201
+        assert apply(7, "no address") == 201
+        visitor.post("/console/login", token=served.contest.keys.console_token())
+        assert visitor.is_secure
 
 
 def test_failures_have_their_logs(tmp_path: Path) -> None:

@@ -58,6 +58,7 @@ def test_units_run_on_the_cluster_and_survive_the_death_of_a_worker(
     from bci_stream.season.units.engines import ClusterEngine
 
     workers = Processes(tmp_path)
+    workers.env |= {"TMPDIR": str(tmp_path)}
     first = start_worker(workers, address)
     engine = wait_for(lambda: _engine(ClusterEngine, address))
     assert engine.slots == 2
@@ -67,10 +68,13 @@ def test_units_run_on_the_cluster_and_survive_the_death_of_a_worker(
             hanging = submit(alice, tmp_path, package("hang"))
             served.until(alice, hanging, "running")
             wait_for(lambda: [p for p in first.children() if "scripts.season_rig" in p.cmdline()])
+            wait_for(lambda: "40 %" in alice.submission(hanging)["words"])
             (unit,) = first.children()
             (tmp_path / "cup" / "uploads" / str(hanging)).write_bytes(package())
             bob = served.client("bob")
             other = submit(bob, tmp_path, package(seed=1))
+            (left,) = tmp_path.glob("bci-unit-*")
+            assert (left.stat().st_mode & 0o077, left.owner()) == (0, tmp_path.owner())
             first.kill()
             wait_for(lambda: not unit.is_running() or unit.status() == psutil.STATUS_ZOMBIE)
             start_worker(workers, address)
@@ -81,6 +85,7 @@ def test_units_run_on_the_cluster_and_survive_the_death_of_a_worker(
             with served.store() as store:
                 outcomes = [a.outcome for a in store.attempts(hanging)]
             assert outcomes.count("finished") == 1
+            assert not left.exists(), "it had the contest's key"
     finally:
         engine.close()
         workers.end()

@@ -41,6 +41,12 @@ def test_only_the_training_set_of_a_prepared_folder_is_offered(tmp_path: Path) -
     assert "path" not in file.view()
 
 
+def test_a_prepared_folder_without_a_training_set_says_how_to_make_one(tmp_path: Path) -> None:
+    (prepared(tmp_path) / "train" / "erp_train_S01.npz").unlink()
+    with pytest.raises(ContestError, match="give it --train-blocks or --train-persons"):
+        offered_files(make_contest(tmp_path, OFFER))
+
+
 @pytest.mark.parametrize(
     ("offer", "words"),
     [

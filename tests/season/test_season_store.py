@@ -220,6 +220,21 @@ def test_a_store_of_this_version_is_upgraded_by_the_next(
         open_season_store(store_url)
 
 
+def test_a_store_of_version_2_opens_and_goes_on(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(schema_module, "MIGRATIONS", schema_module.MIGRATIONS[:2])
+        old = open_season_store(store_url)
+        put(old, "alice")
+        lease = leased(old)
+        old.close()
+    store = open_season_store(store_url)
+    assert store.finish(lease, PASSED, 1.0)
+    assert (leased(store).number, store.stages()) == (1, {"running": 1})
+    store.close()
+
+
 def test_a_store_written_by_version_1_opens(tmp_path: Path) -> None:
     """The dump stays as it is: a later version must open it."""
     path = tmp_path / "old.sqlite"

@@ -15,6 +15,7 @@ from season.serving import SMALL, Served, make_contest, serving, wait_for
 
 from bci_stream.contest.contest import load_contest
 from bci_stream.contest.keys import read_team_file
+from bci_stream.errors import ContestError
 from bci_stream.runlog import score_run
 from bci_stream.season.client import SeasonClient, SeasonError, ServerAway
 from bci_stream.season.units.jobs import (
@@ -24,11 +25,13 @@ from bci_stream.season.units.jobs import (
     write_job,
     write_outcome,
 )
-from bci_stream.season.uploads import UploadLimits
+from bci_stream.season.uploads import UploadLimits, Uploads
 from bci_stream.season.web.access import Sessions, sign_request
 from bci_stream.season.web.server import COOKIE
 from decoders.cli import main as decode_main
 from scripts.season_rig import ThreadEngine, do_unit, package
+
+pytestmark = pytest.mark.slow
 
 
 def no_progress(_done: int, _size: int) -> None:
@@ -385,7 +388,7 @@ def test_what_a_killed_server_left_is_removed_and_its_units_are_done(tmp_path: P
     uploads = contest.folder / "uploads"
     uploads.mkdir()
     (uploads / "12ab.part").write_bytes(b"half")
-    (uploads / "9").write_bytes(b"no submission has this number")
+    (uploads / "1").write_bytes(b"no submission has this number yet")
     hanging = ThreadEngine()
     with serving(contest, hanging) as served:
         alice = served.client("alice")
@@ -399,6 +402,22 @@ def test_what_a_killed_server_left_is_removed_and_its_units_are_done(tmp_path: P
     (uploads / str(number)).write_bytes(package())
     with serving(contest) as served:
         assert served.until(served.client("alice"), number, "judged")["attempts"] == 2
+
+
+def test_a_store_that_does_not_know_the_uploads_is_refused_and_nothing_is_removed(
+    tmp_path: Path,
+) -> None:
+    uploads = Uploads(tmp_path / "uploads", SMALL)
+    for name in ("1", "2", "3", "ab.part"):
+        (tmp_path / "uploads" / name).write_bytes(b"x")
+    for known in (set(), {1}):
+        with pytest.raises(
+            ContestError, match=r"does not know \((2, 3|3)\): give the store of this"
+        ):
+            uploads.clean(known)
+    assert len(list((tmp_path / "uploads").iterdir())) == 4
+    uploads.clean({1, 2})
+    assert {path.name for path in (tmp_path / "uploads").iterdir()} == {"1", "2"}
 
 
 def test_a_server_that_is_not_there_is_named() -> None:
@@ -415,6 +434,3 @@ def test_postgresql_serves_a_season_too(tmp_path: Path, postgres_url: str) -> No
     with serving(make_contest(tmp_path / "cup"), store=postgres_url, limits=SMALL) as served:
         alice = served.client("alice")
         assert served.until(alice, submit(alice, tmp_path), "judged")["score"] is not None
-
-
-test_postgresql_serves_a_season_too = pytest.mark.slow(test_postgresql_serves_a_season_too)

@@ -17,6 +17,8 @@ from bci_stream.season.storage.schema import UnitResult
 from bci_stream.season.storage.store import SeasonStore
 from scripts.season_rig import ThreadEngine, package
 
+pytestmark = pytest.mark.slow
+
 SPLIT = 'split = "subject"\nrecordings = ["synthetic:erp?seed=1", "synthetic:erp?seed=2", "synthetic:erp"]\n'
 
 
@@ -51,6 +53,13 @@ def test_each_subject_is_a_run_and_the_score_is_that_of_one_run_of_all(tmp_path:
         )
         assert failed["reason"] == "run 2 of 3: it exited before its run"
         assert "run 3 of 3: printed 0" in failed["report"]
+        with served.store() as store:
+            again = (served.contest, store, phase, [store.submission(crashed)])
+            (same,) = rerun(*again, ThreadEngine(), shared_logs(), served.stop)
+            (served.contest.folder / "uploads" / str(crashed)).write_bytes(package())
+            (other,) = rerun(*again, ThreadEngine(), shared_logs(), served.stop)
+        assert same.difference is None, "run 2 left no log then, and leaves none now"
+        assert other.difference == "the end: no run log then, a run log now"
 
         hanging = submit(alice, tmp_path, package("hang", only=2))
         assert wait_for(lambda: "run 3 of 3: 80 %" in alice.submission(hanging)["words"])
@@ -118,9 +127,7 @@ def test_a_run_that_fails_on_our_side_too_often_holds_the_others(store: SeasonSt
 
 
 @pytest.mark.parametrize("how", ["finished", "given back", "expired"])
-def test_a_held_submission_stays_held_when_its_other_runs_end(
-    store: SeasonStore, how: str
-) -> None:
+def test_a_held_submission_stays_held_when_its_other_runs_end(store: SeasonStore, how: str) -> None:
     put(store, "alice")
     (check,) = leases(store, 1)
     store.finish(check, PASSED, 0.0, runs=3)
@@ -155,21 +162,6 @@ def test_runs_whose_logs_cannot_be_read_are_done_again(store: SeasonStore) -> No
     store.retry(1, "console", 3.0)
     assert store.submission(1).stage == "queued"
     assert [lease.number for lease in leases(store, 2, 4.0)] == [1, 2]
-
-
-def test_a_run_without_a_log_is_the_same_if_it_leaves_none_again(tmp_path: Path) -> None:
-    with serving(make_contest(tmp_path / "cup", SPLIT)) as served:
-        alice = served.client("alice")
-        number = submit(alice, tmp_path, package("exit", only=2))
-        served.until(alice, number, "failed")
-        with served.store() as store:
-            phase, best = best_submissions(served.contest, store, "", "erp", 1)
-            again = (served.contest, store, phase, best)
-            (same,) = rerun(*again, ThreadEngine(), shared_logs(), served.stop)
-            assert same.difference is None
-            (served.contest.folder / "uploads" / str(number)).write_bytes(package())
-            (other,) = rerun(*again, ThreadEngine(), shared_logs(), served.stop)
-            assert other.difference == "the end: no run log then, a run log now"
 
 
 def test_a_submission_whose_runs_left_no_log_has_no_score(

@@ -87,6 +87,7 @@ class ReplaySession:
         self._sink = sink
         self._send = send
         self._may_start = may_start
+        self._verifier = verifier
         self._restore = restore
         self._refused = refused
         self.name = name
@@ -319,7 +320,9 @@ class ReplaySession:
             return
         self.offer = offer
         self._waiting.track = offer.track
-        self._runs.set_offer(offer)
+        messages = self._runs.set_offer(offer)
+        if not self.lockstep:  # where the replay's list, which is folded again, has them all
+            self._verifier.restore(messages)
         if self.teams:
             self._events.has_begun = True
             self._catch_up.begin_after_restart(is_active=bool(self._runs.running))

@@ -69,7 +69,7 @@ class OrganiserRecords:
     # --- actions ------------------------------------------------------------------------------
 
     def actions(self, most: int = 50) -> list[tuple[float, str, str, str]]:
-        """What the organiser did: (seconds since 1970, who, action, about), the last ones, the latest first."""
+        """What the organiser did: (seconds since 1970, who, action, about), the latest first."""
         with self._database.reading() as cursor:
             cursor.execute(
                 f"SELECT at, who, action, about FROM actions ORDER BY at DESC LIMIT {most}"

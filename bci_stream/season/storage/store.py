@@ -58,7 +58,6 @@ from bci_stream.season.storage.unit_rows import (
     wait_again,
 )
 
-
 _SHORT: Final = SUBMISSION.replace("report,", "'',").replace("sessions_json", "'[]'")
 """The columns of a submission without its texts: thousands of rows are fast."""
 

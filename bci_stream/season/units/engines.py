@@ -6,6 +6,7 @@ folder, with the contest's key, is readable by the worker's own user alone, and 
 """
 
 import logging
+import os
 import platform
 import shutil
 import tempfile
@@ -15,10 +16,20 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
+from uuid import uuid4
+
+from filelock import FileLock, Timeout
 
 from bci_stream.child_process import ChildProcess
 from bci_stream.errors import ContestError
-from bci_stream.season.units.jobs import KEY_FILES, UnitOutcome, read_outcome
+from bci_stream.season.units.jobs import (
+    KEY_FILES,
+    UnitOutcome,
+    UnitProgress,
+    read_outcome,
+    read_progress,
+    write_progress,
+)
 from tracks.common.reasons import Reason
 
 
@@ -112,6 +123,10 @@ RESOURCE: Final = "unit"
 """A worker is started with as many of it as units may run on it: dask worker --resources "unit=4"."""
 CONNECT_S: Final = 20.0
 POLL_S: Final = 0.3
+UNIT: Final = "bci-unit-"
+"""How the names of the units' folders on a worker's machine begin."""
+LOCK: Final = "worker.lock"
+"""In such a folder; locked while its worker lives."""
 SENT: Final = ("contest.toml", "unit.json", "package", *(f"keys/{name}" for name in KEY_FILES))
 
 
@@ -123,10 +138,13 @@ class ClusterEngine:
         self._address = address
         self._module = module
         self._lock = threading.Lock()
+        self._topic = f"bci-progress-{uuid4().hex}"
+        self._folders: dict[str, Path] = {}
         self._client = self._connect()
         workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
         self.slots = int(sum(worker["resources"].get(RESOURCE, 0) for worker in workers))
         if self.slots < 1:
+            self.close()
             raise ContestError(
                 f"the cluster {address} has no worker for units: start one with "
                 f'dask worker {address} --resources "{RESOURCE}=1"'
@@ -143,11 +161,19 @@ class ClusterEngine:
         # Dask logs tracebacks of connections that break; what matters here is logged by this module.
         logging.getLogger("distributed").setLevel(logging.CRITICAL)
         try:
-            return Client(self._address, timeout=CONNECT_S, set_as_default=False)
+            client = Client(self._address, timeout=CONNECT_S, set_as_default=False)
+            client.subscribe_topic(self._topic, self._take_progress)
+            return client
         except (OSError, ValueError) as error:
             raise ContestError(
                 f"no Dask scheduler at {self._address}: {error or 'it does not answer'}"
             ) from error
+
+    def _take_progress(self, event: tuple[float, tuple[str, int, int, int]]) -> None:
+        """Write what a worker says of a unit to the unit's folder here; called by Dask's own thread."""
+        _, (name, *numbers) = event
+        if (folder := self._folders.get(name)) is not None:
+            write_progress(folder, UnitProgress(*numbers))
 
     def start(self, folder: Path) -> "RemoteUnit":
         """Submit the unit of a folder. Raises OSError or ContestError if the scheduler is away."""
@@ -160,9 +186,11 @@ class ClusterEngine:
         # In a list: Dask would take the names of a dict as keys, and mix up the files of two units.
         (held,) = client.scatter([files], hash=False, timeout=CONNECT_S)
         future = client.submit(
-            run_on_worker, held, self._module, pure=False, resources={RESOURCE: 1}, retries=0
-        )
-        return RemoteUnit(future, folder)
+            run_on_worker, held, self._module, self._topic, folder.name,
+            pure=False, resources={RESOURCE: 1}, retries=0,
+        )  # fmt: skip
+        self._folders[folder.name] = folder
+        return RemoteUnit(future, folder, lambda: self._folders.pop(folder.name, None))
 
     def machines(self) -> list[EngineMachine]:
         """The workers that the scheduler knows; none while it is away."""
@@ -180,11 +208,12 @@ class ClusterEngine:
 
 
 class RemoteUnit:
-    """A task; its files are written to the unit's folder when it is over."""
+    """A task; its files are written to the unit's folder when it is over. ended: called by `end`."""
 
-    def __init__(self, future: Any, folder: Path) -> None:
+    def __init__(self, future: Any, folder: Path, ended: Callable[[], object]) -> None:
         self._future = future
         self._folder = folder
+        self._ended = ended
         self._code: int | None = None
 
     def exit_code(self) -> int | None:
@@ -207,31 +236,60 @@ class RemoteUnit:
 
     def end(self) -> None:
         """Cancel the task: its worker ends the unit's process."""
+        self._ended()
         with suppress(Exception):
             self._future.cancel()
             self._future.release()
 
 
-def run_on_worker(files: dict[str, bytes], module: str) -> dict[str, bytes]:
-    """Do a unit on this machine; returns its outcome and run log by name. Called by a Dask worker."""
-    folder = Path(tempfile.mkdtemp(prefix="bci-unit-"))
+def run_on_worker(files: dict[str, bytes], module: str, topic: str, unit: str) -> dict[str, bytes]:
+    """Do a unit on this machine; returns its outcome and run log by name. Called by a Dask worker.
+
+    topic, unit: Dask's topic to which its progress is sent, and the unit's name there.
+    """
+    from distributed import get_worker
+
+    worker, sent = get_worker(), UnitProgress()
+
+    def send_progress() -> None:
+        nonlocal sent
+        if (present := read_progress(folder)) != sent:
+            sent = present
+            worker.log_event(topic, (unit, sent.done, sent.total, sent.subject))
+
+    _remove_left()
+    folder = Path(tempfile.mkdtemp(prefix=UNIT))
     try:
-        for name, content in files.items():
-            path = folder / name
-            path.parent.mkdir(exist_ok=True, mode=0o700)
-            path.touch(mode=0o600)
-            path.write_bytes(content)
-        _run_child(folder, module, _cancelled())
-        return _returned(folder)
+        with FileLock(folder / LOCK):
+            for name, content in files.items():
+                path = folder / name
+                path.parent.mkdir(exist_ok=True, mode=0o700)
+                path.touch(mode=0o600)
+                path.write_bytes(content)
+            _run_child(folder, module, _cancelled(), send_progress)
+            return _returned(folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _run_child(folder: Path, module: str, cancelled: Callable[[], bool]) -> None:
+def _remove_left() -> None:
+    """Remove the folders of units whose workers were killed: they hold the contest's key."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{UNIT}*"):
+        with suppress(OSError, Timeout):
+            is_own = folder.lstat().st_uid == os.getuid() and not folder.is_symlink()
+            if is_own and (folder / LOCK).exists():
+                with FileLock(folder / LOCK, timeout=0):
+                    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run_child(
+    folder: Path, module: str, cancelled: Callable[[], bool], send_progress: Callable[[], None]
+) -> None:
     child = ChildProcess(module, [str(folder)], folder / "unit.log")
     try:
         while child.exit_code() is None and not cancelled():
             threading.Event().wait(POLL_S)
+            send_progress()
     finally:
         child.end()
 

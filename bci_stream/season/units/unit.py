@@ -75,7 +75,7 @@ def _check(folder: Path, job: UnitJob, stop: threading.Event) -> UnitOutcome:
         case None:
             return UnitOutcome("stopped", describe(Reason("contest_stopped")))
     detail = printed.splitlines()[-1] if code == HOST_FAILED and printed else f"exit code {code}"
-    return UnitOutcome("stopped", describe(Reason("unit_failed", detail=detail)))
+    return UnitOutcome("stopped", detail)
 
 
 def _child(

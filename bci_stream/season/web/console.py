@@ -4,6 +4,7 @@ Who logs in with the organiser's token gets a session cookie (HttpOnly, SameSite
 value of its session, and its Origin must be this page's. Each action is recorded in the store.
 """
 
+import asyncio
 import hmac
 import secrets
 import time
@@ -14,7 +15,6 @@ from typing import Any, Final
 from aiohttp import hdrs, web
 
 from bci_stream.errors import ContestError, StoreError
-from bci_stream.leaderboard.web.connections import client_of
 from bci_stream.leaderboard.web.console import LoginLimiter
 from bci_stream.season.actions import FAILURE_NAME, FAILURES, number_in
 from bci_stream.season.service import SeasonService
@@ -23,7 +23,9 @@ from bci_stream.season.web.access import AccessError
 from bci_stream.season.web.page_words import PAGE_WORDS
 from bci_stream.season.web.pages import (
     check_origin,
+    client_address,
     form_fields,
+    is_secure,
     language_of,
     render,
     see_other,
@@ -107,7 +109,7 @@ class SeasonConsole:
         self, request: web.Request, key: str, message: str = "", status: int = 200
     ) -> web.Response:
         content = await self._overview_at(time.time())
-        machines = self._machines()
+        machines = await asyncio.to_thread(self._machines)  # a scheduler that is away takes long
         return self._show(
             request,
             "console",
@@ -121,7 +123,7 @@ class SeasonConsole:
 
     async def _login(self, request: web.Request) -> web.StreamResponse:
         check_origin(request)
-        client, words = client_of(request.remote or "0.0.0.0"), PAGE_WORDS[language_of(request)]
+        client, words = client_address(request), PAGE_WORDS[language_of(request)]
         given = (await form_fields(request)).get("token", "").strip()
         if not self._limiter.may_try(client):
             message = words["too_many_tries"]
@@ -136,8 +138,8 @@ class SeasonConsole:
             self._sessions.popitem(last=False)
         answer = see_other("/console")
         answer.set_cookie(
-            COOKIE, session, max_age=int(SESSION_S), httponly=True, secure=self._secure,
-            samesite="Strict", path="/console",
+            COOKIE, session, max_age=int(SESSION_S), httponly=True,
+            secure=is_secure(request, self._secure),            samesite="Strict", path="/console",
         )  # fmt: skip
         return answer
 
@@ -162,7 +164,7 @@ class SeasonConsole:
         try:
             if action == "rerun":
                 number = number_in(fields)
-                self._rerun(number, "console")
+                await asyncio.to_thread(self._rerun, number, "console")
                 done = Reason("did_rerun", number=number)
             else:
                 done = await self._ask(
@@ -192,7 +194,7 @@ class SeasonConsole:
     async def _register(self, request: web.Request) -> web.StreamResponse:
         check_origin(request)
         fields = await form_fields(request)
-        client, now = client_of(request.remote or "0.0.0.0"), time.monotonic()
+        client, now = client_address(request), time.monotonic()
         while self._applied and now - self._applied[0][0] > APPLICATIONS_S:
             self._applied.popleft()
         try:
@@ -211,7 +213,7 @@ class SeasonConsole:
     async def _claim(self, request: web.Request) -> web.StreamResponse:
         check_origin(request)
         fields = await form_fields(request)
-        client, words = client_of(request.remote or "0.0.0.0"), PAGE_WORDS[language_of(request)]
+        client, words = client_address(request), PAGE_WORDS[language_of(request)]
         try:
             if not self._limiter.may_try(client):
                 raise ContestError(words["too_many_tries"])

@@ -3,8 +3,10 @@
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Awaitable
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.resources import files
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
@@ -16,7 +18,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from bci_stream.leaderboard.ranking import LeaderboardRow
-from bci_stream.leaderboard.web.connections import Handler, TimedConnection
+from bci_stream.leaderboard.web.connections import Handler, TimedConnection, client_of
 from bci_stream.page_server import SECURITY
 from bci_stream.season.uploads import MEGABYTE, UploadRefused
 from bci_stream.season.web.access import AccessError
@@ -32,7 +34,10 @@ def _shown_time(seconds: float) -> str:
 
 
 _environment: Final = Environment(
-    loader=FileSystemLoader(FOLDER / "templates"), autoescape=True, undefined=StrictUndefined
+    loader=FileSystemLoader(FOLDER / "templates"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    auto_reload=False,  # an upgrade beside a running server must not mix versions
 )
 _environment.filters["shown_time"] = _shown_time
 
@@ -62,7 +67,7 @@ def _fill(name: str, language: str, content: dict[str, Any]) -> str:
 
 
 class BoardTables:
-    """The tables of leaderboards, kept while their rows stay: with a thousand teams one takes long to make."""
+    """The tables of leaderboards, kept while their rows stay: one of a thousand teams takes long to make."""
 
     def __init__(self) -> None:
         self._made: dict[tuple[str, str, str], tuple[object, str]] = {}
@@ -174,6 +179,21 @@ def see_other(path: str) -> web.Response:
 
 def language_of(request: web.Request) -> str:
     return "zh" if request.headers.get("Accept-Language", "").lower().startswith("zh") else "en"
+
+
+def client_address(request: web.Request) -> str:
+    """What counts as one client. Of a proxy on this machine, the client that it names (X-Forwarded-For)."""
+    remote = request.remote or "0.0.0.0"
+    named = request.headers.get("X-Forwarded-For", "").rpartition(",")[2].strip()
+    if named and ip_address(remote).is_loopback:
+        with suppress(ValueError):
+            return client_of(named)
+    return client_of(remote)
+
+
+def is_secure(request: web.Request, tls: bool) -> bool:
+    """Whether the browser's connection is HTTPS: to this server, or to the operator's proxy."""
+    return tls or request.headers.get("X-Forwarded-Proto") == "https"
 
 
 def check_origin(request: web.Request) -> None:

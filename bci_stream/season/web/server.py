@@ -39,6 +39,7 @@ from bci_stream.season.web.pages import (
     form_fields,
     form_parts,
     in_time,
+    is_secure,
     json_answer,
     language_of,
     page_answer,
@@ -56,9 +57,7 @@ COOKIE: Final = "bci_season"
 Answer = TypeVar("Answer")
 
 
-async def _on(
-    owner: ThreadPoolExecutor, method: Callable[..., Answer], *values: Any
-) -> Answer:
+async def _on(owner: ThreadPoolExecutor, method: Callable[..., Answer], *values: Any) -> Answer:
     return await asyncio.get_running_loop().run_in_executor(owner, partial(method, *values))
 
 
@@ -287,7 +286,7 @@ class SeasonServer:
             cookie,
             max_age=int(SESSION_S),
             httponly=True,
-            secure=self._secure,
+            secure=is_secure(request, self._secure),
             samesite="Strict",
             path="/",
         )

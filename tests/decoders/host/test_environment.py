@@ -41,6 +41,8 @@ from tests.decoders.host.wheels import (
     use_registry,
 )
 
+pytestmark = pytest.mark.slow
+
 OWN = f"{sys.version_info.major}.{sys.version_info.minor}"
 GOOD = RequestedEnvironment(OWN, ("good==1.0",))
 

@@ -17,7 +17,7 @@ from decoders.host.venv import remove_leased, try_lease
 from tests.decoders.host.conftest import Write
 from tests.decoders.host.test_hostile import REPOSITORY, hostile
 
-pytestmark = pytest.mark.usefixtures("hostable")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("hostable")]
 
 
 @pytest.fixture

@@ -20,6 +20,8 @@ from decoders.host.limits import (
 )
 from tests.decoders.host.conftest import Open, Write, info, packets, run
 
+pytestmark = pytest.mark.slow
+
 G1 = """
     from Algorithm.Interface.AlgorithmInterface import AlgorithmInterface
     from Algorithm.Interface.Model.ReportModel import ReportModel

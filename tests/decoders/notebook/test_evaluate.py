@@ -24,6 +24,11 @@ from tracks.registry import TRACKS
 
 ROOT = Path(__file__).parents[3]
 SMALL = "synthetic:mi?subjects=1&blocks=1&trials=1"
+AXES = {
+    "turing": "data used (s)",
+    "erp": "data used (sequences)",
+    "emotion": "second of the block",
+}
 TRAINING = "synthetic:mi?subjects=1&blocks=1&trials=6&set=train"
 
 
@@ -111,7 +116,12 @@ def test_every_track_is_plotted(track) -> None:
     assert result.plot_confusion(own) is own
     shown = {text.get_text() for text in own.get_yticklabels()}
     assert verdict.label in shown
-    assert result.plot_accuracy().get_ylabel() == "accuracy"
+    accuracy = result.plot_accuracy()
+    assert accuracy.get_ylabel() == "accuracy"
+    assert accuracy.get_xlabel() == AXES[track]
+    if track == "erp":  # of some seventy triggers those of flashes are not named
+        assert {text.get_text() for text in axes.texts} >= {" 200", " 241"}
+        assert len(axes.texts) < 10
 
 
 def test_the_time_line_has_triggers_and_reports(chance) -> None:
