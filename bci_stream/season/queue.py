@@ -5,8 +5,9 @@ are done in the order in which they came. Among teams the one that was served lo
 so that no team waits for more than one unit of each other team before its next one.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final, Literal
 
 CHECK: Final = 0
@@ -52,16 +53,34 @@ def _order(queue: TeamQueue) -> tuple[int, int, str]:
     return queue.turn, queue.first, queue.team
 
 
-def units_ahead(queues: Sequence[TeamQueue], team: str, own_ahead: int) -> int:
-    """How many units are begun before one that has `own_ahead` units of its own team before it.
+class QueuePlaces:
+    """Places in the queues of all teams at one time; what a place takes is kept for the next one."""
 
-    Exact if no unit arrives meanwhile and teams are not held back by their bound.
-    """
-    own = next(queue for queue in queues if queue.team == team)
-    others = (queue for queue in queues if queue.team != team)
-    return own_ahead + sum(
-        min(other.waiting, own_ahead + (_order(other) < _order(own))) for other in others
-    )
+    def __init__(self, queues: Iterable[TeamQueue]) -> None:
+        in_order = sorted(queues, key=_order)
+        self._waiting = [queue.waiting for queue in in_order]
+        self._position = {queue.team: number for number, queue in enumerate(in_order)}
+        self._sums: dict[int, list[int]] = {}
+
+    def units_ahead(self, team: str, own_ahead: int) -> int | None:
+        """How many units are begun before one that has `own_ahead` units of its own team before it.
+
+        Exact if no unit arrives meanwhile and teams are not held back by their bound. None if no unit of the
+        team waits.
+        """
+        position = self._position.get(team)
+        if position is None:
+            return None
+        before = self._first_units(own_ahead + 1)[position]
+        turns = self._first_units(own_ahead)
+        return own_ahead + before + turns[-1] - turns[position + 1]
+
+    def _first_units(self, most: int) -> list[int]:
+        """Waiting units of the first n teams together, at most so many of each, for n from 0 to all."""
+        if most not in self._sums:
+            each = (min(waiting, most) for waiting in self._waiting)
+            self._sums[most] = list(accumulate(each, initial=0))
+        return self._sums[most]
 
 
 def retry_delay_s(failures: int) -> float:

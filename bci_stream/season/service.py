@@ -13,7 +13,7 @@ from bci_stream.contest.contest import Contest
 from bci_stream.contest.phases import Phase
 from bci_stream.leaderboard.ranking import LeaderboardRow
 from bci_stream.season.actions import apply_for, claimed, dated_phases, overview, perform
-from bci_stream.season.queue import PENDING, TeamQueue, units_ahead
+from bci_stream.season.queue import PENDING, QueuePlaces
 from bci_stream.season.standing import (
     advancing,
     at_time,
@@ -65,7 +65,7 @@ class SeasonService:
         self._work = work
         self._standings: dict[tuple[str, str], _Shown] = {}
         self._announced: tuple[float, list[Announcement]] = (0.0, [])
-        self._queues: tuple[float, list[TeamQueue]] = (0.0, [])
+        self._places = (0.0, QueuePlaces([]))
 
     def close(self) -> None:
         self._store.close()
@@ -265,13 +265,11 @@ class SeasonService:
         return {"percent": percent, "subject": subject, "run": done + 1, "runs": len(present)}
 
     def _ahead(self, submission: Submission) -> int | None:
-        made_at, queues = self._queues
+        made_at, places = self._places
         if time.monotonic() - made_at > STANDINGS_S:
-            queues = self._store.queues()
-            self._queues = (time.monotonic(), queues)
-        if not any(queue.team == submission.team for queue in queues):
-            return None
-        return units_ahead(queues, submission.team, self._store.waiting_before(submission))
+            places = QueuePlaces(self._store.queues())
+            self._places = (time.monotonic(), places)
+        return places.units_ahead(submission.team, self._store.waiting_before(submission))
 
 
 def shown_name(name: str) -> str:

@@ -17,8 +17,7 @@ from bci_stream.packet import Triggers
 from tracks.common.codes import MAX_CODE
 
 SCAN_SAMPLES = 1 << 16
-"""Read at once when a whole channel is read. In one thread: several take as much CPU, and wait for each other
-after every piece that they read."""
+"""Read at once when a whole channel is read. In one thread: two took as long, and as much CPU."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,7 @@ from bci_stream.season.client import SeasonClient
 from bci_stream.season.queue import CHECK
 from bci_stream.season.results import result_of
 from bci_stream.season.storage.schema import (
+    RUN,
     SUBMISSION,
     Submission,
     UnitResult,
@@ -131,7 +132,7 @@ def _cpu_s(process: psutil.Process) -> float:
 
 
 def fill_queue(store: str, contest: Contest, queued: int) -> None:
-    """Submissions that wait for their check, the first of which hangs, and a judged one of each team."""
+    """Submissions that wait for their check, a judged one of each team, and a first one whose run hangs."""
     teams = len(contest.teams)
     with closing(open_season_store(store)) as opened, opened._transaction() as cursor:
         marks = ", ".join("?" for _ in fields(Submission))
@@ -150,7 +151,7 @@ def fill_queue(store: str, contest: Contest, queued: int) -> None:
                 f"INSERT INTO submissions ({SUBMISSION}) VALUES ({marks})", submission_values(made)
             )
             if number <= queued:
-                add_unit(cursor, made, CHECK)
+                add_unit(cursor, made, CHECK if number > 1 else RUN)
     uploads = contest.folder / "uploads"
     uploads.mkdir(exist_ok=True, mode=0o700)
     (uploads / "1").write_bytes(package("hang"))

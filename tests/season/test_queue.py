@@ -12,10 +12,10 @@ from bci_stream.leaderboard.store import SqliteDatabase
 from bci_stream.season.queue import (
     LONGEST_RETRY_S,
     MOST_ATTEMPTS,
+    QueuePlaces,
     TeamQueue,
     next_team,
     retry_delay_s,
-    units_ahead,
 )
 from bci_stream.season.storage.schema import Submission, UnitLease, UnitResult
 from bci_stream.season.storage.store import SeasonStore
@@ -57,7 +57,8 @@ def test_the_place_in_the_queue_is_what_happens(teams, data) -> None:
         left[team] = TeamQueue(team, turn, queue.first, queue.waiting - 1, 0)
         served.append(team)
     places = [place for place, team in enumerate(served) if team == mine.team]
-    assert units_ahead(queues, mine.team, own_ahead) == places[own_ahead]
+    assert QueuePlaces(queues).units_ahead(mine.team, own_ahead) == places[own_ahead]
+    assert QueuePlaces(queues).units_ahead("no unit waits", 0) is None
 
 
 class QueueLaws(RuleBasedStateMachine):
