@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
-JOBS ?= 4
+JOBS ?= 6
 PYTEST = $(BIN)/pytest
 unexport PYTHONDONTWRITEBYTECODE  # set in some containers: each worker would compile all tests again
 export OPENBLAS_NUM_THREADS = 1
@@ -39,9 +39,9 @@ install: $(STAMP)
 demo: $(STAMP)
 	$(BIN)/python scripts/demo.py
 
-# Four workers on two cores, because many tests wait for LSL or a browser. Quick tests come first; the checks,
-# most of which is one process of mypy, run beside them. A failure of either fails the target, and what the checks
-# printed is shown last.
+# Six workers on two cores, because many tests wait for LSL, a browser or other processes. Quick tests come first;
+# the checks, most of which is one process of mypy, run beside them. A failure of either fails the target, and what
+# the checks printed is shown last.
 test: $(STAMP)
 	@$(MAKE) --no-print-directory check >$(VENV)/check.log 2>&1 & checks=$$!; \
 	$(PYTEST) -n $(JOBS); tests=$$?; \
@@ -49,8 +49,9 @@ test: $(STAMP)
 	[ $$checked = 0 ] || echo "make check failed; its output is above"; \
 	[ $$tests = 0 ] && [ $$checked = 0 ]
 
+# These compute: more workers than needed would only load all tests once more.
 test-fast: $(STAMP)
-	$(PYTEST) -n $(JOBS) -m "not lsl and not browser and not slow"
+	$(PYTEST) -n 3 -m "not lsl and not browser and not slow"
 
 coverage: $(STAMP)
 	$(PYTEST) -n $(JOBS) --cov --cov-report=

@@ -16,9 +16,6 @@ from bci_stream.runlog import RunLog
 from bci_stream.wire.crypto import SigningKey
 from tracks.run import Run
 
-AMENDING = ("void", "end")
-"""Kinds of lines that may stand behind the first seal; an `end` line there disqualifies."""
-
 Seal = Callable[[str, int], str]
 """Makes the seal line of a log from the head of its chain and its number of lines: signed JSON."""
 

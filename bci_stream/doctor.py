@@ -174,17 +174,21 @@ def multicast(scope: Scope, network: NetworkSettings) -> Iterator[Finding]:
     yield Finding("multicast", "fail" if needed else "note", f"does not work: {fault}", remedy)
 
 
-def _multicast_fault(group: str = "239.255.172.215") -> str | None:
+MULTICAST_GROUP = "239.255.172.215"
+"""The group in which LSL looks at the scope `site`."""
+
+
+def _multicast_fault() -> str | None:
     try:
         with (
             socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver,
             socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender,
         ):
             receiver.bind(("", 0))
-            membership = socket.inet_aton(group) + socket.inet_aton("0.0.0.0")
+            membership = socket.inet_aton(MULTICAST_GROUP) + socket.inet_aton("0.0.0.0")
             receiver.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, membership)
             receiver.settimeout(2.0)
-            sender.sendto(b"bci-doctor", (group, receiver.getsockname()[1]))
+            sender.sendto(b"bci-doctor", (MULTICAST_GROUP, receiver.getsockname()[1]))
             receiver.recv(64)
     except OSError as error:
         return error.strerror or "nothing came back"
@@ -205,12 +209,12 @@ def doctor_stream(transport: Transport) -> Iterator[None]:
 
 
 def own_source_id() -> str:
-    """Names this process and the addresses of this host, which LSL does not tell other hosts."""
+    """Names this process and the addresses of this host, which LSL itself does not send."""
     return f"{PREFIX}{os.getpid()}/{'+'.join(own_addresses())}"
 
 
 def own_addresses() -> list[str]:
-    """This host's addresses, without those that only it knows."""
+    """This host's addresses, without loopback and link-local ones."""
     import psutil
 
     listed = [
@@ -223,7 +227,7 @@ def own_addresses() -> list[str]:
 
 
 def addresses_of(stream: FoundStream) -> tuple[str, ...]:
-    """The addresses of the host of a stream; empty if it is none of a doctor."""
+    """The addresses of the host of a doctor's stream; empty for any other stream."""
     if not stream.source_id.startswith(PREFIX):
         return ()
     return tuple(filter(None, stream.source_id.rpartition("/")[2].split("+")))

@@ -3,7 +3,6 @@
 import json
 import logging
 import os
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,14 +23,23 @@ from bci_stream.cli import (
     version_option,
     wait_option,
 )
-from bci_stream.errors import HOST_FAILED
+from decoders.decoder_options import (
+    decoder_option,
+    host_failures,
+    make_decoder,
+    model_option,
+    opened_submission,
+    pipeline_factory,
+    pipeline_options,
+    refuse_without_submission,
+    seed_option,
+    submission_options,
+)
 from tracks.registry import TRACKS
 
 if TYPE_CHECKING:
     from bci_stream.contest.contest import Contest
     from bci_stream.wire.crypto import PublicKey
-    from decoders.decoder import Decoder
-    from decoders.host.submission import SubmissionDecoder
 
 logger = logging.getLogger(__name__)
 
@@ -41,44 +49,6 @@ ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THRE
 """A worker's matrices are small: with two BLAS threads a covariance takes 7 times longer (measured)."""
 
 track_option = click.option("--track", type=TrackName(), help="Which track.")
-decoder_option = click.option("--decoder", default=None, help="A name of `list`, or module:Class.")
-model_option = click.option("--model", type=click.Path(path_type=Path), help="A trained model.")
-seed_option = click.option("--seed", default=0, show_default=True)
-
-
-def submission_options(command: F) -> F:
-    """Options of a submission."""
-    options = [
-        click.option("--submission", type=click.Path(path_type=Path),
-                     help="A contestant's folder, .zip or .tar.gz."),
-        click.option("--interface", help="Force its interface (g1, g2, g2-online, g3, g4, ...)."),
-        click.option("--python", metavar="VERSION",
-                     help="Run it by this Python (3.8, ...), not the one it requests."),
-        click.option("--positions", type=click.Choice(["block", "continuous"]),
-                     help="How start positions count (default: as its interface does)."),
-        click.option("--calibration", multiple=True, metavar="RECORDING",
-                     help="Labelled recordings for a submission of 2026; repeatable."),
-        click.option("--strength", type=click.Choice(["auto", "bubblewrap", "limits"]),
-                     help="How it must be contained (default: the contest's limits.strength)."),
-    ]  # fmt: skip
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-def pipeline_options(command: F) -> F:
-    """Options of an estimator that is used as a decoder (docs/pipelines.md)."""
-    options = [
-        click.option("--pipeline", metavar="FILE[:NAME]",
-                     help="An estimator: my.py:clf, my.yml (MOABB's), my.skops."),
-        click.option("--online", "online", multiple=True, metavar="NAME=VALUE",
-                     help="Of its windows: band=8-30, rate=125, length_s=2, recentre=true, ..."),
-        click.option("--trust", is_flag=True,
-                     help="Load pickles and types that are not known: they can run any code."),
-    ]  # fmt: skip
-    for option in reversed(options):
-        command = option(command)
-    return command
 
 
 @click.group(cls=Commands, invoke_without_command=True)
@@ -147,7 +117,7 @@ def _work(
     from decoders.worker import Worker
 
     contest = open_contest(contest_path, room)
-    made = _make(track, contest, stop, **chosen)
+    made = make_decoder(track, contest, stop, **chosen)
     submission, decoder = chosen["submission"], chosen["decoder"]
     name = team or (submission.stem if submission else decoder or default_of(track))
     access = _access(contest, contest_path, room, name.replace(":", "."), team, team_file, token)
@@ -167,7 +137,7 @@ def _work(
     if isinstance(made, HasNotice) and made.notice:
         logger.warning("team %s: %s", name, made.notice)
     try:
-        with shown(progress):
+        with shown(progress), host_failures():
             worker.run()
     finally:
         if isinstance(made, Closeable):
@@ -232,108 +202,6 @@ def _access(
         logger.warning("without --team-file the replay and the judge are not verified")
     found = contest.keys.public_key() if has_keys else None
     return _Access(contest.name, name, key, found, contest.sealed)
-
-
-def _make(
-    track: str,
-    contest: "Contest",
-    stop: threading.Event,
-    *,
-    decoder: str | None,
-    model: Path | None,
-    seed: int,
-    submission: Path | None,
-    pipeline: str | None = None,
-    online: tuple[str, ...] = (),
-    trust: bool = False,
-    **how: Any,
-) -> "Decoder":
-    made = _pipeline_factory(track, decoder, submission, model, pipeline, online, trust)
-    if made is not None:
-        _refuse_without_submission(how)
-        return made()
-    if submission is not None:
-        require_posix("bci-decode --submission", "run your decoder with --decoder module:Class")
-        if decoder is not None:
-            raise click.UsageError("give --decoder or --submission, not both")
-        how["calibration"] = played_persons(how["calibration"], contest)
-        opened = _open_submission(submission, track, granted=contest.limits, stop=stop, **how)
-        logger.info("submission %s", opened.title)
-        logger.info("its output goes to %s", opened.log)
-        return opened
-    _refuse_without_submission(how)
-    from decoders.registry import load
-
-    return load(decoder, track, model, seed)
-
-
-def _pipeline_factory(
-    track: str,
-    decoder: str | None,
-    submission: Path | None,
-    model: Path | None,
-    pipeline: str | None,
-    online: tuple[str, ...],
-    trust: bool,
-) -> "Callable[[], Decoder] | None":
-    """How to make the decoder of --pipeline, or of a model that --trust is given for; None elsewhere."""
-    if pipeline is None and not trust:
-        if online:
-            raise click.UsageError("--online is for a --pipeline only")
-        return None
-    if submission is not None or (pipeline is not None and decoder is not None):
-        raise click.UsageError("give one of --pipeline, --decoder and --submission")
-    from decoders.adapters import pipeline as adapter
-
-    if pipeline is not None:
-        from decoders.adapters.online import parse_options
-
-        options = parse_options(online)
-        return lambda: adapter.load_pipeline_decoder(
-            pipeline, track, model, options=options, trust=trust
-        )
-    name = adapter.pipeline_name(track)
-    if decoder != name or model is None:
-        raise click.UsageError(f"--trust is for --pipeline, or for --decoder {name} --model FILE")
-    from decoders.model import load_model
-
-    trained = load_model(model).wanted_by(track, name)
-    return lambda: adapter.PipelineDecoder(trained, trust=True)
-
-
-def played_persons(uris: tuple[str, ...], contest: "Contest") -> tuple[str, ...]:
-    """Synthetic training sets of the persons that a replay of this contest plays.
-
-    In a contest with keys these are made from the contest's key, as far as it is here.
-    """
-    if not uris or not contest.keys.exist():
-        return uris
-    from replay.service import secret_seed
-
-    return tuple(secret_seed(uri, contest) for uri in uris)
-
-
-class _HostFailed(click.ClickException):
-    """A failure of this machine, not of the submission: the judge tries it again."""
-
-    exit_code = HOST_FAILED
-
-
-def _open_submission(submission: Path, track: str, **options: Any) -> "SubmissionDecoder":
-    from decoders.host.limits import SubmissionError
-    from decoders.host.submission import open_submission
-
-    try:
-        return open_submission(submission, track, **options)
-    except SubmissionError as error:
-        if error.ending == "stopped":
-            raise _HostFailed(str(error)) from error
-        raise
-
-
-def _refuse_without_submission(how: dict[str, Any]) -> None:
-    if useless := [f"--{name}" for name, value in how.items() if value not in (None, ())]:
-        raise click.UsageError(f"{', '.join(useless)} is for a --submission only")
 
 
 @main.command("list")
@@ -418,7 +286,7 @@ def check(
     """Check a decoder against the rules for all decoders, or dry-run a submission."""
     if track is None:
         raise _missing_track()
-    factory = _pipeline_factory(track, decoder, submission, model, pipeline, online, trust)
+    factory = pipeline_factory(track, decoder, submission, model, pipeline, online, trust)
     contest = open_contest(contest_path, "")
     if submission is not None:
         require_posix("bci-decode check --submission")
@@ -426,13 +294,14 @@ def check(
 
         stop = stop_on_signals()
         how["calibration"] = how["calibration"] or dry_run_calibration(track)
-        opened = _open_submission(submission, track, granted=contest.limits, stop=stop, **how)
-        report = check_submission(opened, track, contest.rules(track))
+        opened = opened_submission(submission, track, granted=contest.limits, stop=stop, **how)
+        with host_failures():
+            report = check_submission(opened, track, contest.rules(track))
         click.echo(report.text)
         if not report.ok:
             raise SystemExit(1)
         return
-    _refuse_without_submission(how)
+    refuse_without_submission(how)
     from decoders.checks import check_decoder
 
     if not check_decoder(track, pipeline or decoder, model, seed, factory, contest.rules(track)):
@@ -457,7 +326,7 @@ def prepare(track: str | None, names: tuple[str, ...], submission: Path | None, 
     if submission is None:
         raise click.UsageError("say which submission: --submission PATH")
     require_posix("bci-decode prepare --submission")
-    opened = _open_submission(submission, track, stop=stop_on_signals(), **how)
+    opened = opened_submission(submission, track, stop=stop_on_signals(), **how)
     opened.close()
     click.echo(opened.title)
 

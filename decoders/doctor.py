@@ -1,6 +1,5 @@
 """What `bci-decode doctor` checks beside the rest: how submissions are contained, and their Pythons."""
 
-import shutil
 from collections.abc import Iterator
 from importlib import metadata
 
@@ -29,7 +28,9 @@ def sandbox() -> Iterator[Finding]:
 
 def environments() -> Iterator[Finding]:
     """What makes the environments of submissions."""
-    if shutil.which("uv"):
+    from decoders.host.install import uv_program
+
+    if uv_program() is not None:
         yield Finding("environments", "ok", "uv makes those of submissions")
     else:
         remedy = "if submissions ask for another Python: pip install uv"

@@ -112,8 +112,8 @@ def left_out(track: str, sessions: Sequence[Session]) -> tuple[list[Fold], str]:
     return folds, "blocks that make up all classes left out" if joined else "a block left out"
 
 
-def judged_together(track: str, outcomes: Sequence[OfflineRun]) -> float:
-    """The track's score of all that was left out: what is of one subject as one session."""
+def judged_together(outcomes: Sequence[OfflineRun]) -> float:
+    """The score of all that was left out, by the rules of its runs: what is of one subject as one session."""
     by_subject: dict[str, list[Verdict]] = {}
     begun = 0  # blocks of other folds keep apart
     for session in (session for outcome in outcomes for session in outcome.run.sessions):
@@ -121,8 +121,9 @@ def judged_together(track: str, outcomes: Sequence[OfflineRun]) -> float:
         moved = [replace(verdict, block=begun + verdict.block) for verdict in verdicts]
         by_subject.setdefault(str(session.subject), []).extend(moved)
         begun += 1 + max((verdict.block for verdict in verdicts), default=0)
-    score = track_of(track).score
-    return float(np.mean([score(verdicts) for verdicts in by_subject.values()]))
+    track = outcomes[0].run.track
+    assert track is not None
+    return float(np.mean([track.score(verdicts) for verdicts in by_subject.values()]))
 
 
 def _without_people(sessions: Sequence[Session], people: Sequence[str]) -> Fold:

@@ -128,26 +128,35 @@ def cross_validate(
     sessions: Sequence[Session],
     seed: int = 0,
     progress: ProgressCallback = lambda _share, _text: None,
+    rules: dict[str, object] | None = None,
 ) -> tuple[list[OfflineRun], str]:
-    """A run of each part that is left out, by a model of the rest; and how the parts were made."""
+    """A run of each part that is left out, by a model of the rest; and how the parts were made.
+
+    rules: what a contest changes of the track's.
+    """
     folds, note = left_out(track, sessions)
     runs = []
     for number, fold in enumerate(folds):
         part = _stage(progress, number / len(folds), f"without {fold.name}: ")
         try:
-            runs.append(_held_out(track, recipe, fold, seed, part))
+            runs.append(_held_out(track, recipe, fold, seed, part, rules))
         except TruthError as error:  # too little data left, or the track cannot judge it
             note = f"cross-validation failed: {error}"
     return runs, note
 
 
 def _held_out(
-    track: str, recipe: Recipe, fold: Fold, seed: int, part: Callable[[str], None]
+    track: str,
+    recipe: Recipe,
+    fold: Fold,
+    seed: int,
+    part: Callable[[str], None],
+    rules: dict[str, object] | None,
 ) -> OfflineRun:
     """The part left out, decoded by a model of the rest."""
     model = recipe.fit(fold.training, seed=seed, progress=part)
     part("judging")
-    return run_offline(track, recipe.make(model, seed), fold.test)
+    return run_offline(track, recipe.make(model, seed), fold.test, rules)
 
 
 def figure_of(track: str, runs: Sequence[OfflineRun], note: str) -> Figure:
@@ -155,8 +164,8 @@ def figure_of(track: str, runs: Sequence[OfflineRun], note: str) -> Figure:
     unit = track_of(track).unit
     if not runs:
         return Figure(None, unit, (), note)
-    scores = tuple(judged_together(track, [run]) for run in runs)
-    return Figure(judged_together(track, runs), unit, scores, note)
+    scores = tuple(judged_together([run]) for run in runs)
+    return Figure(judged_together(runs), unit, scores, note)
 
 
 def _stage(progress: ProgressCallback, share: float, prefix: str) -> Callable[[str], None]:

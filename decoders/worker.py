@@ -2,13 +2,21 @@
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from bci_stream.errors import BciError, LostError, RefusedError
-from bci_stream.packet import Lead, Packet, SignalInfo
+from bci_stream.packet import Lead, SignalInfo
 from bci_stream.wire.client import TeamClient
 from bci_stream.wire.messages import Offer
-from decoders.decoder import ChannelChooser, Decoder, DecoderFailure, json_value, reports_of
+from decoders.decoder import (
+    ChannelChooser,
+    Decoder,
+    DecoderError,
+    DecoderFailure,
+    json_value,
+    reports_of,
+)
+from decoders.model import ModelError
 from decoders.progress import WorkerProgress
 from tracks.registry import TRACKS
 
@@ -24,7 +32,6 @@ class Worker:
         track: str,
         join_s: float,
         stop: threading.Event,
-        on_packet: Callable[[Packet], None] = lambda _: None,
         progress: WorkerProgress | None = None,
     ) -> None:
         self._client = client
@@ -32,7 +39,6 @@ class Worker:
         self._track = track
         self._join_s = join_s
         self._stop = stop
-        self._on_packet = on_packet
         self.progress = progress or WorkerProgress(client.team)
         self._has_begun = False
 
@@ -52,6 +58,9 @@ class Worker:
             for result in error.results:  # reported before the failure: they count
                 self._client.report(json_value(result))
             self._client.leave(error.ending, str(error))
+            raise
+        except (DecoderError, ModelError) as error:  # such as a model of another rate
+            self._client.leave("crashed", str(error))
             raise
         except BciError as error:
             self._client.leave("stopped", str(error))
@@ -83,7 +92,6 @@ class Worker:
                 self.progress.reports += 1
             self.progress.packet(item, time.perf_counter() - begun)
             self.progress.behind_s = self._client.behind_s
-            self._on_packet(item)
 
     def _choose(self, offer: Offer) -> dict[str, list[int]]:
         if not isinstance(self._decoder, ChannelChooser):

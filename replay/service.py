@@ -174,10 +174,17 @@ class Service:
     # --- the state file -----------------------------------------------------------------------
 
     def _keep_state(self, over: threading.Event) -> None:
+        reported = False
         while not over.wait(STATE_EVERY_S):
             state = self.player.progress.state if self.player is not None else "starting"
-            if state not in OVER:  # `run` writes those, when everything is closed
+            if state in OVER:
+                continue  # `run` writes those, when everything is closed
+            try:
                 self._write_state(state)
+            except OSError as error:  # such as a full disk, which is tried again and stops nothing
+                if not reported:
+                    logger.warning("`bci-replay status` shows an old state: %s", error)
+                reported = True
 
     def _write_state(self, state: str, detail: str = "") -> None:
         write_state(

@@ -46,14 +46,14 @@ def find(source_id: str, timeout_s: float) -> pylsl.StreamInfo:
     return found[0]
 
 
-def await_kind(client: Client, control: pylsl.StreamInlet, say: str, kinds: tuple[str, ...],
+def await_kind(client: Client, control: pylsl.StreamInlet, kind: str, kinds: tuple[str, ...],
                timeout_s: float, **fields: object) -> dict[str, object]:  # fmt: skip
-    """Say something every quarter of a second until one of these kinds is heard."""
+    """Send a message every quarter of a second until one of these kinds is received."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
-        client.send(say, **fields)
-        heard_until = time.monotonic() + 0.25
-        while time.monotonic() < heard_until:
+        client.send(kind, **fields)
+        next_at = time.monotonic() + 0.25
+        while time.monotonic() < next_at:
             sample, _ = control.pull_sample(timeout=0.25)
             message = json.loads(sample[0]) if sample else {}
             addressed = message.get("team", client.team) == client.team
@@ -94,7 +94,7 @@ def decode(client: Client, control: pylsl.StreamInlet, signal: pylsl.StreamInlet
         text, stamp = control.pull_sample(timeout=0.25)
         if text is None:
             if not started:
-                client.send("ready")  # said again until the session begins
+                client.send("ready")  # sent again until the session begins
             continue
         message = json.loads(text[0])
         if message["kind"] == "session":

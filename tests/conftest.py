@@ -30,8 +30,8 @@ settings.load_profile("any machine")
 LSL_SESSION = f"test-{os.getpid()}"
 HOME_NUMBERS = itertools.count()
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-CONTESTS = ("tests/end_to_end/", "tests/redteam/", "tests/faults/")
-"""Folders whose tests run whole contests."""
+CONTESTS = ("tests/faults/", "tests/end_to_end/", "tests/redteam/")
+"""Folders whose tests run whole contests, those with the longest tests first."""
 
 LAST = ("slow", "browser", "lsl")  # the order in which marked tests follow the others
 
@@ -64,9 +64,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _rank(item: pytest.Item) -> int:
-    """Contests come last: they are distributed one by one, so that all workers end at about the same time."""
-    if item.nodeid.startswith(CONTESTS):
-        return len(LAST) + 1
+    """Contests come last: they are distributed one by one, the longest first, so that all workers end at
+    about the same time."""
+    for place, folder in enumerate(CONTESTS, start=len(LAST) + 1):
+        if item.nodeid.startswith(folder):
+            return place
     return max((LAST.index(m.name) + 1 for m in item.iter_markers() if m.name in LAST), default=0)
 
 

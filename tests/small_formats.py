@@ -2,7 +2,7 @@
 
 import struct
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -152,8 +152,9 @@ def nwb(folder: Path) -> Path:
 
 
 def ahdr(folder: Path) -> Path:
-    """BrainVision's variant with another suffix, headers in small letters and a marker past the end."""
-    rows().T.astype("<i2").tofile(folder / "run.eeg")
+    """As a V-Amp writes it: one channel more in the data than the header states; a marker past the end."""
+    noise = np.random.default_rng(6).integers(-9, 9, (1, N))
+    np.vstack([rows(), noise]).T.astype("<i2").tofile(folder / "run.eeg")
     channels = "".join(f"Ch{k}={name},,0.5,\u00b5V\n" for k, name in enumerate(NAMES, 1))
     marks = [(at + 1, f"S{code:3d}") for at, code in EVENTS] + [(N + 50, "S  9")]
     listed = "".join(f"Mk{k}=Stimulus,{text},{at},1,0\n" for k, (at, text) in enumerate(marks, 1))
@@ -266,6 +267,116 @@ def opm(folder: Path) -> Path:
     return folder / "x_meg.bin"
 
 
+def artemis(folder: Path) -> Path:
+    """Big-endian float32, sample by sample; the last channel holds the triggers."""
+    triggers = np.zeros(N)
+    for at, code in EVENTS:
+        triggers[at] = code
+    np.vstack([rows(), triggers]).T.astype(">f4").tofile(folder / "a.bin")
+    facts = {"Project Name": "x", "Subject ID": "1", "Purpose": "", "Notes": "",
+             "DAQ Sample Rate": RATE, "Temporal Filter Active?": "FALSE",
+             "Decimation Active?": "FALSE", "Spatial Filter Active?": "FALSE",
+             **{f"Head Tracking Channel {k}": "OFF" for k in range(1, 5)}}  # fmt: skip
+    main = "".join(f"{key}\t{value}\n" for key, value in facts.items())
+    scales = {"MEG_001": 1e15, "MEG_002": 1e15, "REF_001": 1e15, "TRG_001": 1}  # to femtotesla
+    channels = "".join(f"{k}\t{one}\t1\tOff\tOff\tFALSE\tFALSE\n" for k, one in scales.items())
+    (folder / "a.txt").write_text(
+        f"<start main header>\n{main}<end main header>\n<start per channel header>\n{channels}"
+        f"<end per channel header>\n<start length>\n{N}\n<end length>\n"
+    )
+    return folder / "a.bin"
+
+
+def nirx(folder: Path) -> Path:
+    """A NIRScout recording: two sources and two detectors, of which two pairs are channels."""
+    from scipy.io import savemat
+
+    light = np.random.default_rng(7).integers(1, 9, (2, N, 4)) / 8
+    for number, table in enumerate(light, 1):
+        np.savetxt(folder / f"n.wl{number}", table, "%.3f")
+    pairs = ",".join(f"{s}-{d}:{2 * s + d - 2}" for s in (1, 2) for d in (1, 2))
+    (folder / "n.hdr").write_text(
+        '[GeneralInfo]\nDevice="NIRScout"\nNIRStar="15.2"\nDate="Thu, 02 Jan 2020"\nTime="10:00:00.00"\n'
+        f'[ImagingParameters]\nWavelengths="760 850"\nSamplingRate={RATE}\n'
+        f'[DataStructure]\nS-D-Key="{pairs}"\n'
+    )
+    (folder / "n.inf").write_text('[Subject Demographics]\nname="A B"\ngender="F"\nage=30\n')
+    (folder / "n.evt").write_text(
+        "".join(f"{at}\t{code & 1}\t{code >> 1}\t0\n" for at, code in EVENTS)
+    )
+    for name in ("n.set", "n.tpl", "n_config.txt", "n.dat"):
+        (folder / name).write_text("\n")
+    places = {f"coords_{kind}3": np.array([[8.0, 0, 5], [7.0, 3, 6]]) for kind in "sdc"}
+    probes = {"index_c": np.array([[1, 2], [2, 1]]), **places}
+    savemat(folder / "n_probeInfo.mat", {"probeInfo": {"probes": probes}})
+    return folder / "n.hdr"
+
+
+def curry(folder: Path) -> Path:
+    """Curry 8: samples, a description, and events."""
+    rows().T.astype("<f4").tofile(folder / "run.cdt")
+    moment = {"Year": 2020, "Month": 1, "Day": 2, "Hour": 10, "Min": 0, "Sec": 0, "Millisec": 0}
+    facts = {"NumSamples": N, "NumChannels": len(NAMES), "NumTrials": 1, "SampleFreqHz": RATE,
+             "TriggerOffsetUsec": 0, "DataFormat": "FLOAT", "DataByteOrder": "BINARY", "AmplifierInfo": "",
+             "DataSampOrder": "SAMP", "SampleTimeUsec": 1e6 / RATE,
+             **{f"Start{key}": value for key, value in moment.items()}}  # fmt: skip
+
+    def section(name: str, values: dict[str, object]) -> str:
+        lines = "".join(f"   {key} = {value}\n" for key, value in values.items())
+        return f"{name} START\n{lines}{name} END\n\n"
+
+    def table(name: str, lines: list[str]) -> str:
+        text = "\n".join(lines)
+        return (
+            section(name, {}) + f"{name} START_LIST   # Do not edit!\n{text}\n{name} END_LIST\n\n"
+        )
+
+    places = [f"{x}\t0\t80" for x in (-60, 0, 60)]
+    device = {"DataUnit": "uV", "NumSensors": len(NAMES), "NumChanThisGroup": len(NAMES)}
+    (folder / "run.cdt.dpa").write_text(
+        section("DATA_PARAMETERS", facts) + section("DEVICE_PARAMETERS", device)
+        + table("LABELS", list(NAMES)) + table("SENSORS", places)
+    )  # fmt: skip
+    numbers = [f"{at}\t0\t{code}\t{at}\t{at}" + "\t0" * 6 for at, code in EVENTS]
+    (folder / "run.cdt.cef").write_text(
+        table("NUMBER_LIST", numbers) + table("REMARK_LIST", [""] * len(EVENTS))
+    )
+    return folder / "run.cdt"
+
+
+def nsx(folder: Path) -> Path:
+    """Blackrock's, version 3: a basic header, one for each channel, one of the data, samples."""
+    size = 314 + 66 * len(NAMES)
+    head = struct.pack("<8sBBI16s256sII8HI", b"BRSMPGRP", 3, 0, size, b"x", b"", 30_000 // RATE, 30_000,
+                       2020, 1, 4, 2, 10, 0, 0, 0, len(NAMES))  # fmt: skip
+    for number, name in enumerate(NAMES, 1):
+        head += struct.pack("<2sH16sBBhhhh16sIIHIIH", b"CC", number, name.encode(), 0, number,
+                            -2000, 2000, -1000, 1000, b"uV", 300, 1, 1, 100_000, 1, 1)  # fmt: skip
+    with (folder / "run.ns2").open("wb") as file:
+        file.write(head + struct.pack("<BQI", 1, 0, N) + rows().T.astype("<i2").tobytes())
+    return folder / "run.ns2"
+
+
+def mff(folder: Path) -> Path:
+    """A net of 256 leads, because mffpy has the places of these; the first leads are `rows`."""
+    from mffpy.writer import BinWriter, Writer
+
+    data = np.zeros((257, N), dtype=np.float32)
+    data[: len(NAMES)] = rows()
+    begin = datetime(2020, 1, 2, 10, tzinfo=UTC)
+    out, signal = Writer(str(folder / "run.mff")), BinWriter(sampling_rate=RATE)
+    signal.add_block(data)
+    out.addxml("fileInfo", recordTime=begin)
+    out.addbin(signal)
+    out.add_coordinates_and_sensor_layout("HydroCel GSN 256 1.0")
+    times = [(begin + timedelta(seconds=at / RATE), str(code)) for at, code in EVENTS]
+    events = [{"beginTime": at, "duration": 4_000_000, "code": code} for at, code in times]
+    track = {"name": "x", "trackType": "EVNT", "events": events}
+    out.addxml("eventTrack", filename="Events_x.xml", **track)
+    out.write()
+    return folder / "run.mff"
+
+
 WRITERS: dict[str, Callable[[Path], Path]] = {
     "Persyst": persyst,
     "eXimia": eximia,
@@ -280,4 +391,9 @@ WRITERS: dict[str, Callable[[Path], Path]] = {
     "EyeLink": eyelink,
     "BOXY": boxy,
     "OPM": opm,
+    "EGI MFF": mff,
+    "Artemis123": artemis,
+    "NIRx": nirx,
+    "Curry": curry,
+    "NSx": nsx,
 }

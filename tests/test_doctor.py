@@ -87,7 +87,9 @@ def test_a_missing_extra_is_named(monkeypatch) -> None:
 
 
 class Unopened(MemoryTransport):
-    def text_inlet(self, found: FoundStream, timeout_s: float, most_texts: int = 0) -> None:
+    def text_inlet(
+        self, found: FoundStream, timeout_s: float, most_texts: int = 0, **_: bool
+    ) -> None:
         raise NotFoundError(f"stream {found.name!r} was seen but could not be opened")
 
 

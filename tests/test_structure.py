@@ -3,6 +3,7 @@
 import ast
 import re
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -23,7 +24,7 @@ FIGURES_OF_SPEECH = re.compile(
 )
 
 
-FIXED_NAMES = re.compile(r'tag="(said|told)"|"heard"|\bheard: |\.heard\b')
+FIXED_NAMES = re.compile(r'tag="(said|told)"|`told`|"heard"|\bheard: |\.heard\b')
 """Names in the wire's version 1 and in `bci-replay status --json`."""
 
 
@@ -98,12 +99,47 @@ def _types_in(tree: ast.Module) -> list[str]:
     return [name for name in (*classes, *aliases) if not name.startswith("_")]
 
 
-@pytest.mark.parametrize("package", PACKAGES)
-def test_names_and_prose_are_plain(package: str) -> None:
+@pytest.mark.parametrize(
+    "files",
+    [
+        *(f"{package}/**/*.py" for package in (*PACKAGES, "scripts")),
+        "bci_stream/**/static/*.js",
+        "replay/**/static/*.js",
+        "bci_stream/**/*.html",
+        "docs/*.md",
+        "docs/howto/*.md",
+        "[!C]*.md",
+        "CONTRIBUTING.md",
+    ],
+)
+def test_names_and_prose_are_plain(files: str) -> None:
+    paths = sorted(ROOT.glob(files))
+    assert paths
     found = [
         f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
-        for path in sorted((ROOT / package).rglob("*.py"))
+        for path in paths
         for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
         if FIGURES_OF_SPEECH.search(FIXED_NAMES.sub("", line))
     ]
     assert not found
+
+
+def _thread_names(tree: ast.Module) -> Iterator[str]:
+    """The literal names of the threads and pools that a module starts."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        called = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        if called in ("Thread", "ThreadPoolExecutor", "thread_beside"):
+            named = [k.value for k in node.keywords if k.arg in ("name", "thread_name_prefix")]
+            given = [*named, *node.args[1:]]
+            yield from (
+                a.value for a in given if isinstance(a, ast.Constant) and isinstance(a.value, str)
+            )
+
+
+def test_the_architecture_page_names_every_thread() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    names = {name for tree in trees().values() for name in _thread_names(tree)}
+    assert len(names) > 15
+    assert not {name for name in names if f"`{name}" not in page}

@@ -77,7 +77,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         ),
     ] = 20.0
     message_mb_a_minute: Annotated[
-        Positive, _about("Megabytes of messages that a team may send in a minute.")
+        Positive, _about("Megabytes of messages that a team may send in a minute of data.")
     ] = 20.0
     message_mb: Annotated[Positive, _about("The same, in a run.")] = 1000.0
     cpu_s: Annotated[

@@ -5,11 +5,13 @@ What a report used follows from when it arrived, so that time must not depend on
 
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from bci_stream.wire.groups import StreamGroup
+from bci_stream.contest.contest import Limits
+from bci_stream.wire.groups import StreamGroup, StreamLimits
+from bci_stream.wire.messages import Offer
 from bci_stream.wire.transport import Transport
 
 READ_S, LOCKSTEP_READ_S = 0.002, 0.02
@@ -24,6 +26,9 @@ MOST_QUEUED = 1 << 28
 """Characters that may wait for the judge; above that, messages of teams are dropped and counted."""
 
 MOST_SEALED_TEXTS = 5000
+
+TAKE_S = 0.1
+"""How long the judge handles arrivals before it attends to its replays again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +54,12 @@ class JudgeStall:
 class ArrivalReader:
     """The streams that a judge reads. Its thread owns them; the judge calls `take`, `accept` and `reject`.
 
-    longest_gap_s: a longer pause between two looks is a stall. dropped: texts that were not queued.
-    read_to: everything that arrived before this time is queued.
+    limits: a longer pause than `outage_s` between two looks is a stall. dropped: texts that were not queued.
     """
 
-    def __init__(self, transport: Transport, contest: str, longest_gap_s: float) -> None:
+    def __init__(self, transport: Transport, contest: str, limits: Limits) -> None:
         self._now = transport.now
-        self._longest_gap_s = longest_gap_s
+        self._limits = limits
         self.results = StreamGroup(transport, contest, "results")
         self.truths = StreamGroup(
             transport, contest, "truth", measure_clock=True, most_texts=MOST_SEALED_TEXTS
@@ -66,7 +70,7 @@ class ArrivalReader:
         self._arrived: queue.SimpleQueue[Arrival | JudgeStall | Exception] = queue.SimpleQueue()
         self._put_chars = self._taken_chars = 0
         self.dropped = 0
-        self.read_to = float("-inf")
+        self._read_to = float("-inf")  # everything that arrived before this time is queued
         self.read_every_s = LOCKSTEP_READ_S
 
     # --- the reading thread -------------------------------------------------------------------
@@ -85,7 +89,7 @@ class ArrivalReader:
         """Queue everything that has arrived."""
         self._read(self.truths, "truth")
         now = self._read(self.results, "results")
-        self.read_to = now
+        self._read_to = now
         if now - self._discovered_at > DISCOVER_EVERY_S:
             self._discovered_at = now
             self.results.look()
@@ -111,7 +115,7 @@ class ArrivalReader:
     def _note_stall(self, now: float) -> None:
         if self._running_at is None:
             return  # the judge reads without a thread
-        if now - self._running_at > self._longest_gap_s:
+        if now - self._running_at > self._limits.outage_s:
             self._arrived.put(JudgeStall(self._running_at, now))
         self._running_at = now
 
@@ -123,8 +127,24 @@ class ArrivalReader:
 
     # --- the judge's thread -------------------------------------------------------------------
 
-    def take(self, handle: Callable[[Arrival | JudgeStall], None]) -> None:
-        """Call `handle` for all that has arrived, in order; raises what the reading thread raised."""
+    def follow(self, offers: Sequence[Offer]) -> None:
+        """Read as the replays with these offers need it: in lockstep the replay bounds and times messages."""
+        timed = [offer for offer in offers if not offer.lockstep]
+        self.read_every_s = READ_S if timed else LOCKSTEP_READ_S
+        self.results.limits = None
+        if timed and len(timed) == len(offers):
+            fastest = min(timed, key=lambda offer: offer.packet_s)
+            given = self._limits
+            self.results.limits = StreamLimits.of_team(
+                fastest, given.reports_a_packet, given.message_mb_a_minute
+            )
+
+    def take(self, handle: Callable[[Arrival | JudgeStall], None]) -> float:
+        """Call `handle` for what has arrived, in order, during TAKE_S; raises what the reading thread raised.
+
+        Returns the time before which everything that arrived has been handled.
+        """
+        read_to, begun = self._read_to, self._now()  # before what is taken
         while not self._arrived.empty():
             arrived = self._arrived.get()
             if isinstance(arrived, Exception):
@@ -132,6 +152,9 @@ class ArrivalReader:
             if isinstance(arrived, Arrival):
                 self._taken_chars += len(arrived.text)
             handle(arrived)
+            if self._now() - begun > TAKE_S:
+                return min(read_to, arrived.at)
+        return read_to
 
     def teams_gone(self) -> list[str]:
         """Teams whose streams have ended."""

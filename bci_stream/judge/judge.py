@@ -11,18 +11,12 @@ from collections.abc import Callable
 
 from msgspec import structs
 
-from bci_stream.clock import thread_beside
+from bci_stream.clock import short_turns, thread_beside
 from bci_stream.contest.contest import Contest
 from bci_stream.contest.refusals import TokenRefusals
 from bci_stream.contest.start import StartGate
 from bci_stream.errors import LogError, NotFoundError, WireError
-from bci_stream.judge.arrivals import (
-    LOCKSTEP_READ_S,
-    READ_S,
-    Arrival,
-    ArrivalReader,
-    JudgeStall,
-)
+from bci_stream.judge.arrivals import Arrival, ArrivalReader, JudgeStall
 from bci_stream.judge.operator.presence import PresenceTable
 from bci_stream.judge.session.replay_session import ReplaySession
 from bci_stream.judge.session.sink import Sink
@@ -85,7 +79,7 @@ class Judge:
         self._stop = stop
         self._may_start = may_start
         self._outlet = transport.text_outlet(names.text_stream(contest.name, "judge", "judge"))
-        self._arrivals = ArrivalReader(transport, contest.name, contest.limits.outage_s)
+        self._arrivals = ArrivalReader(transport, contest.name, contest.limits)
         self._reads_inline = True
         self._seq = time.time_ns() // 1000  # larger than any of a judge before this one
         self._by_uid: dict[str, ReplaySession] = {}
@@ -129,7 +123,7 @@ class Judge:
         begun = self._transport.now()
         try:
             self._reads_inline = False
-            with thread_beside(self._arrivals.read_until, "arrivals"):
+            with short_turns(), thread_beside(self._arrivals.read_until, "arrivals"):
                 while not self._stop.is_set() and not until(self):
                     self.poll()
                     if not self.sessions and self._transport.now() - begun > wait_s:
@@ -150,8 +144,7 @@ class Judge:
             self.operator()
         if self._reads_inline:
             self._arrivals.read()
-        read_to = self._arrivals.read_to  # before what is taken
-        self._arrivals.take(self._handle)
+        read_to = self._arrivals.take(self._handle)
         for alarm in self._copies.look():
             self._sink.alarm(alarm)
         gone = self._arrivals.teams_gone()
@@ -169,8 +162,7 @@ class Judge:
                     replay_is_gone=is_gone,
                 )
         self._show_missing()
-        timed = any(session.times_arrivals for session in self.sessions)
-        self._arrivals.read_every_s = READ_S if timed else LOCKSTEP_READ_S
+        self._arrivals.follow([s.offer for s in self.sessions if s.offer and not s.is_over])
 
     def _guard(
         self, session: ReplaySession, call: Callable[..., None], *args: object, **more: object

@@ -42,7 +42,9 @@ def only_judge(contest: Contest) -> Iterator[None]:
     path = contest.folder / f"judge-{contest.name}.lock"
     pid_file = path.with_suffix(".pid")
     try:
-        lock = FileLock(path).acquire(timeout=0)
+        lock = FileLock(path, mode=0o600).acquire(
+            timeout=0
+        )  # another user could hold a readable one
     except Timeout as error:
         owner = pid_file.read_text().strip() if pid_file.exists() else "unknown"
         raise ContestError(

@@ -168,7 +168,7 @@ class RevealFile(msgspec.Struct, frozen=True, tag_field="kind", tag="reveal"):
 def reveal_keys(contest_path: Path, out: Path, *, force: bool = False) -> list[str]:
     """Write the reveal file, signed with the contest's key; returns the teams in it.
 
-    force: also while a judge of the contest is at work; otherwise that raises ContestError.
+    force: also while a judge or a server of the contest is at work; otherwise that raises ContestError.
     """
     contest = load_contest(contest_path)
     keys = _keys_of(contest)
@@ -188,13 +188,14 @@ def reveal_keys(contest_path: Path, out: Path, *, force: bool = False) -> list[s
 
 
 def check_no_judge(contest: Contest, why: str) -> None:
-    """Raises ContestError, with `why`, if a judge holds the contest, or a room of it."""
-    for path in sorted(contest.folder.glob("judge-*.lock")):
+    """Raise ContestError, with `why`, if a judge or a season's server holds the contest, or a room of it."""
+    for path in sorted([*contest.folder.glob("judge-*.lock"), *contest.folder.glob("season.lock")]):
         try:
             FileLock(path).acquire(timeout=0).lock.release()
         except Timeout:
-            name = path.stem.removeprefix("judge-")
-            raise ContestError(f"a judge of contest {name!r} is at work: {why}") from None
+            kind, _, room = path.stem.partition("-")
+            who = f"a judge of contest {room!r}" if kind == "judge" else "the server of the season"
+            raise ContestError(f"{who} is at work: {why}") from None
 
 
 def _logged_teams(contest: Contest) -> Iterator[str]:

@@ -66,7 +66,8 @@ class TeamClient:
     """One team on one run: `join`, then iterate over `stream`, `report` results, and `leave`.
 
     public_key: the contest's; with it everything that replay and judge send is verified. sealed: results are
-    encrypted. stopped_early: the replay ended before its last packet; stop_reason: why. receipt: the judge's
+    encrypted. stopped_early: the replay ended before its last packet, or the judge closed the run before the
+    team had left it; stop_reason: why. receipt: the judge's
     signed message that closed the run; empty before that. cut_off_s: how long the longest gap in the replay's
     messages was. behind_s: how late the last packet was taken from the stream; None in lockstep.
     """
@@ -94,7 +95,7 @@ class TeamClient:
         self._sent_late_s = 0.0
         self._last = (PacketNote(-1, 0, 0, 0, 0), 0.0)
         self._judge_polled_at = 0.0
-        self._closed = False
+        self._closed = self._is_leaving = False
         self.stopped_early = False
         self.stop_reason = ""
         self.receipt = ""
@@ -214,6 +215,7 @@ class TeamClient:
 
     def leave(self, reason: str = "finished", detail: str = "", timeout_s: float = 60.0) -> None:
         """End the run, and wait until the judge has logged it (or there is no judge)."""
+        self._is_leaving = True
         if self._run is not None:
             self._publisher.send(Done, reason=reason, detail=detail)
             self._wait_for_closed(timeout_s)
@@ -334,8 +336,11 @@ class TeamClient:
     # --- the judge ----------------------------------------------------------------------------
 
     def _poll_judge(self, now: float) -> None:
-        """Every REPEAT_S: has the judge closed the run, or asked for messages again?"""
-        if now - self._judge_polled_at < REPEAT_S:
+        """Every REPEAT_S: has the judge closed the run, or asked for messages again?
+
+        At every call while a stream is not verified, so that a flood on it is closed before it fills memory.
+        """
+        if now - self._judge_polled_at < REPEAT_S and not self._judges.has_unverified:
             return
         self._judge_polled_at = now
         self._judges.look()
@@ -366,8 +371,12 @@ class TeamClient:
                 Ready, software=software()
             )  # shows that there is nothing more to come
         else:
-            self._closed = True
+            is_news, self._closed = not self._closed, True
             self.receipt = without_mac(text)
+            if is_news and not self._is_leaving and self._judge_verifier is not None:
+                self.stopped_early = True
+                self.stop_reason = f"the judge has closed the run: {message.reason}"
+                logger.warning("%s; what is reported from now on does not count", self.stop_reason)
 
     def _wait_for_closed(self, timeout_s: float) -> None:
         begun = self._transport.now()

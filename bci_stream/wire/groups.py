@@ -1,8 +1,8 @@
 """All text streams of one role in a contest, read together; new ones are opened as they appear.
 
 Anyone on the network can open a stream with any name, so a stream counts only after a message of it has
-been verified. Streams are opened by a few threads with a short timeout: one that does not answer delays
-neither the reader nor, for long, another stream. One whose messages can't be verified is closed.
+been verified. Streams are found and opened by a few threads, with a short timeout: one that does not answer
+delays neither the reader nor, for long, another stream. One whose messages can't be verified is closed.
 """
 
 import threading
@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 from bci_stream.errors import LostError, NotFoundError
 from bci_stream.wire import names
+from bci_stream.wire.messages import Offer
 from bci_stream.wire.names import Role
-from bci_stream.wire.transport import FoundStream, TextInlet, Transport
+from bci_stream.wire.transport import FoundStream, TextInlet, Transport, Watch
 
 OPEN_S = 2.0
 OPENED_AT_ONCE = 4
@@ -37,6 +38,31 @@ can send between two packets (`reports_per_packet` of a submission's limits, and
 """
 
 
+MOST_OF_ONE_OWNER = 4
+"""How many verified streams of one owner stay open: those of a worker, and of some that it has replaced."""
+
+BURST_S, MINUTE_S = 2.0, 60.0
+MEGABYTE = 1_000_000
+LEAST_TEXTS_A_S, SPARE = 1000.0, 2.0
+
+
+@dataclass(frozen=True)
+class StreamLimits:
+    """How much is read of one stream: texts above the limit wait, characters above it close the stream.
+
+    texts_a_s: as many as in BURST_S may come at once.
+    """
+
+    texts_a_s: float
+    chars_a_minute: float
+
+    @classmethod
+    def of_team(cls, offer: Offer, reports_a_packet: float, mb_a_minute: float) -> "StreamLimits":
+        """SPARE times what a team may send in a real-time run, which the judge counts."""
+        texts_a_s = max(LEAST_TEXTS_A_S, SPARE * reports_a_packet / offer.packet_s)
+        return cls(texts_a_s, SPARE * MEGABYTE * mb_a_minute * max(1.0, offer.speed))
+
+
 class ReceivedText(NamedTuple):
     """A text, its LSL stamp, and the stream from which it came."""
 
@@ -48,13 +74,27 @@ class ReceivedText(NamedTuple):
 
 @dataclass
 class GroupedStream:
-    """An open inlet. seen_at: when it was last found, or brought a text. verified: a message of it was."""
+    """An open inlet. seen_at: when it was last found, or brought a text. verified: a message of it was.
+
+    texts_to, chars_to: until when the texts and characters so far would have come at the limits' rates.
+    """
 
     owner: str
     inlet: TextInlet
     opened_at: float
     verified: bool = False
     seen_at: float = 0.0
+    texts_to: float = 0.0
+    chars_to: float = 0.0
+
+    def keeps(self, limits: StreamLimits, received: list[tuple[str, float]], now: float) -> bool:
+        """Count texts that came now; returns whether they are not more characters than the limit."""
+        chars = sum(len(text) for text, _ in received)
+        self.texts_to = max(self.texts_to, now - BURST_S) + len(received) / limits.texts_a_s
+        self.chars_to = (
+            max(self.chars_to, now - MINUTE_S) + chars * MINUTE_S / limits.chars_a_minute
+        )
+        return self.chars_to <= now
 
 
 @dataclass
@@ -68,24 +108,34 @@ class _Attempts:
 
 @dataclass
 class _Opening:
-    """Streams that are being opened by other threads."""
+    """Streams that other threads open, and the search for more: many streams take long to list."""
 
     transport: Transport
+    watch: Watch
     measure_clock: bool
     most_texts: int
     futures: dict[str, tuple[FoundStream, "Future[TextInlet]"]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._pool = ThreadPoolExecutor(OPENED_AT_ONCE, thread_name_prefix="open-stream")
+        self._pool = ThreadPoolExecutor(OPENED_AT_ONCE + 1, thread_name_prefix="open-stream")
+        self._search: Future[list[FoundStream]] | None = None
+
+    def found(self) -> list[FoundStream] | None:
+        """What the search has found that an earlier call began; None while it goes on."""
+        if self._search is None:
+            self._search = self._pool.submit(self.watch.found)
+        if not self._search.done():
+            return None
+        search, self._search = self._search, None
+        return search.result()
 
     def start(self, found: FoundStream) -> None:
         self.futures[found.uid] = (found, self._pool.submit(self._open, found))
 
     def _open(self, found: FoundStream) -> TextInlet:
-        inlet = self.transport.text_inlet(found, OPEN_S, self.most_texts)
-        if self.measure_clock:
-            inlet.clock_offset_s()  # the first measurement takes time; later calls do not
-        return inlet
+        return self.transport.text_inlet(
+            found, OPEN_S, self.most_texts, measure_clock=self.measure_clock
+        )
 
     def done(self) -> list[tuple[FoundStream, "Future[TextInlet]"]]:
         ready = [item for item in self.futures.values() if item[1].done()]
@@ -95,6 +145,7 @@ class _Opening:
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
+        self.watch.close()
         for _, future in self.futures.values():
             future.add_done_callback(_close_result)
 
@@ -108,7 +159,8 @@ class StreamGroup:
     """The open streams of a role. One thread reads; `accept` and `reject` may be called from another one.
 
     gone: owners of verified streams that have ended. rejected: how many streams were closed because a
-    message of them could not be verified, by owner.
+    message of them could not be verified, or because they brought too much, by owner. limits: of each
+    stream; None for none; may be changed at any time.
     """
 
     def __init__(
@@ -119,14 +171,17 @@ class StreamGroup:
         *,
         measure_clock: bool = False,
         most_texts: int = MOST_TEXTS_GROUPED,
+        limits: StreamLimits | None = None,
     ) -> None:
+        self.limits = limits
         self._now = transport.now
-        self._watch = transport.watch(names.prefix(contest, role))
+        watch = transport.watch(names.prefix(contest, role))
         self._streams: dict[str, GroupedStream] = {}
         self._attempts: dict[str, _Attempts] = {}
-        self._opening = _Opening(transport, measure_clock, most_texts)
+        self._opening = _Opening(transport, watch, measure_clock, most_texts)
         self._lock = threading.Lock()
         self._to_reject: list[str] = []
+        self._surplus: list[str] = []
         self._closed = False
         self.gone: list[str] = []
         self.rejected: Counter[str] = Counter()
@@ -140,6 +195,12 @@ class StreamGroup:
     def uids(self) -> set[str]:
         """Uids of the open streams that have been verified."""
         return {uid for uid, stream in list(self._streams.items()) if stream.verified}
+
+    @property
+    def has_unverified(self) -> bool:
+        """Whether a stream is open, or being opened, of which no message was verified."""
+        streams = list(self._streams.values())
+        return bool(self._opening.futures) or not all(stream.verified for stream in streams)
 
     def verified(self) -> list[tuple[str, TextInlet]]:
         """Owner and inlet of the open streams that have been verified."""
@@ -156,7 +217,9 @@ class StreamGroup:
         """Begin to open the streams that have appeared, and take those that were opened meanwhile."""
         self._take_opened()
         self._close_silent()
-        all_found = self._watch.found()
+        all_found = self._opening.found()
+        if all_found is None:
+            return
         self._note_found(all_found)
         room = OPENED_AT_ONCE - len(self._opening.futures)
         for found in self._candidates(all_found)[: max(0, room)]:
@@ -226,26 +289,39 @@ class StreamGroup:
     # --- reading ------------------------------------------------------------------------------
 
     def pull(self, timeout_s: float = 0.0) -> list[ReceivedText]:
-        """All texts that have arrived; waits only if there is one stream."""
+        """All texts that have arrived, within the limits; waits only if there is one stream."""
+        self._take_opened()
         self._drop_rejected()
         wait_s = timeout_s if len(self._streams) == 1 else 0.0
         texts: list[ReceivedText] = []
+        begun = self._now()
         for uid, stream in list(self._streams.items()):
+            if stream.texts_to > begun:
+                continue
             try:
                 received = stream.inlet.pull(wait_s)
             except LostError:
                 self._lose(uid)
                 continue
             if received:
-                stream.seen_at = self._now()
+                stream.seen_at = now = self._now()
+                limits = self.limits
+                if limits is not None and not stream.keeps(limits, received, now):
+                    self._reject_for_good(uid)
             texts += [ReceivedText(uid, stream.owner, *item) for item in received]
         return texts
 
     def accept(self, uid: str) -> None:
-        """A message of this stream was verified."""
+        """A message of this stream was verified. Of many streams of one owner the oldest is closed."""
         stream = self._streams.get(uid)
-        if stream is not None:
-            stream.verified = True
+        if stream is None or stream.verified:
+            return
+        stream.verified = True
+        others = list(self._streams.items())
+        of_owner = [u for u, other in others if other.verified and other.owner == stream.owner]
+        if len(of_owner) > MOST_OF_ONE_OWNER:
+            with self._lock:
+                self._surplus += of_owner[:-MOST_OF_ONE_OWNER]
 
     def reject(self, uid: str) -> None:
         """A message of this stream was not verified: it is closed for good, unless another one was."""
@@ -257,12 +333,21 @@ class StreamGroup:
     def _drop_rejected(self) -> None:
         with self._lock:
             rejected, self._to_reject = self._to_reject, []
+            surplus, self._surplus = self._surplus, []
         for uid in rejected:
             stream = self._streams.get(uid)
             if stream is not None and not stream.verified:
-                self.rejected[stream.owner] += 1
-                self._attempts[uid] = _Attempts(failed_for_good=True)
-                self._drop(uid)
+                self._reject_for_good(uid)
+        for uid in surplus:
+            if uid in self._streams:
+                self._reject_for_good(uid)
+
+    def _reject_for_good(self, uid: str) -> None:
+        self._attempts[uid] = _Attempts(failed_for_good=True)
+        stream = self._drop(uid)
+        self.rejected[stream.owner] += 1
+        if stream.verified:
+            self.gone.append(stream.owner)
 
     def _lose(self, uid: str) -> None:
         stream = self._drop(uid)
@@ -279,7 +364,6 @@ class StreamGroup:
         if self._closed:
             return
         self._closed = True
-        self._watch.close()
         self._opening.close()
         for uid in list(self._streams):
             self._drop(uid)

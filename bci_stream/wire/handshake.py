@@ -86,7 +86,7 @@ def describe_missing(transport: Transport, what: str, timeout_s: float) -> str:
         seen = sorted({found.name for found in everything.found()})
     finally:
         everything.close()
-    streams = ", ".join(seen) if seen else "none"
+    streams = shorten_list(seen) if seen else "none"
     return (
         f"waited {timeout_s:g} s for {what}, which never appeared; streams found: {streams}. "
         "Is it started, with the same --contest, --lsl-session and --scope?"

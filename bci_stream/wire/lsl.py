@@ -1,6 +1,7 @@
 """Lab Streaming Layer as a transport: the one module that touches pylsl."""
 
 import contextlib
+import sys
 import time
 from collections.abc import Sequence
 
@@ -29,14 +30,25 @@ BUFFER_S = 360
 TEXTS_A_BUFFER_UNIT = 100
 """LSL counts the buffer of an irregular stream in hundreds of samples."""
 
-TEXTS_AT_ONCE, LENGTH_AT_ONCE = 256, 1 << 22
-"""Limits for one pull, in texts and characters: a flooded stream must not delay the reader's others."""
+TEXTS_AT_ONCE, LENGTH_AT_ONCE, TEXTS_A_CALL = 256, 1 << 22, 32
+"""Limits for one pull, in texts and characters: a flooded stream must not delay the reader's others. Each
+call of liblsl brings at most TEXTS_A_CALL."""
 
 MOST_SLOTS = 8
 """How many values the buffer of a text inlet may have for each text that it is to keep."""
 
+MOST_SAMPLES = 4_000_000
+"""How many samples the buffer of a signal may have: liblsl takes about 20 bytes for each before one has
+arrived. That of a stream of more than 11 kHz is shorter than BUFFER_S."""
+
+MOST_RATE, MOST_VALUES = 500_000.0, 100_000_000
+"""The highest rate of a signal, in Hz, and how many values liblsl may reserve memory for: it does so for 5 s,
+for 128 samples where there is no rate."""
+
 FIRST_OFFSET_S = 5.0
 """How long the first measurement of a clock offset may take."""
+
+MOST_DESCRIPTORS = 65_536
 
 _FORMATS = {"float32": pylsl.cf_float32, "int32": pylsl.cf_int32, "string": pylsl.cf_string}
 
@@ -46,6 +58,7 @@ class LslTransport:
 
     def __init__(self, scope: Scope = "machine", session: str = "default") -> None:
         pylsl.set_config_content(config(scope, session))
+        _allow_descriptors()
 
     def now(self) -> float:
         return float(pylsl.local_clock())
@@ -57,9 +70,14 @@ class LslTransport:
         return LslTextOutlet(spec)
 
     def text_inlet(
-        self, found: FoundStream, timeout_s: float, most_texts: int = MOST_TEXTS
+        self,
+        found: FoundStream,
+        timeout_s: float,
+        most_texts: int = MOST_TEXTS,
+        *,
+        measure_clock: bool = False,
     ) -> "LslTextInlet":
-        return LslTextInlet(found, timeout_s, most_texts)
+        return LslTextInlet(found, timeout_s, most_texts, measure_clock)
 
     def sample_outlet(self, spec: StreamSpec) -> "LslSampleOutlet":
         return LslSampleOutlet(spec)
@@ -77,10 +95,12 @@ class LslWatch:
     def found(self) -> list[FoundStream]:
         found = []
         for info in self._resolver.results():
-            # A stream of another program may have a name that is not UTF-8; it is none of ours.
+            # A stream of another program may have a name that is not UTF-8, or that would control the
+            # terminal on which it is listed; it is none of ours.
             with contextlib.suppress(UnicodeDecodeError):
                 identity = (info.name(), info.type(), info.source_id(), info.uid())
-                found.append(FoundStream(*identity, info))
+                if "".join(identity).isprintable():
+                    found.append(FoundStream(*identity, info))
         return found
 
     def close(self) -> None:
@@ -104,34 +124,42 @@ class LslTextOutlet:
 
 
 class LslTextInlet:
-    def __init__(self, found: FoundStream, timeout_s: float, most_texts: int) -> None:
+    def __init__(
+        self, found: FoundStream, timeout_s: float, most_texts: int, measure_clock: bool
+    ) -> None:
         self._name = found.name
         self._offset_s = 0.0
         buffer = max(1, most_texts // TEXTS_A_BUFFER_UNIT)
         _check_buffer(found, buffer, MOST_SLOTS * most_texts)
-        self._inlet = _open_inlet(found, timeout_s, buffer)
+        self._inlet = _inlet(found, buffer)
+        if measure_clock:  # before the connection, so that no flood fills memory meanwhile
+            self._offset_s = _clock_offset_s(self._inlet, 0.0, timeout_s)
+        _connect(self._inlet, found, timeout_s)
 
     def pull(self, timeout_s: float) -> list[tuple[str, float]]:
         texts: list[tuple[str, float]] = []
-        length = 0
         try:
             raw, stamp = self._inlet.pull_sample(timeout_s)
-            while raw is not None:
-                text = raw[0]  # bytes, or a number if the stream is numeric
-                is_text = isinstance(text, bytes)
-                decoded = (
-                    text[:MAX_TEXT_BYTES].decode("utf-8", "replace")
-                    if is_text
-                    else number_text(text)
-                )
-                texts.append((decoded, stamp))
-                length += len(decoded)
-                more = len(texts) < TEXTS_AT_ONCE and length < LENGTH_AT_ONCE
-                raw, stamp = self._inlet.pull_sample(0.0) if more else (None, 0.0)
+            if raw is not None:
+                texts.append((_text(raw[0]), stamp))
+                self._pull_more(texts)
         except LslLostError as error:
             if not texts:
                 raise _lost(self._name) from error
         return texts
+
+    def _pull_more(self, texts: list[tuple[str, float]]) -> None:
+        """Add the texts that wait: each call of liblsl gives way to the process's other threads."""
+        length = len(texts[0][0])
+        while (
+            len(texts) < TEXTS_AT_ONCE
+            and length < LENGTH_AT_ONCE
+            and self._inlet.samples_available()
+        ):
+            rows, stamps = self._inlet.pull_chunk(0.0, max_samples=TEXTS_A_CALL)
+            more = [(_text(row[0]), float(stamp)) for row, stamp in zip(rows, stamps, strict=True)]
+            length += sum(len(text) for text, _ in more)
+            texts += more
 
     def clock_offset_s(self) -> float:
         inlet = getattr(self, "_inlet", None)
@@ -168,7 +196,8 @@ class LslSampleOutlet:
 class LslSampleInlet:
     def __init__(self, found: FoundStream, timeout_s: float) -> None:
         self._offset_s = 0.0
-        self._inlet = _open_inlet(found, timeout_s, BUFFER_S)
+        self._inlet = _inlet(found, _signal_buffer_s(found))
+        _connect(self._inlet, found, timeout_s)
         try:
             self.spec = _spec(self._inlet.info(timeout=timeout_s))
         except (LslTimeoutError, LslLostError) as error:
@@ -197,6 +226,21 @@ class LslSampleInlet:
         del self._inlet
 
 
+def _allow_descriptors() -> None:
+    """Let this process open MOST_DESCRIPTORS files and connections, if the system allows that.
+
+    Anyone may hold connections to an outlet: those of an attacker left none for logs and recordings.
+    """
+    if sys.platform == "win32":
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MOST_DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
 def streams_now(queries: Sequence[str], seconds: float) -> list[list[tuple[str, str, str, str]]]:
     """(uid, name, type, format) of the streams that each query has found after this time."""
     searches = [pylsl.ContinuousResolver(pred=query) for query in queries]
@@ -210,11 +254,22 @@ def streams_now(queries: Sequence[str], seconds: float) -> list[list[tuple[str, 
     ]
 
 
-def _open_inlet(found: FoundStream, timeout_s: float, buffer: int) -> pylsl.StreamInlet:
+def _text(value: object) -> str:
+    """A text as liblsl gives it: bytes, or a number if the stream is numeric."""
+    if isinstance(value, bytes):
+        return value[:MAX_TEXT_BYTES].decode("utf-8", "replace")
+    return number_text(value)  # type: ignore[arg-type]
+
+
+def _inlet(found: FoundStream, buffer: int) -> pylsl.StreamInlet:
     # recover=False: a lost source is an error at once. With recover=True a pull from a lost source
     # exceeded its own timeout by minutes (liblsl 1.18 beta 6).
     # as_numpy: raw bytes, because pylsl raises for a text that is not UTF-8.
-    inlet = pylsl.StreamInlet(found.handle, max_buflen=buffer, recover=False, as_numpy=True)
+    return pylsl.StreamInlet(found.handle, max_buflen=buffer, recover=False, as_numpy=True)
+
+
+def _connect(inlet: pylsl.StreamInlet, found: FoundStream, timeout_s: float) -> None:
+    """From now on the stream's samples are sent to the inlet; raises NotFoundError."""
     try:
         inlet.open_stream(timeout=timeout_s)
     except (LslTimeoutError, LslLostError) as error:
@@ -222,7 +277,6 @@ def _open_inlet(found: FoundStream, timeout_s: float, buffer: int) -> pylsl.Stre
             f"stream {found.name!r} was seen but could not be opened within {timeout_s:g} s: "
             "its owner may have just ended; start it again"
         ) from error
-    return inlet
 
 
 def _check_buffer(found: FoundStream, buffer: int, most: int) -> None:
@@ -241,10 +295,29 @@ def _check_buffer(found: FoundStream, buffer: int, most: int) -> None:
         )
 
 
-def _clock_offset_s(inlet: pylsl.StreamInlet, last_s: float) -> float:
+def _signal_buffer_s(found: FoundStream) -> int:
+    """How many seconds of a signal are buffered.
+
+    Raises WireError for a rate or a number of channels for which liblsl would need gigabytes: anyone can
+    announce such a stream, and the memory is taken before a sample arrives.
+    """
+    info = found.handle
+    assert isinstance(info, pylsl.StreamInfo)
+    rate, channels = info.nominal_srate(), info.channel_count()
+    if not (0 <= rate <= MOST_RATE and channels * max(5 * rate, 128) <= MOST_VALUES):
+        raise WireError(
+            f"stream {found.name!r} names {channels} channels at {rate:g} Hz; signals of at most "
+            f"{MOST_RATE:g} Hz and {MOST_VALUES // 5:,} values a second are read"
+        )
+    return int(min(BUFFER_S, MOST_SAMPLES / rate)) if rate else BUFFER_S
+
+
+def _clock_offset_s(
+    inlet: pylsl.StreamInlet, last_s: float, timeout_s: float = FIRST_OFFSET_S
+) -> float:
     """liblsl measures it again every 5 s in a thread of its own; last_s: if that is not possible now."""
     try:
-        return float(inlet.time_correction(timeout=FIRST_OFFSET_S))
+        return float(inlet.time_correction(timeout=timeout_s))
     except (LslTimeoutError, LslLostError):
         return last_s
 
@@ -270,7 +343,9 @@ def _stream_info(spec: StreamSpec) -> pylsl.StreamInfo:
             _describe_lead(channels.append_child("channel"), lead)
         desc.append_child("reference").append_child_value("label", "unknown")
         desc.append_child("acquisition").append_child_value("manufacturer", "bci-stream")
-        desc.append_child("synchronization").append_child_value("can_drop_samples", "false")
+        # A device may lose samples. Without this, readers of XDF draw one line through the stamps, which are
+        # even already, and a gap moves the markers of the whole recording.
+        desc.append_child("synchronization").append_child_value("can_drop_samples", "true")
     if spec.meta:
         meta = desc.append_child("bci")
         for key, value in spec.meta.items():

@@ -30,7 +30,12 @@ class MemoryTransport:
         return MemoryTextOutlet(self, self._open(spec))
 
     def text_inlet(
-        self, found: FoundStream, timeout_s: float, most_texts: int = MOST_TEXTS
+        self,
+        found: FoundStream,
+        timeout_s: float,
+        most_texts: int = MOST_TEXTS,
+        *,
+        measure_clock: bool = False,
     ) -> "MemoryTextInlet":
         stream = found.handle
         assert isinstance(stream, _Stream)

@@ -6,7 +6,7 @@ signed under its token or sealed), the judge (judge stream, signed). See docs/pr
 
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, TypeAlias, TypeVar
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -198,13 +198,14 @@ class Join(TeamMessage, frozen=True, tag="join"):
 
     Lockstep: plain: the team needs no notes of plain packets. asks: it has a stream of packet requests,
     with the uid asks_uid (empty: any stream with the team's name).
-    nonce: random; the welcome repeats it, so that an earlier welcome can't be used again.
+    nonce: random, of at most 128 characters; the welcome, which all teams receive, repeats it, so that an
+    earlier welcome can't be used again.
     """
 
     channels: dict[str, list[int]] = {}
     plain: bool = False
     asks: bool = False
-    nonce: str = ""
+    nonce: Annotated[str, msgspec.Meta(max_length=128)] = ""
     asks_uid: str = ""
 
 

@@ -137,10 +137,16 @@ class Transport(Protocol):
 
     def text_outlet(self, spec: StreamSpec) -> TextOutlet: ...
     def text_inlet(
-        self, found: FoundStream, timeout_s: float, most_texts: int = MOST_TEXTS
+        self,
+        found: FoundStream,
+        timeout_s: float,
+        most_texts: int = MOST_TEXTS,
+        *,
+        measure_clock: bool = False,
     ) -> TextInlet:
         """Open a stream of texts; most_texts: how many are kept for a slow reader, about.
 
+        measure_clock: whether the clock offset is measured before texts are sent, also within timeout_s.
         Raises NotFoundError if it can't be opened within timeout_s.
         """
 

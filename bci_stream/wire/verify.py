@@ -4,7 +4,7 @@ Rejected messages of teams are counted by reason.
 """
 
 from collections import Counter
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
 
 from bci_stream.errors import WireError
@@ -157,6 +157,20 @@ class MessageVerifier:
             self.dropped[reason] += 1
         return not reason
 
+    def restore(self, texts: Iterable[str]) -> None:
+        """Mark the numbers of messages that an earlier judge has logged as used.
+
+        Only messages that name no stream could be sent again by others.
+        """
+        for text in texts:
+            claimed = self.read(text)
+            message = None if claimed is None else self._authenticated(claimed)
+            if message is not None:
+                self._window(message).use(message.seq)
+
+    def _window(self, message: ResultsMessage) -> SequenceWindow:
+        return self._windows.setdefault((message.team, message.run), SequenceWindow())
+
     def _authenticated(self, claimed: TeamText) -> ResultsMessage | None:
         token = self._tokens(claimed.team)
         if token is None:
@@ -166,10 +180,10 @@ class MessageVerifier:
     def _rejection(self, message: ResultsMessage) -> str:
         if message.contest != self._contest:
             return "other contest"
-        if message.run not in self._runs and not isinstance(message, Hello):
+        is_search = isinstance(message, Hello) and not message.run
+        if message.run not in self._runs and not is_search:
             return "other run"
-        window = self._windows.setdefault((message.team, message.run), SequenceWindow())
-        return "" if window.use(message.seq) else "repeated number"
+        return "" if self._window(message).use(message.seq) else "repeated number"
 
 
 class JudgeVerifier:

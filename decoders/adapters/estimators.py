@@ -139,19 +139,30 @@ def dumps(fitted: Any, *, trust: bool = False) -> tuple[str, bytes]:
     skops_io = _skops()
     try:
         data = skops_io.dumps(fitted)
-        skops_io.get_untrusted_types(data=data)  # reads it, which shows whether it can be read
+        # It was fitted here, so it is loaded without distrust, which shows whether it can be.
+        skops_io.loads(data, trusted=skops_io.get_untrusted_types(data=data))
     except Exception as error:
         if not trust:
             raise DecoderError(
                 f"the fitted estimator can't be saved with skops ({format_exception(error)}); "
                 "--trust saves it as a pickle, which whoever loads it must trust, too"
             ) from error
-        import joblib
-
-        buffer = io.BytesIO()
-        joblib.dump(fitted, buffer)
-        return "pickle", buffer.getvalue()
+        return "pickle", _pickled(fitted)
     return "skops", data
+
+
+def _pickled(fitted: Any) -> bytes:
+    import joblib
+
+    buffer = io.BytesIO()
+    try:
+        joblib.dump(fitted, buffer)
+    except Exception as error:  # of a lambda, or of an open file in it
+        raise DecoderError(
+            f"the fitted estimator can't be saved, as a pickle neither ({format_exception(error)}); give it "
+            "functions that have a name in a module, and no lambda"
+        ) from error
+    return buffer.getvalue()
 
 
 def loads(data: bytes, name: str, *, form: str = "skops", trust: bool = False) -> Any:

@@ -11,7 +11,7 @@ from decoders.adapters.estimators import load_pipeline, loads
 from decoders.adapters.followers import FOLLOWERS
 from decoders.adapters.online import Online, WindowPlan
 from decoders.adapters.windows import DeadLeads, Recentring, SignalWindow, chosen_leads
-from decoders.decoder import Decoder, DecoderError
+from decoders.decoder import Decoder, DecoderError, format_exception
 from decoders.dsp import Array
 from decoders.dsp.leads import plain_name
 from decoders.model import Model, ModelError, load_model
@@ -107,9 +107,15 @@ class PipelineDecoder:
         if self._recentring is not None:
             x = self._recentring.apply(x)
         estimator = self._estimators[min(window.slot, len(self._estimators) - 1)]
-        if self._follower.regression:
-            return np.asarray(estimator.predict(x[None]))[0]
-        return class_scores(estimator, x[None])
+        try:
+            if self._follower.regression:
+                return np.asarray(estimator.predict(x[None]))[0]
+            return class_scores(estimator, x[None])
+        except Exception as error:  # a user's estimator may raise anything
+            raise DecoderError(
+                f"the estimator fails on X {x[None].shape} (windows, leads, samples): "
+                f"{format_exception(error)}"
+            ) from error
 
 
 def class_scores(estimator: Any, x: Array) -> dict[int, float]:

@@ -5,7 +5,9 @@ estimator gets in a contest what it was trained on, and nothing that comes later
 """
 
 import copy
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -177,13 +179,20 @@ def _fit_slot(
         )
     estimator = _copied(online.estimator, seed)
     try:
-        fitted = estimator.fit(x, y)
+        with _quiet_mne():
+            fitted = estimator.fit(x, y)
     except Exception as error:  # a user's estimator may raise anything
         raise DecoderError(
             f"{online.__name__} can't be fitted to X {x.shape} (windows, leads, samples): "
             f"{format_exception(error)}"
         ) from error
     return estimator if fitted is None else fitted
+
+
+def _quiet_mne() -> AbstractContextManager[object]:
+    """MNE's estimators log a dozen lines at each fit."""
+    mne = sys.modules.get("mne")
+    return nullcontext() if mne is None else mne.use_log_level("warning")
 
 
 def _copied(estimator: Any, seed: int) -> Any:

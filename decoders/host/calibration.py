@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bci_stream.errors import SourceError
-from decoders.host.inside.shim import stages
+from decoders.host.inside import stages
 from decoders.host.limits import SubmissionRefused, escape_text
 from replay.model.options import SourceOptions
 from replay.model.source import Session

@@ -60,6 +60,7 @@ def check_submission(
     """Dry-run an open submission, close it, and describe what would count and what would not.
 
     name: of the track. rules: what the contest changes of its rules, its profile among them.
+    Raises a SubmissionError, whose ending is `stopped`, where this machine failed or the check was stopped.
     """
     track = track_of(name).under(rules or {})
     try:
@@ -82,6 +83,8 @@ def _dry_run(decoder: SubmissionDecoder, track: Track, rules: dict[str, object] 
     try:
         outcome.stream(track, decoder, [session])
     except SubmissionError as error:
+        if error.ending == "stopped":
+            raise  # nothing was found out about the submission
         failure = error
         outcome.report(error.results)
     outcome.end("finished" if failure is None else failure.ending)

@@ -14,9 +14,12 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from decoders.host import install
 from decoders.host.install import NoWheels
@@ -69,9 +72,14 @@ def environment_for(
     own = f"{sys.version_info.major}.{sys.version_info.minor}"
     lacks_pkg_resources = requested.old_setuptools and not importlib.util.find_spec("pkg_resources")
     if not (requested.requirements or lacks_pkg_resources) and requested.python in (None, own):
+        if requested.python is None and requested.hints and own not in requested.hints:
+            logger.warning(
+                "its __pycache__ files are of another Python; without a requirements.txt it runs by the "
+                "host's own, %s: --python %s runs it by the other one", own, requested.hints[0]
+            )  # fmt: skip
         return own_environment(own)
     requirements = requested.requirements or SCIENTIFIC_SET
-    if requested.old_setuptools and not _names(requirements, "setuptools"):
+    if requested.old_setuptools and not _pins_setuptools(requirements):
         requirements = (*requirements, OLD_SETUPTOOLS)
     place = cache or default_cache()
     if requested.python is not None or not requested.requirements:
@@ -85,10 +93,10 @@ def own_environment(own: str) -> Environment:
     return Environment(Path(sys.executable), find_interpreter(own), folders, title)
 
 
-def _names(requirements: Sequence[str], package: str) -> bool:
-    return any(
-        re.match(rf"{package}\b", requirement, re.IGNORECASE) for requirement in requirements
-    )
+def _pins_setuptools(requirements: Sequence[str]) -> bool:
+    """Whether a version of setuptools is requested; its name alone, as conda's freeze has it, is none."""
+    asked = map(Requirement, requirements)
+    return any(canonicalize_name(one.name) == "setuptools" and one.specifier for one in asked)
 
 
 def _only(
@@ -118,26 +126,37 @@ def _first_that_resolves(
     choice = cache / f"{digest([*versions, *sorted(requirements)])}.choice"
     if choice.is_file() and (chosen := choice.read_text()) in versions:
         versions.insert(0, chosen)
-    refusals: dict[str, NoWheels] = {}
+    refusals: dict[str, list[str]] = {}
     absent: EnvironmentUnavailable | None = None
     for version in dict.fromkeys(versions):
         try:
             made = _made(version, requirements, cache, stop)
         except NoWheels as error:
-            refusals[version] = error
+            logger.info("Python %s has no wheels for all of them", version)
+            refusals.setdefault(error.output, []).append(version)
         except InterpreterAbsent as error:
             absent = error
         else:
             choice.write_text(version)
             return made
-    tried, printed = ", ".join(refusals), next(iter(refusals.values())).output
-    message = (
-        f"no wheels satisfy the submission's requirements with any Python that was tried ({tried}); "
-        f"correct the pins, or choose another one with --python. The installer printed: {printed}"
-    )
+    message = _describe_refusals(refusals)
     if absent is not None:
         raise InterpreterAbsent(f"{message} Not tried: {absent}")
     raise EnvironmentFailed(message)
+
+
+def _describe_refusals(refusals: Mapping[str, Sequence[str]]) -> str:
+    """refusals: the Pythons by what the installer printed, in the order in which they were tried.
+
+    Newer Pythons may lack wheels of a pin where only an older one shows that two pins conflict.
+    """
+    tried = ", ".join(version for versions in refusals.values() for version in versions)
+    printed = [f"for {', '.join(each)}: {output}" for output, each in refusals.items()]
+    shown = " ... ".join(dict.fromkeys([printed[0], printed[-1]]))
+    return (
+        f"no wheels satisfy the submission's requirements with any Python that was tried ({tried}); "
+        f"correct the pins, or choose another one with --python. The installer printed {shown}"
+    )
 
 
 def _made(

@@ -94,13 +94,9 @@ class Installation:
             raise failure(command, printed)
 
     def _start(self, command: Sequence[str], output: int) -> subprocess.Popen[bytes]:
-        """The launcher lets it die with this process."""
-        dropped = {"user": None, "rlimits": {"CORE": 0}, "parent": os.getpid()}
-        settings = json.dumps(dropped)
-        launcher = [sys.executable, "-I", "-S", str(LAUNCH), settings]
         try:
             return subprocess.Popen(
-                [*launcher, *command],
+                ended_with_host(command),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -137,6 +133,12 @@ class Installation:
             raise EnvironmentFailed(
                 f"the submission's environment is larger than {MOST_BYTES // GIB} GiB ({self.title})"
             )
+
+
+def ended_with_host(command: Sequence[str]) -> list[str]:
+    """The command, started by a launcher that lets Linux end it with this process."""
+    settings = {"user": None, "rlimits": {"CORE": 0}, "parent": os.getpid()}
+    return [sys.executable, "-I", "-S", str(LAUNCH), json.dumps(settings), *command]
 
 
 def failure(command: Sequence[str], printed: str) -> EnvironmentFailed:

@@ -9,7 +9,6 @@ can take minutes to parse. So it is unpacked and read by a child process with li
 import os
 import resource
 import secrets
-import shutil
 import signal
 import subprocess
 import sys
@@ -25,23 +24,27 @@ import msgspec
 from decoders.host.cgroup import sweep_groups
 from decoders.host.detect import INTERFACES, EntryPoint, detect
 from decoders.host.environment import Environment, environment_for
+from decoders.host.install import ended_with_host
 from decoders.host.limits import (
     MIB,
     EnvironmentUnavailable,
     PackageError,
     SubmissionLimits,
+    SubmissionStopped,
     escape_text,
     unavailable,
 )
 from decoders.host.package import lay_out
 from decoders.host.requested import RequestedEnvironment, requested_environment
-from decoders.host.venv import Lease, sweep_environments, try_lease
+from decoders.host.venv import Lease, remove_leased, sweep_environments, try_lease
 
 UNPACK_CPU_S, READ_CPU_S = 60, 5
 """Processor time to unpack a package (2 GiB take about 20 s), and then to read its files."""
 MEMORY_BYTES = 512 * MIB
 WAIT_S = 300.0
 """Time for all of it: much more than the processor time, for a busy machine or a slow disk."""
+STOP_POLL_S = 0.5
+"""The longest time until a wait notices that the run was stopped."""
 OPEN_FILES = 256
 
 
@@ -92,7 +95,7 @@ class Prepared:
 
     def close(self) -> None:
         self.environment.close()
-        remove_folder(self.folder, self.lock)
+        remove_leased(self.folder, self.lock)
 
 
 def prepare(
@@ -116,13 +119,13 @@ def prepare(
     except OSError as error:
         raise unavailable(f"{package}: no folder can be made for it", error) from error
     try:
-        facts = read_package(package, folder / "package", track, interface, python, limits)
+        facts = read_package(package, folder / "package", track, interface, python, limits, stop)
         environment = environment_for(facts.requested, cache, stop)
     except OSError as error:
-        remove_folder(folder, lock)
+        remove_leased(folder, lock)
         raise unavailable(f"{package}: its environment can't be made", error) from error
     except BaseException:
-        remove_folder(folder, lock)
+        remove_leased(folder, lock)
         raise
     return Prepared(folder, Path(facts.root), facts.entry, environment, lock)
 
@@ -136,19 +139,10 @@ def make_folder() -> tuple[Path, Lease]:
     """A new folder, and its lock, which the system releases when this host ends."""
     while True:
         folder = Path(tempfile.gettempdir()) / f"{PREFIX}{secrets.token_hex(8)}"
-        lock = try_lease(Path(f"{folder}.lock"), flags=os.O_CREAT | os.O_EXCL)
-        if (
-            lock is not None and os.fstat(lock.number).st_nlink
-        ):  # not swept by another host just now
+        lock = try_lease(folder.with_suffix(".lock"), flags=os.O_CREAT | os.O_EXCL)
+        if lock is not None:  # no other host is sweeping it
             folder.mkdir(mode=0o700)
             return folder, lock
-
-
-def remove_folder(folder: Path, lock: Lease | None) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
-    if lock is not None and not lock.closed:
-        Path(f"{folder}.lock").unlink(missing_ok=True)
-        lock.close()
 
 
 def sweep_folders() -> None:
@@ -159,7 +153,7 @@ def sweep_folders() -> None:
                 continue
             lock = try_lease(path, flags=0)
             if lock is not None:  # its host is gone
-                remove_folder(path.with_suffix(""), lock)
+                remove_leased(path.with_suffix(""), lock)
 
 
 # --- in the host -----------------------------------------------------------------------------
@@ -172,10 +166,11 @@ def read_package(
     interface: str | None = None,
     python: str | None = None,
     limits: SubmissionLimits | None = None,
+    stop: threading.Event | None = None,
 ) -> PackageFacts:
     """Unpack the package into a folder and read it, in a limited child process.
 
-    Raises PackageError, and EnvironmentUnavailable where this machine failed.
+    Raises PackageError, EnvironmentUnavailable where this machine failed, and SubmissionStopped.
     """
     limits = limits or SubmissionLimits()
     size = (limits.package_bytes, limits.package_files)
@@ -183,29 +178,48 @@ def read_package(
     # -P: without this folder, which may be the submission's own.
     command = [sys.executable, "-P", "-m", "decoders.host.prepare"]
     path = os.pathsep.join(os.path.abspath(each) for each in sys.path if each)
-    try:
-        done = subprocess.run(
-            command,
-            input=msgspec.json.encode(request),
-            capture_output=True,
-            timeout=WAIT_S,
-            check=False,
-            env={**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1"},
-        )
-    except subprocess.TimeoutExpired:
-        raise PackageError(f"{package}: to read it took more than {WAIT_S:g} s") from None
+    environ = {**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1"}
+    with subprocess.Popen(
+        ended_with_host(command),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environ,
+    ) as done:
+        try:
+            printed, errors = _answer(done, msgspec.json.encode(request), package, stop)
+        finally:
+            done.kill()
     if done.returncode == -signal.SIGKILL:  # its own limits end it by SIGXCPU, or by an error
         raise EnvironmentUnavailable(
             f"{package}: the process that read the submission was killed; is this machine out of memory?"
         )
     if done.returncode != 0:
-        raise PackageError(f"{package}: {_why_it_ended(done.returncode, done.stderr)}")
-    answer = msgspec.json.decode(done.stdout, type=ReadAnswer)
+        raise PackageError(f"{package}: {_why_it_ended(done.returncode, errors)}")
+    answer = msgspec.json.decode(printed, type=ReadAnswer)
     if answer.facts is None:
         raise (
             EnvironmentUnavailable(answer.refusal) if answer.ours else PackageError(answer.refusal)
         )
     return answer.facts
+
+
+def _answer(
+    process: subprocess.Popen[bytes], request: bytes, package: Path, stop: threading.Event | None
+) -> tuple[bytes, bytes]:
+    """What the reading process printed. Its own processor time is limited: this waits for a slow machine."""
+    deadline = time.monotonic() + WAIT_S
+    asked: bytes | None = request
+    while True:
+        with suppress(subprocess.TimeoutExpired):
+            return process.communicate(asked, timeout=STOP_POLL_S)
+        asked = None  # it is sent once
+        if stop is not None and stop.is_set():
+            raise SubmissionStopped("stopped while the submission was read")
+        if time.monotonic() > deadline:
+            raise EnvironmentUnavailable(
+                f"{package}: to read it took more than {WAIT_S:g} s; this is no fault of the team"
+            )
 
 
 def _why_it_ended(code: int, stderr: bytes) -> str:
@@ -251,7 +265,6 @@ def _limit(name: str, value: int) -> None:
 
 def main() -> None:
     request = msgspec.json.decode(sys.stdin.buffer.read(), type=ReadRequest)
-    _limit("CORE", 0)
     _limit("CPU", UNPACK_CPU_S)
     _limit("DATA", MEMORY_BYTES)
     _limit("FSIZE", request.package_bytes + MIB)

@@ -51,7 +51,7 @@ from decoders.host.limits import (
     SubmissionTimeout,
     escape_text,
 )
-from decoders.host.prepare import Prepared
+from decoders.host.prepare import STOP_POLL_S, Prepared
 from decoders.host.sandbox import FILTER_FD, Sandbox, SandboxCommand
 from decoders.host.watchdog import ProcessTree, Watchdog, exceeded_memory
 
@@ -67,8 +67,6 @@ KINDS = {
 EXTRA_BYTES = 1024
 """How much longer than the longest report an error or a list of channels may be."""
 READ_BYTES = 4096
-STOP_POLL_S = 0.5
-"""The longest time until a wait notices that the run was stopped."""
 GRACE_S = 2.0
 """How long a process that is done may take to exit."""
 NO_DATA = shim.PACKET_HEAD.pack(0, 0, 0, True, False)

@@ -44,6 +44,8 @@ RELICS = {
     "pywinpty": (None, "for Windows only"),
     "wincertstore": (None, "for Windows only"),
     "win-inet-pton": (None, "for Windows only"),
+    "tensorflow-intel": (None, "for Windows only"),
+    "tensorflow-metal": (None, "for macOS only"),
 }
 """Names in the output of `pip freeze` -> the name to install (None: none), and why."""
 
@@ -131,11 +133,15 @@ def _version_of(compiled: Path) -> str:
 
 
 def _cache_tags(root: Path) -> tuple[str, ...]:
-    """The versions in names like `__pycache__/A.cpython-38.pyc`: which Python the team ran it by."""
+    """The versions in names like `__pycache__/A.cpython-38.pyc`: which Python the team ran it by.
+
+    A version before the oldest that is supported is read as that one.
+    """
     found = (_CACHE_TAG.search(path.name) for path in root.rglob("__pycache__/*.pyc"))
-    versions = Counter(f"{tag[1]}.{tag[2]}" for tag in found if tag)
-    known = [version for version in versions if version in MAGIC_NUMBERS.values()]
-    return tuple(sorted(known, key=lambda version: (-versions[version], version)))
+    oldest, *_, newest = (int(version.partition(".")[2]) for version in MAGIC_NUMBERS.values())
+    minors = Counter(max(int(tag[2]), oldest) for tag in found if tag)
+    known = [minor for minor in minors if minor <= newest]
+    return tuple(f"3.{minor}" for minor in sorted(known, key=lambda minor: (-minors[minor], minor)))
 
 
 def _of_version_file(root: Path) -> str | None:

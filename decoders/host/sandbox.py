@@ -136,7 +136,8 @@ FILTER_FD = "FILTER_FD"
 INSIDE = Path(__file__).with_name("inside")
 OURS = {
     "shim.py": "shim.py",
-    "stages.py": "stages.py",
+    "framework.py": "bci_framework.py",
+    "stages.py": "bci_stages.py",
     "launch.py": "launch.py",
     "framework_site.py": "site/sitecustomize.py",
 }

@@ -338,7 +338,10 @@ def open_submission(
 
 
 def own_log(package: Path) -> Path:
-    """A new log file for each run, in the state folder."""
-    folder = state_dir() / "submissions"
-    folder.mkdir(exist_ok=True)
+    """A new log file for each run, in the state folder. Raises EnvironmentUnavailable."""
+    try:
+        folder = state_dir() / "submissions"
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise unavailable("the folder of submissions' logs can't be made", error) from error
     return folder / f"{package.stem}-{os.getpid()}.log"

@@ -61,13 +61,16 @@ class Lease:
 
 def try_lease(path: Path, kind: int = fcntl.LOCK_EX, flags: int = os.O_CREAT) -> Lease | None:
     """Lock a file, if no other process holds it. Raises OSError where the file can't be opened."""
-    lease = Lease(os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | flags, 0o600))
-    try:
-        fcntl.flock(lease.number, kind | fcntl.LOCK_NB)
-    except OSError:
-        lease.close()
-        return None
-    return lease
+    while True:
+        lease = Lease(os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | flags, 0o600))
+        try:
+            fcntl.flock(lease.number, kind | fcntl.LOCK_NB)
+        except OSError:
+            lease.close()
+            return None
+        if os.fstat(lease.number).st_nlink:
+            return lease
+        lease.close()  # its holder removed the file before it was locked here
 
 
 def default_cache() -> Path:
@@ -108,9 +111,16 @@ def cached(
             (folder / COMPLETE).write_bytes(msgspec.json.encode(made))
         return folder, lease.share()
     except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        lease.close()
+        remove_leased(folder, lease)
         raise
+
+
+def remove_leased(folder: Path, lease: Lease | None) -> None:
+    """Remove a folder and the file of its lock, which is held exclusively."""
+    shutil.rmtree(folder, ignore_errors=True)
+    if lease is not None and not lease.closed:
+        folder.with_suffix(".lock").unlink(missing_ok=True)
+        lease.close()
 
 
 def _use(folder: Path, interpreter: Path) -> Lease | None:
@@ -158,7 +168,7 @@ def _create(
     config = (folder / "pyvenv.cfg").read_text()
     if requirements:
         installation.run([*words, *requirements])
-        _add_pkg_resources(installation, words)
+        _add_pkg_resources(installation, [*words, *requirements])
     if changed := _changed(folder, interpreter, config):
         raise EnvironmentFailed(
             f"a package of the submission's requirements.txt replaces {changed}, which decides what an "
@@ -167,14 +177,17 @@ def _create(
     return config
 
 
-def _add_pkg_resources(installation: Installation, words: Sequence[str]) -> None:
-    """Old packages import pkg_resources without requiring setuptools, which every environment had."""
+def _add_pkg_resources(installation: Installation, installing: Sequence[str]) -> None:
+    """Old packages import pkg_resources without requiring setuptools, which every environment had.
+
+    installing: the command that installed the requirements, which hold for setuptools too.
+    """
     for packages in installation.folder.glob("lib/python*/site-packages"):
-        if (packages / "setuptools").is_dir() or (packages / "pkg_resources").is_dir():
+        if (packages / "pkg_resources").is_dir():
             continue
         if any(imports_pkg_resources(path) for path in packages.rglob("*.py")):
             try:
-                installation.run([*words, OLD_SETUPTOOLS])
+                installation.run([*installing, OLD_SETUPTOOLS])
             except NoWheels:  # many import it in vain: only what needs it will fail
                 logger.warning("%s is not to be had: pkg_resources is missing", OLD_SETUPTOOLS)
 
@@ -241,10 +254,13 @@ def cached_environments(cache: Path | None = None) -> Iterator[CachedEnvironment
 
 
 def sweep_environments(cache: Path | None = None) -> None:
-    """Remove environments that a host was making when it was killed."""
+    """Remove environments that a host was making when it was killed, and their locks."""
     place = cache or default_cache()
-    for folder in place.iterdir() if place.is_dir() else ():
-        if folder.is_dir() and not (folder / COMPLETE).is_file():
+    found = list(place.iterdir()) if place.is_dir() else []
+    for folder in {
+        path.with_suffix("") for path in found if path.suffix == ".lock" or path.is_dir()
+    }:
+        if not (folder / COMPLETE).is_file():
             prune(CachedEnvironment(folder, "incomplete", 0, None))
 
 
@@ -270,6 +286,5 @@ def prune(environment: CachedEnvironment) -> bool:
     lease = try_lease(environment.folder.with_suffix(".lock"))
     if lease is None:
         return False
-    shutil.rmtree(environment.folder, ignore_errors=True)
-    lease.close()
+    remove_leased(environment.folder, lease)
     return True

@@ -102,9 +102,8 @@ def _evaluate(
     options: dict[str, Any],
 ) -> Evaluation:
     track = track or _common_track(recordings, options)
-    if rate := profile_rate(track_of(track).under(rules or {})):
-        options = {"resample": rate, **options}  # as a replay of that profile does
-    sessions = _sessions(recordings, track, options)
+    rate = profile_rate(track_of(track).under(rules or {}))
+    sessions = _sessions(recordings, track, options, rate)
     online = as_online(decoder)
     if online is None and isinstance(decoder, str) and is_pipeline(decoder):
         online = load_pipeline(decoder)
@@ -116,12 +115,12 @@ def _evaluate(
         raise DecoderError(f"{name}: give train= or model=, not both")
     if recipe is not None and train == CROSS_VALIDATION:
         with progress_bar(1.0, f"{name}, parts left out", progress) as bar:
-            runs, note = cross_validate(track, recipe, sessions, seed, _share(bar))
+            runs, note = cross_validate(track, recipe, sessions, seed, _share(bar), rules)
         return Evaluation(name, list(map(offline_part, runs)), note)
     made = (
         _load(decoder, online, track, model, seed)
         if recipe is None
-        else _trained(recipe, _sessions(train, track, {}), name, seed, progress)
+        else _trained(recipe, _sessions(train, track, {}, rate), name, seed, progress)
     )
     total = sum(session.n_samples or 0 for session in sessions)
     with progress_bar(total, f"{name} on {track}", progress) as bar:
@@ -144,12 +143,16 @@ def _listed(recordings: Any) -> list[Any]:
     return given
 
 
-def _sessions(recordings: Any, track: str, options: dict[str, Any]) -> list[Session]:
-    track_of(track)
+def _sessions(
+    recordings: Any, track: str, options: dict[str, Any], rate: float | None
+) -> list[Session]:
+    """The sessions of recordings; those that are opened here have `rate`, as a replay of a profile does."""
     return [
         session
         for given in _listed(recordings)
-        for session in ([given] if _is_session(given) else _open(given, track, options).sessions)
+        for session in (
+            [given] if _is_session(given) else _open(given, track, options, rate).sessions
+        )
     ]
 
 
@@ -158,8 +161,11 @@ def _is_session(given: Any) -> bool:
     return hasattr(given, "block_triggers") and hasattr(given, "packets")
 
 
-def _open(given: Any, track: str | None, options: dict[str, Any]) -> OpenedRecording:
+def _open(
+    given: Any, track: str | None, options: dict[str, Any], rate: float | None = None
+) -> OpenedRecording:
     if not isinstance(given, OpenedRecording):
+        options = options if rate is None else {"resample": rate, **options}
         return open_recording(given, track, **options)
     if options:
         raise SourceError(f"{given.uri} is open already: give {', '.join(options)} to open()")

@@ -70,7 +70,7 @@ class Evaluation:
         if len(self.parts) == 1:
             return float(self.results[0]["score"])
         runs = [OfflineRun(part.run, list(part.events)) for part in self.parts]
-        return judged_together(self.track, runs)
+        return judged_together(runs)
 
     @property
     def result(self) -> dict[str, Any]:

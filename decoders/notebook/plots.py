@@ -20,6 +20,11 @@ from tracks.track import Track
 SIZE_IN = (5.2, 3.4)
 COUNTS = {True: ("#0f8a63", "right"), False: ("#c43d3d", "wrong"), None: ("#8a93a2", "not counted")}
 """Colour and word of an answer, by how it counts."""
+OF_SECONDS = "second of the block"
+"""Label of the axis where each second has an answer of its own (emotion)."""
+MOST_CODES, MARKS = 40, 100
+"""With more triggers than MOST_CODES only codes from MARKS on are named: these mark trials and sequences in
+all documents, and smaller ones are flashes."""
 
 
 def plot_confusion(counts: dict[str, Any] | None, track: str, ax: Axes | None) -> Axes:
@@ -39,7 +44,10 @@ def plot_accuracy(name: str, verdicts: Sequence[Verdict], track: Track, ax: Axes
         raise BciError(f"track {track.name}: no answer is right or wrong, so there is no accuracy")
     with mpl.rc_context(STYLE):
         axes = ax or _new_axes()
-        fill_accuracy(axes, {name: points}, track.used_unit or points_unit(verdicts))
+        unit = track.used_unit or points_unit(verdicts)
+        fill_accuracy(axes, {name: points}, unit)
+        if unit == "second":
+            axes.set_xlabel(OF_SECONDS)
     return axes
 
 
@@ -83,8 +91,8 @@ class TrialMoments:
 
 
 def find_moments(verdict: Verdict, events: Sequence[LogEvent]) -> TrialMoments:
-    """Fold the events again, and note what happened while the trial was open."""
-    run, found, rate = Run(), TrialMoments(), 1.0
+    """Fold the events again, and note what happened up to and with the packet that closed the trial."""
+    run, found, rate, was_open = Run(), TrialMoments(), 1.0, False
     for event in events:
         given = run.feed(event)
         if event["kind"] == "session":
@@ -95,16 +103,17 @@ def find_moments(verdict: Verdict, events: Sequence[LogEvent]) -> TrialMoments:
         if any(each.key == verdict.key for each in given):
             found.traces = referee.last_traces()
         running = referee.open_trial()
-        if running is None or (running.block, running.trial) != verdict.key:
-            continue
-        found.length_s = running.used_s
-        if event["kind"] == "report":
+        is_open = running is not None and (running.block, running.trial) == verdict.key
+        if event["kind"] == "report" and running is not None and is_open:
             found.reports.append(running.used_s)
-        elif event["kind"] == "packet":
-            begun_s = running.used_s - event["n"] / rate
+        elif event["kind"] == "packet" and (is_open or was_open):
+            own = running.used_s if running is not None and is_open else None
+            begun_s = found.length_s if own is None else own - event["n"] / rate
+            found.length_s = begun_s + event["n"] / rate
             found.triggers += [
                 (begun_s + offset / rate, code) for offset, code in event["triggers"]
             ]
+        was_open = is_open
     return found
 
 
@@ -127,12 +136,15 @@ def _fill_answers(axes: Axes, verdict: Verdict, moments: TrialMoments, track: Tr
     axes.set_xlim(-0.02 * end_s, 1.04 * end_s)
     axes.set_ylim(len(rows) - 0.4, -0.9)
     axes.set_yticks(range(len(rows)), rows)
-    if len(moments.triggers) <= 40:
-        for at_s, code in moments.triggers:
-            axes.axvline(at_s, color="#8a93a2", lw=0.9, ls=":")
-            axes.text(at_s, -0.85, f" {code}", fontsize=7, color="#5a6372", va="top")
+    many = len(moments.triggers) > MOST_CODES
+    for at_s, code in moments.triggers:
+        if many and code < MARKS:
+            axes.axvline(at_s, ymax=0.04, color="#8a93a2", lw=0.7)
+            continue
+        axes.axvline(at_s, color="#8a93a2", lw=0.9, ls=":")
+        axes.text(at_s, -0.85, f" {code}", fontsize=7, color="#5a6372", va="top")
     seconds = any(answer.unit == "second" for answer in made)
-    axes.set_xlabel("second of the block" if seconds else "data used (s)")
+    axes.set_xlabel(OF_SECONDS if seconds else "data used (s)")
     axes.legend(fontsize=8, loc="lower left", ncols=4, bbox_to_anchor=(0, 1.06))
 
 

@@ -212,7 +212,10 @@ def _open_uri(uri: str, track: str | None, options: Mapping[str, Any]) -> Source
     if scheme in ("", "file"):
         source = open_source(uri, _options(track, options))
     else:
-        source = open_source(uri_with(uri, options), SourceOptions(track=track))
+        given, fitted = dict(options), SourceOptions(track=track)
+        if scheme == "synthetic" and "resample" in given:  # no parameter of the recording itself
+            fitted = fitted.with_params({"resample": _text(given.pop("resample"))})
+        source = open_source(uri_with(uri, given), fitted)
     if source.live:
         source.close()
         raise SourceError(

@@ -2,11 +2,9 @@
 
 import os
 import secrets
-import tempfile
 import time
 from dataclasses import dataclass
 from os import PathLike, fspath
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
@@ -14,7 +12,7 @@ from bci_stream.child_process import ChildProcess
 from bci_stream.errors import SourceError
 from bci_stream.wire import names
 from decoders.notebook.recording import uri_with
-from replay.daemon import OVER, read_state
+from replay.daemon import OVER, log_path, read_state
 
 POLL_S = 0.05
 CONTEST = "default"
@@ -54,9 +52,7 @@ class RunningReplay:
         self.name = name
         self.signal = names.signal_stream(CONTEST, name, 1.0, ()).name
         self.markers = names.text_stream(CONTEST, "markers", name).name
-        self._folder = tempfile.TemporaryDirectory(prefix="bci-replay-")
-        log = Path(self._folder.name) / "replay.log"
-        self._process = ChildProcess("replay", arguments, log)
+        self._process = ChildProcess("replay", arguments, log_path(name))
         try:
             self._wait_for_streams(wait_s)
         except BaseException:
@@ -98,7 +94,6 @@ class RunningReplay:
     def stop(self) -> None:
         """Stop it and its process."""
         self._process.end()
-        self._folder.cleanup()
 
     def __enter__(self) -> "RunningReplay":
         return self

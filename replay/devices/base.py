@@ -1,33 +1,22 @@
-"""Live devices: what an amplifier implements (`Device`), and all that is the same for every one.
-
-`DeviceFeed` connects, watches for silence, reconnects and gives up. `LiveSession` numbers and stamps
-the samples and cuts them into packets. `LiveSource` is the source that `open_source` returns.
+"""What an amplifier implements (`Device`), and its connection: `DeviceFeed` connects, watches for silence,
+reconnects and gives up. `replay.devices.live` makes a source of a feed.
 """
 
-import math
 import threading
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from bci_stream.clock import Clock
 from bci_stream.errors import SourceError
 from bci_stream.wire.transport import Transport
-from replay.devices.adapt import adapt_session
-from replay.devices.chunk import Chunk, DeviceInfo, Packetiser
-from replay.devices.gaps import find_silent_gaps
-from replay.devices.manual_triggers import ManualTriggerError, ManualTriggers, ManualTriggerServer
+from replay.devices.chunk import Chunk, DeviceInfo
+from replay.devices.manual_triggers import ManualTriggers
 from replay.devices.params import DeviceParams, Timeouts
-from replay.devices.status import DeviceStatus, Listener, StatusKeeper
-from replay.devices.timing import FittedClock, SampleClock, SampleTimeline
+from replay.devices.status import StatusKeeper
+from replay.devices.timing import FittedClock, SampleClock
 from replay.model.event_map import EventMap
-from replay.model.options import SourceOptions
-from replay.model.source import RawPacket, Session
-
-TRIGGER_WAIT_S = 1.0
-"""A manual trigger waits at most this long for the sample of its time: stamps may be wrong."""
 
 Arrived = tuple[Chunk, float]
 """A chunk and the LSL time at which it was received."""
@@ -308,138 +297,3 @@ class DeviceFeed:
                 "change: start the replay again"
             )
         self._info = info
-
-
-class LiveSession:
-    """Implements `replay.model.source.Session`: a device as one block, numbered from its first sample.
-
-    until: a trigger code after whose packet the session ends by itself.
-    """
-
-    n_samples = None
-    angles = None
-    notes: tuple[str, ...] = ()
-    masked = False
-
-    def __init__(
-        self,
-        subject: str,
-        info: DeviceInfo,
-        feed: DeviceFeed,
-        status: StatusKeeper,
-        manual_triggers: ManualTriggers,
-        until: int | None = None,
-        replay_name: str = "",
-    ) -> None:
-        self.subject = subject
-        self._replay_name = replay_name
-        self.rate, self.leads = info.rate, info.leads
-        self._feed, self._status, self._until = feed, status, until
-        self._manual_triggers = manual_triggers
-
-    def block_triggers(self) -> None:
-        return None
-
-    def close(self) -> None:
-        self._feed.close()
-
-    def packets(self, packet_samples: int) -> Iterator[RawPacket]:
-        server = self._serve_triggers()
-        try:
-            yield from self._packets(packet_samples)
-        finally:
-            if server is not None:
-                server.close()
-
-    def _packets(self, packet_samples: int) -> Iterator[RawPacket]:
-        timeline = SampleTimeline(self.rate, self._feed.device.clock(self.rate))
-        packetiser = Packetiser(packet_samples, timeline.stamp)
-        chunks = self._feed.chunks(lambda: packetiser.missing)
-        if not self._feed.device.counts_samples:
-            chunks = find_silent_gaps(chunks, self.rate)
-        for arrived in chunks:
-            if arrived is LOST_CONNECTION:
-                yield from packetiser.flush()
-                continue
-            chunk, arrival = arrived
-            chunk = self._with_manual_triggers(chunk, timeline.end_of(chunk, arrival), arrival)
-            placed = timeline.place(chunk, arrival)
-            self._status.count(placed, timeline.clock)
-            for packet in packetiser.push(placed):
-                if any(code == self._until for _, code in packet.triggers):
-                    self._status.set_state("ended", f"trigger {self._until} came")
-                    yield replace(packet, last_of_block=True)
-                    return
-                yield packet
-            self._status.check(placed)  # after its packets have left, so that they need not wait
-        self._status.set_state("ended", "closed")
-        yield from packetiser.flush(last_of_block=True)
-
-    def _with_manual_triggers(self, chunk: Chunk, end: float, arrival: float) -> Chunk:
-        """Add the manual triggers set before `end`, each on the sample that was taken next."""
-        taken = self._manual_triggers.take(max(end, arrival - TRIGGER_WAIT_S))
-        if not taken:
-            return chunk
-        last = chunk.n - 1
-        offsets = (last - math.floor((end - at) * self.rate) for _, at in taken)
-        manual = [(min(last, max(0, i)), code) for i, (code, _) in zip(offsets, taken, strict=True)]
-        triggers = sorted([*manual, *chunk.triggers], key=lambda trigger: trigger[0])
-        return replace(chunk, triggers=tuple(triggers))
-
-    def _serve_triggers(self) -> ManualTriggerServer | None:
-        """If manual triggers can't be received, the device runs without them."""
-        name = self._replay_name or self._status.now.device.partition(":")[0]
-        try:
-            return ManualTriggerServer(self._manual_triggers, name)
-        except ManualTriggerError as error:
-            self._status.note(str(error))
-            return None
-
-
-class LiveSource:
-    """Implements `replay.model.source.Source`: one device, one session, its leads and rate adapted.
-
-    options: which leads, under which names, and the track whose leads and rate it gets.
-    """
-
-    live = True
-    track: str | None = None
-    replay_name = ""
-
-    def __init__(
-        self,
-        feed: DeviceFeed,
-        status: StatusKeeper,
-        manual_triggers: ManualTriggers | None = None,
-        subject: str = "live",
-        until: int | None = None,
-        options: SourceOptions | None = None,
-    ) -> None:
-        self.uri = status.now.device
-        self._feed, self._status = feed, status
-        self._manual_triggers = manual_triggers or ManualTriggers(time.monotonic)
-        self._subject, self._until = subject, until
-        self._options = options or SourceOptions()
-
-    @property
-    def device(self) -> "LiveSource":
-        return self
-
-    @property
-    def status(self) -> DeviceStatus:
-        return self._status.now
-
-    def listen(self, listener: Listener) -> None:
-        """Call listener(status) at each change of state and each note, on the reading thread."""
-        self._status.listen(listener)
-
-    def sessions(self) -> Iterator[Session]:
-        info = self._feed.open()
-        triggers, until = self._manual_triggers, self._until
-        session = LiveSession(
-            self._subject, info, self._feed, self._status, triggers, until, self.replay_name
-        )
-        yield adapt_session(session, self.uri, self._options)
-
-    def close(self) -> None:
-        self._feed.close()

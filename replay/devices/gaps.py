@@ -4,21 +4,19 @@ After a silence, lost samples and samples that were only delayed and now come in
 first. So the samples after a rise of the delay are held back until the delay has come down again
 (nothing was lost) or stays (as many samples were lost as it stays above the former delay).
 
-`GapFinder` works on the stamps of single samples (BrainFlow, LSL). `find_silent_gaps` works on the
-arrival of chunks (Neuracle): without stamps only silences of 0.1 s and more count, and samples are
-held back only after one.
+`GapFinder` works on the stamps of single samples (BrainFlow, LSL); for devices without stamps (Neuracle)
+`replay.devices.live` does the same with the arrival of chunks.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bci_stream.packet import FloatArray, Triggers
-from replay.devices.chunk import Chunk
 
 FLOOR_S = 0.5
 """The smallest delay is sought in this much of the past; over more, clock drift would show."""
@@ -350,72 +348,3 @@ class GapFinder:
 def _is_whole(samples: float) -> bool:
     """Whether it is a whole number, up to the drift of a clock."""
     return abs(samples - round(samples)) <= 0.02 + 1e-4 * samples
-
-
-SILENCE_S = 0.1
-"""A shorter silence is usual on a network."""
-
-DECIDE_S = 0.2
-"""After a silence it is watched for this long whether samples come faster than they are taken,"""
-CATCHING_UP = 0.1
-"""by at least this share: then they are a backlog, and nothing was lost."""
-
-LONGEST_S = 2.0
-"""Nothing is held back longer; what still comes faster by then is a long backlog."""
-
-
-def find_silent_gaps(
-    chunks: Iterable[tuple[Chunk, float] | None], rate: float
-) -> Iterator[tuple[Chunk, float] | None]:
-    """The same chunks and arrival times; `lost` is None for a chunk before which samples are missing.
-
-    At None, where a connection ended, nothing is held back any longer.
-    """
-    watch = _ArrivalWatch(rate)
-    for arrived in chunks:
-        if arrived is None:
-            yield from [*watch.release(lost=True), None]
-        else:
-            yield from watch.step(*arrived)
-    yield from watch.release(lost=True)
-
-
-class _ArrivalWatch:
-    def __init__(self, rate: float) -> None:
-        self._rate = rate
-        self._last: float | None = None
-        self._owed_s = 0.0
-        """Duration of the samples that are due since the silence began and have not come."""
-        self._held: list[tuple[Chunk, float]] = []
-        self._owed: list[tuple[float, float]] = []
-
-    def step(self, chunk: Chunk, arrival: float) -> list[tuple[Chunk, float]]:
-        """Add a chunk; returns what need not be held back any longer."""
-        if chunk.lost != 0 or self._last is None:  # a known gap, or the first chunk
-            self._last = arrival
-            return [*self.release(lost=True), (chunk, arrival)]
-        passed_s, self._last = arrival - self._last, arrival
-        self._owed_s = passed_s - chunk.n / self._rate + (self._owed_s if self._held else 0.0)
-        if not self._held and self._owed_s <= SILENCE_S:
-            return [(chunk, arrival)]
-        self._held.append((chunk, arrival))
-        self._owed.append((arrival, self._owed_s))
-        if self._is_lost(arrival):
-            return self.release(lost=True)
-        is_over = self._owed_s <= SILENCE_S or arrival - self._owed[0][0] >= LONGEST_S
-        return self.release(lost=False) if is_over else []
-
-    def release(self, lost: bool) -> list[tuple[Chunk, float]]:
-        held, self._held, self._owed = self._held, [], []
-        if lost and held:
-            chunk, arrival = held[0]
-            held[0] = replace(chunk, lost=None), arrival
-        return held
-
-    def _is_lost(self, arrival: float) -> bool:
-        """Whether the device goes on at its own rate without catching up."""
-        watched = [(at, owed_s) for at, owed_s in self._owed if arrival - at >= DECIDE_S]
-        if not watched:
-            return False
-        at, owed_s = watched[-1]
-        return self._owed_s > SILENCE_S and owed_s - self._owed_s < CATCHING_UP * (arrival - at)

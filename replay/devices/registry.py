@@ -10,7 +10,8 @@ from urllib.parse import urlencode
 from bci_stream.clock import RealClock
 from bci_stream.errors import SourceError
 from bci_stream.wire.transport import Transport
-from replay.devices.base import Device, DeviceContext, DeviceFeed, DeviceRow, LiveSource
+from replay.devices.base import Device, DeviceContext, DeviceFeed, DeviceRow
+from replay.devices.live import LiveSource
 from replay.devices.manual_triggers import ManualTriggers
 from replay.devices.params import DeviceParams
 from replay.devices.status import StatusKeeper

@@ -5,9 +5,7 @@ code). `Events` are the triggers of a whole recording, known beforehand or found
 is read.
 """
 
-import os
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -19,7 +17,7 @@ from bci_stream.packet import Triggers
 from tracks.common.codes import MAX_CODE
 
 SCAN_SAMPLES = 1 << 16
-SCAN_THREADS = min(4, os.cpu_count() or 1)
+"""Read at once when a whole channel is read. In one thread: two took as long, and as much CPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +76,7 @@ class KnownEvents:
 
 
 class StimColumn(Protocol):
-    """A stim channel that several threads can read at once."""
+    """A stim channel, which any thread may read."""
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
         """The stored value of each sample."""
@@ -130,12 +128,7 @@ class StimEvents:
     def all_marks(self) -> list[Mark]:
         """Every event of the channel; this reads the whole channel."""
         starts = range(0, self._n_samples, SCAN_SAMPLES)
-        if len(starts) < 2:
-            return self.marks(0, self._n_samples)
-        # A contest waits for this before its first packet, so all cores are used.
-        with ThreadPoolExecutor(SCAN_THREADS, "scan") as threads:
-            pieces = threads.map(lambda start: self.marks(start, start + SCAN_SAMPLES), starts)
-            return [mark for piece in pieces for mark in piece]
+        return [mark for start in starts for mark in self.marks(start, start + SCAN_SAMPLES)]
 
     def marks(self, start: int, stop: int) -> list[Mark]:
         stop = min(stop, self._n_samples)

@@ -26,6 +26,7 @@ from bci_stream.wire.messages import (
     Refused,
     ReplayHistory,
     ReportMessage,
+    ResultsMessage,
     Status,
 )
 from replay.player.inlets import FromTeam, JudgeLost, ReplayEvent, ReplayInlets, UnverifiedText
@@ -46,7 +47,7 @@ NETWORK_POLL_S = 0.02
 """How often messages are received before the start, and while packets are played in real time."""
 
 ANSWER_EVERY_S = 0.05
-"""How often at most a worker's hello and join are answered."""
+"""How often at most a worker's hello, join and ready are answered: everyone reads the answers."""
 
 JOINING_S = 10.0
 """How long after the judge's go a run waits for a team that has joined and is not ready."""
@@ -210,8 +211,9 @@ class HandshakeServer:
             self._requested = message.packet
         if isinstance(message, Hello | Join) and not self._begun:
             self.outlets.probe_signals()
-        if isinstance(message, Ready) and self.journal.session_start is not None:
-            self.outlets.send(self.journal.session_start)  # for a team that joins late
+        begun = self.journal.session_start
+        if isinstance(message, Ready) and begun is not None and self._is_due(message, event.uid):
+            self.outlets.send(begun)  # for a team that joins late
         if isinstance(message, ReportMessage | Done) and self.offer.lockstep:
             self.journal.record_message(event.text, self.now())
 
@@ -226,7 +228,7 @@ class HandshakeServer:
             # The team's worker ends now, maybe before the judge has opened its stream.
             self.outlets.send(Status("refused", f"{why.code} {event.claimed.team}"))
 
-    def _is_due(self, message: Hello | Join, worker: str) -> bool:
+    def _is_due(self, message: ResultsMessage, worker: str) -> bool:
         """Whether an answer is due: a worker that asks without end must not delay the packets."""
         now, key = self.now(), (worker, type(message).__name__)
         if now - self._answered_at.get(key, -ANSWER_EVERY_S) < ANSWER_EVERY_S:
@@ -292,6 +294,18 @@ class HandshakeServer:
         return returned
 
     # --- who takes part -----------------------------------------------------------------------
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the judge has closed the runs of all teams."""
+        return bool(self.teams.joined) and self.teams.joined.keys() <= self._closed
+
+    @property
+    def is_closed_early(self) -> bool:
+        """Whether the judge has closed the run of a team that had not ended it."""
+        return any(
+            team.name in self._closed and not team.done for team in self.teams.joined.values()
+        )
 
     def everyone_left(self) -> bool:
         return bool(self.teams.joined) and set(self.teams.joined) <= self._left()

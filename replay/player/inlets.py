@@ -8,7 +8,7 @@ import numpy as np
 from bci_stream.errors import LostError, NotFoundError, WireError
 from bci_stream.wire import names
 from bci_stream.wire.crypto import PublicKey
-from bci_stream.wire.groups import OPEN_S, StreamGroup
+from bci_stream.wire.groups import OPEN_S, StreamGroup, StreamLimits
 from bci_stream.wire.messages import JudgeMessage, ReportMessage, ResultsMessage, Status
 from bci_stream.wire.results import REQUEST_LEADS, decode_request
 from bci_stream.wire.transport import FoundStream, SampleInlet, TextInlet, Transport
@@ -55,7 +55,7 @@ class ReplayInlets:
     """Receives and verifies messages. One thread at a time uses it.
 
     In real time reports are dropped here: the judge receives them itself, and the replay does not need them.
-    A judge counts once a message of it was verified.
+    A judge counts once a message of it was verified. limits: of each team's stream in real time.
     """
 
     transport: Transport
@@ -64,9 +64,11 @@ class ReplayInlets:
     public_key: PublicKey
     verifier: MessageVerifier
     lockstep: bool
+    limits: StreamLimits | None = None
 
     def __post_init__(self) -> None:
-        self._results = StreamGroup(self.transport, self.contest, "results")
+        limits = None if self.lockstep else self.limits
+        self._results = StreamGroup(self.transport, self.contest, "results", limits=limits)
         self._judge = StreamGroup(self.transport, self.contest, "judge")
         self._judge_verifier = JudgeVerifier(self.contest, self.public_key)
         self._judge_message_at = 0.0

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from bci_stream.clock import Clock, StallWatch
-from bci_stream.errors import BciError
+from bci_stream.errors import BciError, NotFoundError
 from bci_stream.packet import column_triggers
 from bci_stream.wire.messages import Stopped, UnannouncedPackets
 from replay.player.handshake import STOPPED_BY_OPERATOR, HandshakeServer
@@ -29,6 +29,10 @@ MAX_ANNOUNCED = 100
 EVENTS_S, REQUEST_S, POLL_S = 0.05, 0.25, 0.2
 """How long events may wait for the judge; how long to wait for a request; how often to check who is there,
 and, while packets leave, whether the judge has paused the run."""
+
+FIRST_REQUEST_S = 1800.0
+"""How long a team may take to request its first packet, while its decoder starts; submissions have limits of
+their own. From the first packet on the judge measures."""
 
 
 @dataclass
@@ -55,6 +59,7 @@ class Lockstep:
         self._by_request = False
         self._events_sent_at = 0.0
         self._judge_polled_at = 0.0
+        self._finished = False
         self._stalls = StallWatch(self.clock.now, self.outage_s)
 
     def play(self) -> None:
@@ -70,6 +75,8 @@ class Lockstep:
             self.outlets.send(Stopped("the replay was stopped"))
         elif self.handshake.is_stopped:
             self.outlets.send(Stopped(STOPPED_BY_OPERATOR))
+        elif self.handshake.is_closed and not self._finished:
+            self.outlets.send(Stopped("the judge has closed the team's run"))
 
     def _play_packets(self) -> None:
         stamp = self.clock.now()
@@ -78,6 +85,7 @@ class Lockstep:
             stamp += packet.n / self.plan.rate
             if not self._wait_for_request():
                 return
+            self._finished = packet.finish
             packet = self.repeats.settle(packet)
             self.journal.begin_session(packet.session)
             self.journal.send_truth(packet)
@@ -123,12 +131,17 @@ class Lockstep:
             self.journal.send_events()
 
     def _wait_for_request(self) -> bool:
-        """Wait until the team requests the next packet; False where it has left, or after a stop."""
-        polled = self.clock.now()
+        """Wait until the team requests the next packet; False where it has left, or after a stop.
+
+        Raises NotFoundError where the first packet is not requested within FIRST_REQUEST_S.
+        """
+        polled = waits_since = self.clock.now()
         requested = False
         if polled - self._judge_polled_at > POLL_S:
             self._judge_polled_at = polled
             self.handshake.poll_judge()
+            if self.handshake.is_closed:  # what the team would still report counts for nothing
+                return False
         while not (self.stop.is_set() or self.handshake.is_stopped):
             if self.handshake.take_return():  # the new worker knows of no announcement
                 self._announced, self._by_request, requested = 0, False, False
@@ -140,6 +153,13 @@ class Lockstep:
             if requested and not self.handshake.is_held:
                 return True
             now = self.clock.now()
+            if self.handshake.is_held:
+                waits_since = now
+            elif self.journal.next_packet == 0 and now - waits_since > FIRST_REQUEST_S:
+                raise NotFoundError(
+                    f"team {self.journal.team!r} was ready, and requested no packet within "
+                    f"{FIRST_REQUEST_S:g} s; start replay and team again"
+                )
             if self.journal.unsent_events:
                 self.journal.send_events()
             if requested:

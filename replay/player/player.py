@@ -15,6 +15,7 @@ from bci_stream.contest.contest import Contest
 from bci_stream.contest.pace import Pace, parse_pace
 from bci_stream.contest.refusals import TokenRefusals
 from bci_stream.errors import BciError, SourceError, WireError
+from bci_stream.wire.groups import StreamLimits
 from bci_stream.wire.messages import Offer, Status, Stopped
 from bci_stream.wire.transport import Transport
 from bci_stream.wire.verify import MessageVerifier
@@ -156,6 +157,9 @@ class Player:
             contest.keys.public_key(),
             verifier,
             lockstep=pace.lockstep,
+            limits=StreamLimits.of_team(
+                offer, contest.limits.reports_a_packet, contest.limits.message_mb_a_minute
+            ),
         )
         teams = TeamRegistry(
             offer,
@@ -272,6 +276,8 @@ class Player:
             if self._journal.unsent_events and self._pace.lockstep:
                 self._journal.send_events()
             if self._handshake.everyone_has_all(judged=self._start_on == "judge"):
+                if self._handshake.is_closed_early:
+                    self._drain_listeners()  # a team whose run was closed reads why
                 return
             self._outlets.send_alive()
             self._stop.wait(0.01)

@@ -25,6 +25,8 @@ from bci_stream.wire.messages import (
 
 logger = logging.getLogger(__name__)
 
+LONGEST_REASON = 500
+
 
 @dataclass
 class JoinedTeam:
@@ -125,18 +127,18 @@ class TeamRegistry:
             reason = f"it is team {self.only!r}'s; in lockstep each has its own"
             return [Refused(run, join.team, reason, elsewhere=True)]
         if not self.takes(join.team):
-            reason = f"team {join.team!r} is not on the list of track {self.offer.track!r}"
-            return [Refused(run, join.team, reason)]
+            return self._refuse(
+                join, f"team {join.team!r} is not on the list of track {self.offer.track!r}"
+            )
         try:
             self._check(join)
         except RuleError as error:
-            return [Refused(run, join.team, str(error))]
+            return self._refuse(join, str(error))
         team = self.joined.get(join.team)
         if team is not None and team.worker != worker and self.is_live(team.worker):
             return self._refuse_second(join)
         if team is not None and team.channels != join.channels:
-            reason = f"its leads of this run are chosen: {team.channels}; they can't be changed"
-            return [Refused(run, join.team, reason)]
+            return self._refuse(join, "its leads of this run are chosen, and can't be changed")
         self.only = join.team
         if team is None:
             team = JoinedTeam(join.team, worker, join.nonce, join.channels, join.plain, join.asks)
@@ -153,7 +155,12 @@ class TeamRegistry:
             "first is there; end that one first"
         )
         logger.warning("%s", reason)
-        return [Refused(self.offer.run, join.team, reason), Status("second-worker", join.team)]
+        return [*self._refuse(join, reason), Status("second-worker", join.team)]
+
+    def _refuse(self, join: Join, reason: str) -> list[ControlMessage]:
+        """All teams receive the answer: what it quotes of a message must not make it too long for them."""
+        shown = reason if len(reason) <= LONGEST_REASON else f"{reason[:LONGEST_REASON]}..."
+        return [Refused(self.offer.run, join.team, shown)]
 
     def _replace_worker(self, team: JoinedTeam, join: Join, worker: str) -> None:
         """The team returns into the run with a new worker; its leads stay those of its first join."""

@@ -103,7 +103,10 @@ def _read_columns(path: Path, rules: EventMap) -> EventsTable:
 
 
 def _onset(path: Path, text: str) -> float:
-    onset = float(text)
+    try:
+        onset = float(text)
+    except (TypeError, ValueError):  # TypeError: the row has no such column
+        onset = math.nan
     if not math.isfinite(onset):
         raise SourceError(f"{path}: an onset is {text!r}; it must be a number of seconds")
     return onset

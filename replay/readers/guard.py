@@ -66,7 +66,7 @@ def reading(name: str, form: str, logger: str | None = None) -> Iterator[list[st
             log.removeHandler(handler)
             log.propagate = propagated
     messages += [
-        first_line(warning.message)
+        one_line(warning.message)
         for warning in caught
         if not issubclass(warning.category, _FOR_PROGRAMMERS)
     ]
@@ -84,22 +84,31 @@ _KNOWN_REASONS = (
         "its sample format is unclear; state ?data_format=int16 or int32",
     ),
     (
-        r"install.*?`?(antio|curryreader|pymatreader|h5py|defusedxml|pymef)",
+        r"install.*?`?(antio|curryreader|pymatreader|h5py|defusedxml|pymef|mffpy)",
         "`pip install {}` first",
     ),
+    (
+        r"Channel (.+)-\d+ has no associated original unit",
+        "several of its channels are named {}; give each a name of its own in the header",
+    ),
+    (r"'utf-8' codec can't decode", "its text is not in UTF-8; save it again in that encoding"),
 )
 """Messages of libraries, and what they mean to a user."""
 
+_RAISED = re.compile(r"^\w*Error: (.+)$", re.MULTILINE)
+"""The message in a traceback, which some libraries have in theirs."""
 _SOURCE_PLACES = re.compile(r"\S*(?:site-packages|dist-packages|lib/python)\S*(?:,? line \d+)?")
 
 
 def _reason(name: str, form: str, error: Exception) -> str:
     """Format, reason and remedy of an error of a library, without places in its source."""
     text = first_line(error)
+    if text.startswith("File ") and (raised := _RAISED.search(str(error))):
+        text = raised[1]
     for pattern, meaning in _KNOWN_REASONS:
         if found := re.search(pattern, text):
             return f"{name} can't be read as {form}: {meaning.format(*found.groups())}"
-    reason = _SOURCE_PLACES.sub("", text).strip(" :,") or type(error).__name__
+    reason = _SOURCE_PLACES.sub("", text).strip(" :,.") or type(error).__name__
     return f"{name} can't be read as {form}: {reason}. Is it complete, and is it {form}?"
 
 
@@ -122,6 +131,11 @@ def first_line(error: object) -> str:
     """The first line of an error's message, at most 300 characters."""
     text = str(error).strip() or type(error).__name__
     return text.splitlines()[0][:300]
+
+
+def one_line(text: object) -> str:
+    """A text in one line, at most 300 characters of it."""
+    return " ".join(str(text).split())[:300]
 
 
 def check_file(path: Path, form: str, begins: tuple[bytes, ...], hint: str = "") -> None:

@@ -1,29 +1,43 @@
 """An XDF file: one signal stream, clock-corrected, with the markers of all its marker streams.
 
-pyxdf splits a stream into segments where the clock was reset or samples were lost; each segment is a block.
+A block begins where the clock was set, or at least a second is missing. Stamps are freed of jitter between
+gaps: pyxdf draws one line across gaps of up to 500 samples, which moves the markers of the whole recording.
 """
 
 import dataclasses
-import math
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyxdf
+from numpy.typing import NDArray
 
 from bci_stream.errors import SourceError, shorten_list
 from bci_stream.packet import Lead, is_trigger_name
-from replay.model.event_map import EventMap, code_in, describe_map
-from replay.model.events import KnownEvents, Mark
+from replay.model.event_map import code_in, describe_map
+from replay.model.events import KnownEvents
 from replay.model.options import SourceOptions
 from replay.model.signal import Content
+from replay.model.stamps import CLOCK_SET_S, missing_samples, without_jitter
 from replay.model.units import VOLTAGES, kind_called, microvolts
 from replay.readers.arrays.layout import marks_of_row, scaled_rows
 from replay.readers.events_table import marks_of, read_events_table
 from replay.readers.guard import reading
+from replay.readers.xdf_markers import (
+    FoundMarks,
+    XdfStream,
+    find_markers,
+    is_signal,
+    mirror_of,
+    text_of,
+)
+
+BLOCK_GAP_S = 1.0
+"""A block begins after a gap of this length."""
+
+OFF_RATE = 0.1
+"""A rate by the stamps that is off the stated one by a larger share is noted."""
 
 
 @dataclass(frozen=True)
@@ -84,199 +98,17 @@ def _position(entry: dict[str, Any]) -> tuple[float, float, float] | None:
     """`location/{X,Y,Z}`, in millimetres by XDF's convention, in metres."""
     place = (entry.get("location") or [None])[0] or {}
     texts = [_text(place, axis) for axis in "XYZ"]
-    if not all(texts):
+    try:
+        x, y, z = (float(text) / 1000 for text in texts)
+    except ValueError:  # empty, or no number
         return None
-    x, y, z = (float(text) / 1000 for text in texts)
     return x, y, z
-
-
-XdfStream = dict[str, Any]
-
-_MARKER_TYPES = ("marker", "stim", "trigger", "event")
-_WHOLE_WITHIN = 1e-3
-JITTER_S = 0.01
-"""Tolerance between the clocks of two streams, in addition to half a sample."""
-
-
-@dataclass(frozen=True)
-class FoundMarks:
-    """Marks, and notes about markers that were left out."""
-
-    marks: list[Mark]
-    notes: tuple[str, ...] = ()
-
-
-def text_of(stream: XdfStream, key: str) -> str:
-    """A text in the header of a stream; empty if it is missing."""
-    return str((stream["info"].get(key) or [""])[0] or "")
-
-
-def is_signal(stream: XdfStream) -> bool:
-    """Whether a stream has numbers at a nominal rate; any other stream can be used as triggers."""
-    return text_of(stream, "channel_format") != "string" and bool(
-        float(text_of(stream, "nominal_srate"))
-    )
-
-
-def find_markers(
-    name: str, signal: XdfStream, streams: list[XdfStream], options: SourceOptions
-) -> FoundMarks:
-    """The markers of all marker streams, or of the one that is wanted, on the signal's samples."""
-    others, rules = [stream for stream in streams if not is_signal(stream)], options.events
-    if options.triggers is not None:
-        return _placed(signal, _named(name, others, options.triggers), rules)
-    others = [stream for stream in others if not _holds_messages(stream)]
-    found = _placed(signal, [stream for stream in others if _holds_markers(stream)], rules)
-    return FoundMarks(found.marks, (*_about_data(others), *found.notes))
-
-
-def _named(name: str, streams: list[XdfStream], wanted: str) -> list[XdfStream]:
-    named = [stream for stream in streams if text_of(stream, "name") == wanted]
-    if not named:
-        held = ", ".join(_names(streams)) or "none"
-        raise SourceError(
-            f"{name} has neither a channel nor a marker stream {wanted!r} for triggers; its marker "
-            f"streams: {held}"
-        )
-    return named
-
-
-def _holds_messages(stream: XdfStream) -> bool:
-    """Whether a stream holds messages of replay, judge and teams, which are recorded with the rest."""
-    return text_of(stream, "source_id").startswith("bci/") and text_of(stream, "type") != "Markers"
-
-
-def _holds_markers(stream: XdfStream) -> bool:
-    """Whether an irregular stream holds codes or texts, and not data such as gaze."""
-    form, kind = text_of(stream, "channel_format"), text_of(stream, "type").lower()
-    one_whole_number = form.startswith("int") and text_of(stream, "channel_count") == "1"
-    return form == "string" or one_whole_number or any(word in kind for word in _MARKER_TYPES)
-
-
-def _about_data(streams: list[XdfStream]) -> tuple[str, ...]:
-    data = [s for s in streams if len(s["time_stamps"]) and not _holds_markers(s)]
-    if not data:
-        return ()
-    return (
-        f"irregular streams that are no marker streams are left out of the triggers: "
-        f"{shorten_list(_names(data))}; ?triggers=NAME takes one",
-    )
-
-
-def _names(streams: list[XdfStream]) -> list[str]:
-    return [repr(text_of(stream, "name")) for stream in streams]
-
-
-def _placed(signal: XdfStream, streams: list[XdfStream], rules: EventMap) -> FoundMarks:
-    sample_at = _sample_finder(signal)
-    markers = _in_time(streams)
-    placed = [(number, sample_at(time), name) for time, number, name in markers]
-    numbered = [(number, _mark(at, name)) for number, at, name in placed if at is not None]
-    marks = _without_repeats(_with_codes(numbered, streams, rules))
-    left_out = sum(at is None for _, at, _ in placed)
-    note = (
-        f"{left_out} of {len(markers)} markers lie outside the signal, or in a gap of it, and are "
-        "left out"
-    )
-    return FoundMarks(sorted(marks, key=lambda mark: mark.sample), (note,) if left_out else ())
-
-
-def _mark(sample: int, text: str) -> Mark:
-    """A marker's name ends at a tab, behind which a HED string may stand."""
-    name, tab, _ = text.partition("\t")
-    return Mark(sample, name, text if tab else "")
-
-
-NumberedMark = tuple[int, Mark]
-"""(number of its stream, mark)"""
-
-
-def _with_codes(
-    marks: list[NumberedMark], streams: list[XdfStream], rules: EventMap
-) -> list[NumberedMark]:
-    """Texts and codes of one replay, which are two streams, as one mark each.
-
-    Its name is the text if a rule names it, else the code.
-    """
-    ids = [text_of(stream, "source_id") for stream in streams]
-    partner = {number: _mirror(own, ids) for number, own in enumerate(ids)}
-    codes: dict[tuple[int, int], list[Mark]] = {}
-    for number, mark in marks:
-        if number in partner.values():
-            codes.setdefault((number, mark.sample), []).append(mark)
-    joined = []
-    for number, mark in marks:
-        mirror = partner[number]
-        waiting = codes.get((mirror, mark.sample)) if mirror is not None else None
-        if waiting:
-            code = waiting.pop(0)
-            name = mark.name if rules.names(mark.name) else code.name
-            mark = Mark(mark.sample, name, mark.text or mark.name)
-        if number not in partner.values():
-            joined.append((number, mark))
-    alone = [(number, mark) for (number, _), left in codes.items() for mark in left]
-    return joined + alone
-
-
-def _mirror(source_id: str, ids: list[str]) -> int | None:
-    """The number of the stream that repeats a replay's markers as codes; None if there is none."""
-    codes = source_id.replace("/markers/", "/codes/", 1)
-    is_ours = source_id.startswith("bci/") and codes != source_id
-    return ids.index(codes) if is_ours and codes in ids else None
-
-
-def _in_time(streams: list[XdfStream]) -> list[tuple[float, int, str]]:
-    """(time, number of its stream, name) of all markers; in the order of the file at one time."""
-    markers = [
-        (float(time), number, _marker_name(value))
-        for number, stream in enumerate(streams)
-        for time, value in zip(stream["time_stamps"], stream["time_series"], strict=True)
-    ]
-    return sorted(markers, key=lambda marker: marker[0])
-
-
-def _without_repeats(marks: Iterable[tuple[int, Mark]]) -> list[Mark]:
-    """Markers that two streams repeat (as texts and as numbers) on one sample are one event."""
-    in_stream: Counter[tuple[int, Mark]] = Counter()
-    taken: Counter[Mark] = Counter()
-    kept = []
-    for number, mark in marks:
-        in_stream[number, mark] += 1
-        if in_stream[number, mark] > taken[mark]:
-            taken[mark] += 1
-            kept.append(mark)
-    return kept
-
-
-def _sample_finder(signal: XdfStream) -> Callable[[float], int | None]:
-    """A function from a time to the sample nearest to it; None where no sample is near."""
-    times = np.asarray(signal["time_stamps"], dtype=np.float64)
-    # Sorted, because a clock may have been set back. Rounded, because pyxdf's regression leaves differences
-    # far below a microsecond; of equal times the first sample is used.
-    stamps, samples = np.unique(np.round(times, 6), return_index=True)
-    near_s = 0.5 / float(text_of(signal, "nominal_srate")) + JITTER_S
-
-    def sample_at(time: float) -> int | None:
-        right = int(np.searchsorted(stamps, time))
-        neighbours = range(max(right - 1, 0), min(right + 1, len(stamps)))
-        away_s, sample = min((round(abs(stamps[i] - time), 6), int(samples[i])) for i in neighbours)
-        return sample if away_s <= near_s else None
-
-    return sample_at
-
-
-def _marker_name(value: Sequence[Any]) -> str:
-    first = value[0] if np.size(value) else ""
-    if isinstance(first, np.floating) and math.isfinite(first):
-        nearest = round(float(first))
-        return str(nearest) if abs(float(first) - nearest) < _WHOLE_WITHIN else str(first)
-    return str(first)
 
 
 def read_xdf(path: Path, options: SourceOptions) -> Content:
     """Read the one signal stream of an XDF, or the one that the options name."""
     with reading(str(path), "XDF", logger="pyxdf") as notes:
-        streams, _ = pyxdf.load_xdf(str(path), verbose=False)
+        streams, _ = pyxdf.load_xdf(str(path), verbose=False, dejitter_timestamps=False)
         content = _content(path, _choose(path.name, streams, options), streams, options)
     return dataclasses.replace(content, notes=(*notes, *content.notes))
 
@@ -321,6 +153,9 @@ def _content(
     data = np.asarray(signal["time_series"]).T
     rows = data if not stim else data[picked]
     rate = float(text_of(signal, "nominal_srate"))
+    received = np.asarray(signal["time_stamps"], dtype=np.float64)
+    missing = missing_samples(received, rate)
+    times = without_jitter(received, missing)
     if options.triggers == "none":
         found = FoundMarks([])
     elif options.events_file:
@@ -329,7 +164,7 @@ def _content(
     elif _takes_channel(channels, stim, streams, options):
         found = FoundMarks(marks_of_row(path.name, data[stim[-1]]))
     else:
-        found = find_markers(path.name, signal, streams, options)
+        found = find_markers(path.name, times, rate, streams, options)
     return Content(
         name=path.name,
         form="XDF",
@@ -337,9 +172,11 @@ def _content(
         leads=tuple(channels[i].lead for i in picked),
         signal=scaled_rows(rows, [channels[i].scale for i in picked]),
         events=KnownEvents(options.events.triggers(found.marks, rate, data.shape[1])),
-        block_starts=_segment_starts(signal),
+        block_starts=_block_starts(received, missing),
         notes=(
-            *_notes(signal, streams, channels),
+            f"stream {text_of(signal, 'name')!r} is replayed, of {len(streams)} in the file",
+            *_timing_notes(received, times, missing, rate),
+            *_unit_notes(channels),
             *found.notes,
             *describe_map(options.events, found.marks),
         ),
@@ -353,7 +190,7 @@ def _takes_channel(
     if not stim or options.triggers not in (None, "stim", "last", channels[stim[-1]].lead.name):
         return False
     ids = [text_of(stream, "source_id") for stream in streams]
-    texts = [s for s, own in zip(streams, ids, strict=True) if _mirror(own, ids) is not None]
+    texts = [s for s, own in zip(streams, ids, strict=True) if mirror_of(own, ids) is not None]
     named = any(code_in(str(row[0])) is None for stream in texts for row in stream["time_series"])
     return options.triggers is not None or not named
 
@@ -369,16 +206,34 @@ def _stim_channels(channels: list[XdfChannel], options: SourceOptions) -> list[i
     return [i for i in stim if i not in named] + named
 
 
-def _segment_starts(signal: XdfStream) -> tuple[int, ...] | None:
-    starts = tuple(int(segment[0]) for segment in signal["info"].get("segments") or ())
-    return starts if len(starts) > 1 else None
+def _block_starts(
+    received: NDArray[np.float64], missing: NDArray[np.int64]
+) -> tuple[int, ...] | None:
+    steps = np.diff(received)
+    starts = np.flatnonzero(((missing > 0) & (steps > BLOCK_GAP_S)) | (steps < -CLOCK_SET_S)) + 1
+    return (0, *starts.tolist()) if len(starts) else None
 
 
-def _notes(signal: XdfStream, streams: list[XdfStream], channels: list[XdfChannel]) -> list[str]:
-    notes = [f"stream {text_of(signal, 'name')!r} is replayed, of {len(streams)} in the file"]
-    segments = signal["info"].get("segments") or ()
-    if len(segments) > 1:
-        notes.append(f"clock resets or lost samples break it into {len(segments)} blocks")
+def _timing_notes(
+    received: NDArray[np.float64],
+    times: NDArray[np.float64],
+    missing: NDArray[np.int64],
+    rate: float,
+) -> list[str]:
+    notes = []
+    if lost := int(missing.sum()):
+        gaps = int((missing > 0).sum())
+        notes.append(f"by its stamps {lost} samples are missing, in {gaps} gap{'s' * (gaps > 1)}")
+    if starts := _block_starts(received, missing):
+        notes.append(f"clock resets or lost samples break it into {len(starts)} blocks")
+    by_stamps = 1 / step if len(times) > 2 and (step := float(np.median(np.diff(times)))) else rate
+    if abs(by_stamps / rate - 1) > OFF_RATE:
+        notes.append(f"its stamps show a rate of {by_stamps:.4g} Hz, its header states {rate:g} Hz")
+    return notes
+
+
+def _unit_notes(channels: list[XdfChannel]) -> list[str]:
+    notes = []
     odd = [channel for channel in channels if channel.odd_unit]
     unknown = [channel.lead.name for channel in odd if not channel.stated_unit]
     if unknown:

@@ -146,7 +146,7 @@ def receive(
         np.array(ends, dtype=np.int64),
         np.array(arrivals),
         np.concatenate(values) if values else np.empty(0),
-        np.array(marked),
+        None if markers is None else np.array(marked),
     )
 
 
@@ -218,7 +218,8 @@ def plot(received: Received, timing: Timing, path: Path) -> None:
     steps = np.diff(stamps) * 1000
     grid.plot(stamps[1:] - stamps[0], steps, ".", markersize=1)
     grid.set(title="step from stamp to stamp", xlabel="s", ylabel="ms")
-    pairs = match_markers(code_edges(received.line, stamps), received.markers)
+    markers = np.empty(0) if received.markers is None else received.markers
+    pairs = match_markers(code_edges(received.line, stamps), markers)
     if not len(pairs):
         triggers.text(0.5, 0.5, "no triggers were measured", ha="center")
         triggers.set_axis_off()

@@ -9,12 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-Seconds = NDArray[np.float64]
-
-GAP_SAMPLES = 1.5
-"""A step of the stamps above this many samples may be a gap,"""
-LEVEL = 8
-"""which is decided by so many stamps before and after it."""
+from replay.model.stamps import Seconds, missing_samples
 
 PIECES_SAMPLES = 0.5
 """What arrives closer together than this is one chunk."""
@@ -34,7 +29,7 @@ class Received:
 
     stamps: of each sample. chunk_ends: index behind the last sample of each chunk, as received together.
     arrivals: of each chunk. line: values of the channel on which triggers are seen; empty if there is none.
-    markers: stamps of the markers.
+    markers: stamps of the markers; None if no marker stream was received.
     """
 
     rate: float
@@ -42,7 +37,7 @@ class Received:
     chunk_ends: NDArray[np.int64]
     arrivals: Seconds
     line: NDArray[np.float64]
-    markers: Seconds
+    markers: Seconds | None
 
 
 @dataclass(frozen=True)
@@ -128,16 +123,6 @@ def measure_timing(received: Received) -> Timing:
     )
 
 
-def missing_samples(stamps: Seconds, rate: float) -> NDArray[np.int64]:
-    """Number of samples missing after each one but the last: the stamps after a gap stay later."""
-    missing = np.zeros(len(stamps) - 1, dtype=np.int64)
-    delays = stamps - stamps[0] - np.arange(len(stamps)) / rate
-    for i in np.flatnonzero(np.diff(stamps) * rate > GAP_SAMPLES).tolist():
-        before, after = delays[max(0, i + 1 - LEVEL) : i + 1], delays[i + 1 : i + 1 + LEVEL]
-        missing[i] = max(0, round(float(np.median(after) - np.median(before)) * rate))
-    return missing
-
-
 def chunk_latency(received: Received) -> tuple[Seconds, Seconds]:
     """Arrival of each chunk, and how long after the stamp of its last sample that was.
 
@@ -174,6 +159,8 @@ def find_edges(line: NDArray[np.float64], stamps: Seconds) -> Seconds:
 
 
 def _match_triggers(received: Received) -> TriggerTiming | None:
+    if received.markers is None:
+        return None
     edges, markers = code_edges(received.line, received.stamps), np.sort(received.markers)
     pairs = match_markers(edges, markers)
     first, last = received.stamps[0] + MATCH_S, received.stamps[-1] - MATCH_S

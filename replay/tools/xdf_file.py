@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bci_stream.errors import SourceError
+from replay.model.stamps import missing_samples
 from replay.readers.xdf_chunks import (
     LENGTHS,
     MAGIC,
@@ -22,7 +23,6 @@ from replay.readers.xdf_chunks import (
     read_chunks,
     read_samples,
 )
-from replay.tools.measure_timing import missing_samples
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,11 @@ class StreamCount:
 
 def count_streams(path: Path) -> list[StreamCount]:
     """The samples of each stream, and those that its stamps show as missing. Raises SourceError."""
+    return [_count(stream, stamps) for stream, stamps in read_stamps(path)]
+
+
+def read_stamps(path: Path) -> list[tuple[XdfStreamHeader, NDArray[np.float64]]]:
+    """The stamps of each stream, as its sender gave them. Raises SourceError."""
     stamps: dict[XdfStreamHeader, list[NDArray[np.float64]]] = {}
     for part in read_samples(path):
         if isinstance(part, SampleChunk):
@@ -51,15 +56,15 @@ def count_streams(path: Path) -> list[StreamCount]:
         else:
             stamps[part] = []
     return [
-        _count(stream, np.concatenate([np.zeros(0), *found])) for stream, found in stamps.items()
+        (stream, deduced(np.concatenate([np.zeros(0), *found]), stream.rate))
+        for stream, found in stamps.items()
     ]
 
 
 def _count(stream: XdfStreamHeader, stamps: NDArray[np.float64]) -> StreamCount:
     if not stream.rate:
         return StreamCount(stream.name, stream.kind, len(stamps), None)
-    known = deduced(stamps, stream.rate)
-    missing = missing_samples(known, stream.rate) if len(stamps) > 1 else np.zeros(0, np.int64)
+    missing = missing_samples(stamps, stream.rate)
     lost, gaps = int(missing.sum()), int((missing > 0).sum())
     return StreamCount(stream.name, stream.kind, len(stamps), lost, gaps)
 

@@ -35,6 +35,7 @@ from decoders.worker import Worker
 from replay.model.recording import ArrayBlock, Recording
 from replay.player.plan import PlaybackPlan
 from replay.player.player import Pace, Player
+from scripts.bench.judge import Silent
 from scripts.bench.ratios import report_ratio
 from tracks.registry import TRACKS
 
@@ -125,24 +126,13 @@ def replay(folder: Path, packets: int) -> None:
 
 def judge(folder: Path) -> None:
     transport = LslTransport(session=SESSION)
-    judge = Judge(transport, keyed_contest(folder), _Nowhere(), stop=STOP, may_start=bool)
+    judge = Judge(transport, keyed_contest(folder), Silent(), stop=STOP, may_start=bool)
     judge.judge(lambda j: j.all_over(), 60)
 
 
 def keyed_contest(folder: Path) -> Contest:
     """A contest with keys: everything is signed or sealed, and the client verifies it."""
     return Contest("ours", folder, results="sealed")
-
-
-class _Nowhere:
-    def team(self, *_: object, **__: object) -> None:
-        pass
-
-    def alarm(self, *_: object) -> None:
-        pass
-
-    def event(self, *_: object) -> None:
-        pass
 
 
 def main() -> None:

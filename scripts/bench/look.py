@@ -56,7 +56,7 @@ def page(port: int, seconds: float) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=30.0)
-    parser.add_argument("--without-page", action="store_true", help="nobody looks")
+    parser.add_argument("--without-page", action="store_true", help="no page is open")
     options = parser.parse_args()
     leads = tuple(Lead(f"E{k}", position=(0.01 * k, 0.02, 0.09)) for k in range(LEADS))
     block = ArrayBlock(np.zeros((1, LEADS), dtype=np.float32), ())
@@ -84,7 +84,7 @@ def main() -> None:
         thread.join()
     print(
         f"{LEADS} leads at {RATE:g} Hz: {100 * cpu_s / passed_s:.1f} % of a core over {passed_s:.0f} s, "
-        + ("nobody looks" if reader is None else "the page not counted")
+        + ("no page open" if reader is None else "the page not counted")
     )
 
 

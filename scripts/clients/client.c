@@ -43,6 +43,9 @@ void lsl_open_stream(lsl_inlet inlet, double timeout_s, int32_t *error);
 double lsl_pull_sample_str(lsl_inlet inlet, char **texts, int32_t count, double timeout_s, int32_t *error);
 double lsl_pull_sample_f(lsl_inlet inlet, float *values, int32_t count, double timeout_s, int32_t *error);
 void lsl_destroy_string(char *text);
+void lsl_destroy_streaminfo(lsl_streaminfo info);
+void lsl_destroy_inlet(lsl_inlet inlet);
+void lsl_destroy_outlet(lsl_outlet outlet);
 
 /* --- limits --------------------------------------------------------------------------------- */
 
@@ -212,6 +215,7 @@ static uint8_t token[32];
 static char run[256] = "";
 static long long sequence;
 static lsl_outlet results;
+static char uid[80]; /* of that stream */
 static lsl_inlet control, signal_inlet;
 static char text[1 << 20]; /* the last message of the replay: a message has at most 1 MiB */
 static double stamp;
@@ -240,7 +244,7 @@ static void send_message(const char *kind, const char *format, ...) {
     int length = snprintf(message, MOST_TEXT,
                           "{\"kind\":\"%s\",\"contest\":\"%s\",\"run\":\"%s\",\"team\":\"%s\",\"stream\":\"%s\","
                           "\"seq\":%lld%s}",
-                          kind, contest, run, team, lsl_get_uid(lsl_get_info(results)), ++sequence, fields);
+                          kind, contest, run, team, uid, ++sequence, fields);
     if (!fits || length >= MOST_TEXT) fail("the message %s is too long", kind);
     hmac(token, message, signature);
     sprintf(message + length, " %s", signature);
@@ -260,6 +264,7 @@ static lsl_inlet open_inlet(const char *source_id, double timeout_s) {
     lsl_open_stream(inlet, timeout_s, &error);
     if (error) fail("the stream %s can't be opened: error %d", source_id, error);
     channels = lsl_get_channel_count(found[0]);
+    lsl_destroy_streaminfo(found[0]);
     return inlet;
 }
 
@@ -454,7 +459,10 @@ static void await_closed(void) {
     snprintf(source, sizeof source, "bci/%s/judge/", contest);
     lsl_inlet judge = open_inlet(source, 5.0);
     for (double end = lsl_local_clock() + GONE_S; judge && lsl_local_clock() < end;)
-        if (next_text(judge, 0.5) && is_for_us("closed")) return;
+        if (next_text(judge, 0.5) && is_for_us("closed")) {
+            lsl_destroy_inlet(judge);
+            return;
+        }
     fail("the judge did not confirm the run");
 }
 
@@ -471,11 +479,19 @@ int main(int count, char **words) {
     lsl_set_config_content(config); /* for a replay on this machine; without it: liblsl's own settings */
     snprintf(name, sizeof name, "%s-%s-results", contest, team);
     snprintf(source, sizeof source, "bci/%s/results/%s", contest, team);
-    results = lsl_create_outlet(lsl_create_streaminfo(name, "BCI-Results", 1, 0.0, FORMAT_STRING, source), 0, 360);
+    lsl_streaminfo described = lsl_create_streaminfo(name, "BCI-Results", 1, 0.0, FORMAT_STRING, source);
+    results = lsl_create_outlet(described, 0, 360);
+    lsl_streaminfo published = lsl_get_info(results); /* a copy, which is ours to free */
+    snprintf(uid, sizeof uid, "%s", lsl_get_uid(published));
+    lsl_destroy_streaminfo(published);
+    lsl_destroy_streaminfo(described);
     sequence = (long long)time(NULL) * 1000000; /* grows, also over a restart */
     long packets = decode(join());
     send_message("done", "%s", ",\"reason\":\"finished\",\"detail\":\"\"");
     await_closed();
+    lsl_destroy_inlet(signal_inlet);
+    lsl_destroy_inlet(control);
+    lsl_destroy_outlet(results);
     printf("done: %ld packets\n", packets);
     return 0;
 }

@@ -134,7 +134,7 @@ def test_what_was_left_out_is_judged_as_one_session(mi_session) -> None:
     flags = [verdict.right for part in parts for verdict in part.run.verdicts()]
     shares = np.mean(flags, axis=0)
     expected = np.mean([itr(18 * p, 18, 3, t) for p, t in zip(shares, (2, 3, 4), strict=True)])
-    assert judged_together("mi", parts) == pytest.approx(expected)
+    assert judged_together(parts) == pytest.approx(expected)
 
 
 def test_recordings_that_can_not_do_without_a_part_have_no_figure(

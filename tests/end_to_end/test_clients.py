@@ -27,8 +27,19 @@ def compiled(folder: Path) -> Path:
     program = folder / "client"
     command = [compiler, "-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic", "-O2"]
     command += ["-o", str(program), str(CLIENTS / "client.c"), f"-L{library}", "-llsl", "-lm"]
-    subprocess.run([*command, f"-Wl,-rpath,{library}"], check=True)
+    command += [f"-Wl,-rpath,{library}"]
+    checked = subprocess.run([*command, *SANITIZED], capture_output=True, check=False)
+    if checked.returncode or "Sanitizer" in _usage(program):
+        subprocess.run(command, check=True)  # no sanitizers here, or none that may look for leaks
     return program
+
+
+SANITIZED = ["-g", "-fsanitize=address,undefined"]
+"""The client ends with an error if it reads or writes out of bounds, or loses memory."""
+
+
+def _usage(program: Path) -> str:
+    return subprocess.run([str(program)], text=True, capture_output=True, check=False).stderr
 
 
 def octave_folder(folder: Path) -> Path:

@@ -35,7 +35,7 @@ def test_a_team_that_joins_in_mid_run_is_judged_from_there_on(transport, contest
 
     early.answer = start_late
     recording = erp_recording(range(105, 125))
-    played = play(transport, contest, program("erp", recording), {"early": early}, pace="1")
+    played = play(transport, contest, program("erp", recording), {"early": early}, pace="2")
     joining.join(30)
     assert played.errors == {}
     assert played.runs["late"].ended == "finished"

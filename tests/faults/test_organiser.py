@@ -26,7 +26,6 @@ DOC = Path(__file__).parents[2] / "docs" / "organiser.md"
 LINE = re.compile(r"^    (\w+)\$ (.*)$", re.MULTILINE)
 DOCTOR_READY = "other hosts' doctors can see this one"
 CLOCKS = "clocks, compared with this host's: judge"
-MOST_LOOKS = 20
 
 
 class Machine:
@@ -105,9 +104,14 @@ def wait_until_ready(judge: Machine, teams: list[str]) -> None:
 
 def look_at_status(machine: Machine, line: str) -> str:
     """An organiser looks again until the judge's clock has been measured, which takes some seconds."""
-    for _ in range(MOST_LOOKS):
-        if CLOCKS in (shown := machine.run(line)):
-            break
+    shown = ""
+
+    def has_clocks() -> bool:
+        nonlocal shown
+        shown = machine.run(line)
+        return CLOCKS in shown
+
+    wait_for("the judge's clock", has_clocks)
     return shown
 
 
@@ -169,7 +173,6 @@ def check(folder: Path, outputs: dict[str, str]) -> None:
     assert re.search(r"carol.*revoked", listed)
     assert re.search(r"bob.*Alpha Waves", listed)
     assert of("bci-judge go").strip() == "erp: begins with alice, bob"
-    assert CLOCKS in of("bci-replay status")
     published = json.loads((folder / "public" / "results.json").read_text("utf-8"))
     assert sorted(row["team"] for row in published["rows"]) == ["alice", "bob"]
     for words in ("--public-key public", "--reveal cup"):

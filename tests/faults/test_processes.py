@@ -45,8 +45,10 @@ def check_fair(rig: FaultRig) -> None:
 
 
 def cut_last_line(rig: FaultRig) -> None:
-    """Cut the last line of every log; in lockstep the second team's run may not have begun."""
-    logs = [log for log in map(rig.log_of, rig.teams) if log is not None]
+    """Cut the last line of the log of every run that goes on: in lockstep the second team's run may not have
+    begun, or be over."""
+    written = (log for log in map(rig.log_of, rig.teams) if log is not None)
+    logs = [log for log in written if b'"kind":"end"' not in log.read_bytes()]
     assert logs
     for log in logs:
         os.truncate(log, log.stat().st_size - 20)

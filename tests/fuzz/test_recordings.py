@@ -48,7 +48,8 @@ def other_files(tmp_path_factory) -> dict[str, list[Path]]:
     for form, write in FORMATS.items():
         folder = tmp_path_factory.mktemp("whole")
         first = write(folder)
-        found[form] = [first, *sorted(path for path in folder.iterdir() if path != first)]
+        others = (path for path in folder.rglob("*") if path.is_file() and path != first)
+        found[form] = [first, *sorted(others)]
     return found
 
 
@@ -59,13 +60,16 @@ class Copies:
         self._folder, self._count = folder, 0
 
     def make(self, files: list[Path], part: int, content: bytes) -> Path:
-        """The copy's first file; content: of the file with this number."""
+        """The first one of the copy, which may be a folder; content: of the file with this number."""
         shutil.rmtree(self._folder / f"copy{self._count}", ignore_errors=True)
         self._count += 1
         folder = self._folder / f"copy{self._count}"
         folder.mkdir()
         for number, file in enumerate(files):
-            (folder / file.name).write_bytes(content if number == part else file.read_bytes())
+            if file.is_file():
+                copy = folder / file.relative_to(files[0].parent)
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                copy.write_bytes(content if number == part else file.read_bytes())
         return folder / files[0].name
 
 
@@ -75,7 +79,7 @@ def copies(tmp_path) -> Copies:
 
 
 def fuzz(name: str, files: list[Path], copies: Copies, data: st.DataObject) -> None:
-    part = data.draw(st.integers(0, len(files) - 1))
+    part = data.draw(st.integers(0 if files[0].is_file() else 1, len(files) - 1))
     content = data.draw(damaged(files[part].read_bytes()))
     track = data.draw(st.sampled_from([None, "mi"]))
     uri = f"{copies.make(files, part, content)}{PARAMETERS.get(name, '')}"

@@ -183,8 +183,8 @@ def test_a_team_that_is_cut_off_is_gone_within_seconds_and_may_return(halls) -> 
     hall.poll()
     hall.start()
     group = hall.judge._arrivals.results
-    found = group._watch.found
-    group._watch.found = lambda: [s for s in found() if not s.source_id.endswith("/alice")]
+    found = group._opening.watch.found
+    group._opening.watch.found = lambda: [s for s in found() if not s.source_id.endswith("/alice")]
     hall.poll(OUT_OF_SIGHT_S + 0.6)
     assert hall.status("alice") == ("gone", "cut off: its computer can't be found any more")
     assert hall.status("bob")[0] == "running"
@@ -193,7 +193,7 @@ def test_a_team_that_is_cut_off_is_gone_within_seconds_and_may_return(halls) -> 
     assert hall.status("alice")[0] == "running"
     hall.poll(OUT_OF_SIGHT_S + 0.6)
     assert hall.status("alice")[0] == "gone"
-    group._watch.found = found
+    group._opening.watch.found = found
     hall.poll()
     assert hall.status("alice") == ("running", "it has returned into the run")
 

@@ -9,8 +9,8 @@ import pytest
 from playground import Quiet
 
 from bci_stream.clock import ManualClock
-from bci_stream.contest.contest import Contest
-from bci_stream.judge.arrivals import Arrival, ArrivalReader, JudgeStall
+from bci_stream.contest.contest import Contest, Limits
+from bci_stream.judge.arrivals import TAKE_S, Arrival, ArrivalReader, JudgeStall
 from bci_stream.judge.judge import Judge
 from bci_stream.judge.session.catch_up import ANSWER_S
 from bci_stream.wire import groups, names
@@ -18,6 +18,7 @@ from bci_stream.wire.memory import MemoryTransport
 from bci_stream.wire.messages import (
     Done,
     HistoryComplete,
+    Offer,
     PacketEvent,
     Ready,
     ReportMessage,
@@ -116,6 +117,19 @@ class TestOutagesOfASession:
         scene.packets(40)
         assert scene.outages("t0") == scene.outages("t1") == [(9, 10, "outage_replay")]
         assert [alarm.code for alarm in scene.sink.alarms] == ["outage_replay"]
+
+    def test_a_packet_counts_from_when_it_left_not_from_when_it_was_due(self, scenes) -> None:
+        """It is late by less than an outage: a report before it was made without it."""
+        scene = scenes()
+        scene.packets(10)
+        scene.packets(1, late_s=0.2)
+        scene.clock.advance(0.5 * PACKET_S)  # within the grace of a packet
+        scene.teams["t0"].send(ReportMessage, scene.replay.run, result="A")
+        scene.judge.poll()
+        scene.packets(5)
+        scene.poll()
+        kinds = [line["kind"] for line in scene.lines() if line["kind"] in ("packet", "report")]
+        assert kinds[:12] == ["packet"] * 10 + ["report", "packet"]
 
     def test_a_link_that_is_late(self, scenes) -> None:
         scene = scenes()
@@ -291,7 +305,7 @@ class TestArrivalReader:
         clock = ManualClock()
         memory = MemoryTransport(clock.now)
         outlet = memory.text_outlet(names.text_stream("c", "results", "alice"))
-        reader = ArrivalReader(memory, "c", longest_gap_s=0.25)
+        reader = ArrivalReader(memory, "c", Limits(outage_s=0.25))
         for _ in range(2):
             reader.read()
             clock.advance(0.26)
@@ -299,9 +313,48 @@ class TestArrivalReader:
         self.taken(reader)
         return clock, outlet, reader
 
+    def test_the_judge_handles_a_flood_in_parts_and_packets_wait_for_the_rest(self, reader) -> None:
+        """What arrived before the returned time has been handled, so that no packet overtakes a report."""
+        clock, outlet, read = reader
+        for number in range(4):
+            outlet.push(str(number))
+            clock.advance(0.01)
+            read.read()
+        read_to = clock.now()
+        handled: list[str] = []
+
+        def handle(arrival: Any) -> None:
+            handled.append(arrival.text)
+            clock.advance(0.6 * TAKE_S)
+
+        first = read.take(handle)
+        assert handled == ["0", "1"]
+        assert first == pytest.approx(read_to - 0.02)
+        clock.advance(-clock.now() + read_to)
+        assert read.take(lambda arrival: handled.append(arrival.text)) == read_to
+        assert handled == ["0", "1", "2", "3"]
+
+    @pytest.mark.parametrize(
+        ("paces", "texts_a_s", "megabytes"),
+        [(["realtime"], 1000.0, 40.0), (["10", "2"], 10_000.0, 400.0), (["realtime", "lockstep"], None, 0),
+         ([], None, 0)],
+    )  # fmt: skip
+    def test_streams_are_limited_by_what_a_team_may_send(
+        self, reader, paces, texts_a_s, megabytes
+    ) -> None:
+        """Lockstep has no pace, and the replay's list has the messages."""
+        _, _, read = reader
+        offers = [Offer("c", "r", "erp", pace, 250.0, 10, [], []) for pace in paces]
+        read.follow(offers)
+        limits = read.results.limits
+        if texts_a_s is None:
+            assert limits is None
+        else:
+            assert (limits.texts_a_s, limits.chars_a_minute) == (texts_a_s, megabytes * 1e6)
+
     def test_a_text_has_the_time_at_which_it_was_read(self, reader) -> None:
         clock, outlet, read = reader
-        outlet.push("hello")
+        outlet.push("hello", -1e9)  # the sender's own stamp is not used
         clock.advance(0.1)
         read.read()
         clock.advance(5.0)  # the judge is busy

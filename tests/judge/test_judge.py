@@ -23,6 +23,8 @@ from bci_stream.wire.messages import (
     ReportMessage,
     RunEvents,
     SealedMessage,
+    Status,
+    Stopped,
     TeamMessageEvent,
     TruthComplete,
     TruthNote,
@@ -211,6 +213,49 @@ class TestLockstep:
         assert run.ended == "finished"
         assert run.path.read_text().count('"truth"') == 1
         judge.close()
+
+
+def test_a_sealed_message_that_is_sent_again_is_ignored(memory, contest, judge, poll) -> None:
+    """A22: by whoever can forge the stream's uid; on another stream it can't be opened."""
+    replay = FakeReplay(memory, contest, "r", "realtime")
+    poll()
+    replay.seal(replay.offer, TruthProbe())
+    poll()
+    team = FakeTeam(memory, contest, "t")
+    poll()
+    team.send(Ready, replay.run)
+    replay.send_truth()
+    poll()
+    replay.seal(RunEvents("", 0, [PacketEvent(note(0), 1000.0, 1000.0)]))
+    poll()
+    (found,) = memory.visible(names.prefix(contest.name, "truth"))
+    sent = memory.text_inlet(found, 1.0)
+    replay.seal(Status("gap", "10 samples"))
+    ((text, _),) = sent.pull(0.0)
+    for _ in range(3):
+        replay._truth.push(text)
+    poll()
+    (session,) = judge.sessions
+    assert session.problems == {"a sealed message that was sent before": 3}
+    (run,) = judge.runs
+    run.abandon()
+    assert run.path.read_text().count('"gap"') == 1
+
+
+def test_a_second_sealed_stream_of_one_run_is_ignored_and_shown(
+    memory, contest, judge, poll
+) -> None:
+    replays = [FakeReplay(memory, contest, name, "realtime") for name in "ab"]
+    poll()
+    replays[1].run = replays[0].run
+    for replay in replays:
+        replay.seal(replay.offer, TruthProbe())
+        poll()
+    replays[1].seal(Stopped("of the second stream"))
+    poll()
+    (session,) = judge.sessions
+    assert (session.name, session.is_over) == ("a", False)
+    assert {alarm.code for alarm in judge._sink.alarms} == {"second_stream"}
 
 
 def test_each_report_is_verified_once_in_the_judge(contest, monkeypatch) -> None:

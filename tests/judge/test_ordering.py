@@ -1,5 +1,6 @@
 """The order of packets and reports in real time, and of a team's numbered messages."""
 
+import time
 from collections.abc import Iterable
 
 from hypothesis import given
@@ -123,3 +124,15 @@ class TestReorderBuffer:
         assert results(buffer, 0.1) == []
         buffer.put(report("newer", first), 0.2)
         assert results(buffer, 0.2) == ["newer", "new"]
+
+    def test_messages_without_numbers_behind_a_gap_cost_no_more_than_others(self) -> None:
+        """A team may send a hundred thousand: each one searched for the largest number before it."""
+        buffer = ReorderBuffer()
+        buffer.put(report("first", 1), 0.0)
+        begun = time.process_time()
+        for number in range(60_000):
+            buffer.put(report(number), 0.0)
+        assert time.process_time() - begun < 3.0  # 16 s that way
+        assert results(buffer, 0.0) == []
+        buffer.put(report("missing", 0), 0.1)
+        assert results(buffer, 0.1) == ["missing", "first", *range(60_000)]

@@ -338,3 +338,29 @@ def test_a_log_of_version_1_that_is_continued_has_no_head(tmp_path: Path) -> Non
     run.end("stopped", "", 51.0)
     assert (run.head, run.lines) == ("", len(path.read_text().splitlines()))
     assert score_run(path).result() == run.run.result()
+
+
+def test_of_a_run_that_has_ended_nothing_is_kept(tmp_path: Path) -> None:
+    """A team that was disqualified may go on sending: it must not fill the judge's memory."""
+    run = realtime_run("erp", tmp_path / "run.jsonl", session_plan("erp"))
+    for seq in range(500):
+        run.receive(report("x", seq), "x" * 100, 0.0)
+    assert run.ended == "disqualified"
+    kept = dict(run.order.messages._early)
+    for seq in range(500):
+        run.receive(report("x", 500 + seq), "x" * 100, 0.0)
+    assert run.order.messages._early == kept
+    assert len(kept) < 200
+
+
+def test_a_minute_of_messages_is_one_of_data(tmp_path: Path) -> None:
+    """A fast decoder in lockstep sends in a second what it sends in real time in a minute."""
+    limits = Limits(message_mb_a_minute=1.0)
+    run = lockstep_run(tmp_path / "run.jsonl", limits, 0.0)
+    for i in range(3000):  # 120 s of data, all at one time; 1.5 MB, of which a minute has 0.75
+        fold_packet(run, i, 5.0)
+        run.count_message(500, 5.0)
+        assert run.ended is None
+    for _ in range(600):
+        run.count_message(500, 5.0)
+    assert run.ended == "disqualified"

@@ -25,6 +25,7 @@ from bci_stream.judge.session.plan import SessionPlan, add_truth
 from bci_stream.judge.session.team_run import TeamRun
 from bci_stream.judge.verify_command import read_reveal
 from bci_stream.runlog import CHAIN_START, RunLog, chain_hash, encode, score_run, with_hash
+from bci_stream.season.serve_command import only_server
 from bci_stream.verification import VerificationKeys, read_receipt, verify_log
 from bci_stream.wire.crypto import SigningKey, seal_results, sign
 from bci_stream.wire.messages import PacketNote, ReportMessage, TruthNote
@@ -466,6 +467,15 @@ def test_nothing_is_revealed_while_a_judge_is_at_work_unless_forced(case: Case) 
         assert reveal(case, "--force")[0].exit_code == 0
     path.unlink()
     assert reveal(case)[0].exit_code == 0
+
+
+def test_nothing_is_revealed_while_a_season_is_served(case: Case) -> None:
+    """Its teams upload with their tokens."""
+    with only_server(case.contest):
+        result, path = reveal(case)
+    assert result.exit_code == 1
+    assert "the server of the season is at work" in result.output
+    assert not path.exists()
 
 
 def test_a_reveal_file_that_was_changed_is_refused(case: Case) -> None:

@@ -296,13 +296,23 @@ def send_texts_as_packet_requests(a: Attacker) -> None:
         a.sent += 1
 
 
+def send_a_second_signal(a: Attacker) -> None:
+    """A signal of the replay's name, which is there before the replay's."""
+    source_id = names.source_id(a.contest, "signal", "r")
+    leads = tuple(Lead(f"x{k}") for k in range(65))
+    rows = a.sample_outlet(StreamSpec("x", "EEG", source_id, "float32", 250.0, leads=leads))
+    while not a.over.wait(0.02):
+        rows.push(np.full((10, 65), -777.0, np.float32), a.transport.now())
+        a.sent += 1
+
+
 def forge_judge(a: Attacker) -> None:
     """A11-A13: `go`, `closed` and `recall` in the judge's name."""
     outlets = [a.outlet("judge", "judge"), a.outlet("judge", "x")]
     run, key = a.run_id(), SigningKey(WRONG_KEY)
 
     def make(k: int, outlet: Any) -> str:
-        seq = 1 << 60
+        seq = (1 << 60) + k
         messages = (
             Go(a.contest, run, seq, stream=outlet.uid),
             Closed(a.contest, run, seq, team="alice", reason="finished", stream=outlet.uid),
@@ -332,6 +342,7 @@ KEYLESS: tuple[Attack, ...] = (
     repeat_sealed_messages,
     stay_silent,
     send_texts_as_packet_requests,
+    send_a_second_signal,
     forge_judge,
     send_garbage,
 )

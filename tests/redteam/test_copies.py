@@ -1,10 +1,13 @@
 """Programs between replay, teams and judge: what they copy or change is refused, with the reason."""
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from msgspec import structs
 from playground import WAIT_S, play
 from redteam.attacks import Attacker, Speller, attacking, check_run, what
 
@@ -12,11 +15,11 @@ from bci_stream.contest.contest import Contest
 from bci_stream.errors import WireError
 from bci_stream.wire import names
 from bci_stream.wire.crypto import seal_results, unseal_results
-from bci_stream.wire.handshake import UnverifiedError
+from bci_stream.wire.handshake import ControlReader, Handshake, UnverifiedError
 from bci_stream.wire.memory import MemoryTransport
-from bci_stream.wire.messages import Go, Join, ReportMessage, encode
+from bci_stream.wire.messages import Go, Join, ReportMessage, Stopped, Welcome, encode
 from bci_stream.wire.results import ResultsPublisher
-from bci_stream.wire.transport import StreamSpec
+from bci_stream.wire.transport import Lead, StreamSpec
 from bci_stream.wire.verify import JudgeVerifier, MessageVerifier
 from replay.player.inlets import FromTeam, ReplayInlets
 
@@ -37,6 +40,59 @@ def test_a_welcome_that_names_another_signal_stream_is_refused(sealed, undisturb
     if any("replay 'a'" in line for line in played.logged):  # it was found before the real one
         reasons = ("another program has copied it", "is not signed by this contest's key")
         assert any(reason in line for line in played.logged for reason in reasons)
+
+
+def test_a_replay_that_names_its_own_streams_in_copied_messages_is_refused(
+    sealed, undisturbed
+) -> None:
+    """A5 in full: the proof is the real one, and both uids are those of the program in between."""
+
+    def stand_between(a: Attacker) -> None:
+        control = a.outlet("control", "a")
+        lead = StreamSpec("x", "EEG", names.source_id(a.contest, "signal", "r"), "float32", 250.0,
+                          leads=(Lead("x"),) * 65)  # fmt: skip
+        signal = a.sample_outlet(lead)
+        for text in a.read("control", "r"):
+            message = json.loads(text)
+            for field, uid in (("control_uid", control.uid), ("signal_uid", signal.uid)):
+                if field in message:
+                    message[field] = uid
+            control.push(json.dumps(message, separators=(",", ":")))
+            signal.push(np.full((10, 65), -777.0, np.float32), a.transport.now())
+            a.sent += 1
+
+    transport = MemoryTransport()
+    with attacking(transport, sealed, stand_between) as (attacker,):
+        speller = Speller()
+        played = play(transport, sealed, what(), {"alice": speller})
+        assert attacker.sent > 0
+    check_run(played, undisturbed)
+    assert not any((packet.samples == -777.0).any() for packet in speller.packets)
+
+
+def test_a_signed_message_of_another_run_is_refused(sealed) -> None:
+    """Recorded in an earlier run of this contest, whose key is the same."""
+    transport = MemoryTransport()
+    outlet = transport.text_outlet(names.text_stream(sealed.name, "control", "r"))
+    (found,) = transport.visible("")
+    control = ControlReader(transport.text_inlet(found, 1.0), "r", sealed.keys.public_key())
+    for run in ("run", "earlier"):
+        outlet.push(sealed.keys.signing_key().sign(encode(Stopped("over", run=run)), "control"))
+    control.run = "earlier"
+    with pytest.raises(UnverifiedError, match="is of run 'run', not of 'earlier'"):
+        control.pull(0.0)
+
+
+@pytest.mark.parametrize("changed", [{"nonce": "earlier"}, {"control_uid": "other"}])
+def test_a_signed_welcome_of_another_join_or_stream_is_refused(sealed, changed) -> None:
+    transport = MemoryTransport()
+    publisher = ResultsPublisher(transport, sealed.name, "alice", sealed.keys.token("alice"))
+    key = sealed.keys.public_key()
+    handshake = Handshake(transport, publisher, "erp", dict, 1.0, threading.Event(), key)  # type: ignore[arg-type]
+    welcome = Welcome("run", "alice", "signal", "proof", "nonce", "uid", "signal's uid")
+    handshake._check_welcome(welcome, "r", "nonce", "uid")
+    with pytest.raises(UnverifiedError, match="another program stands between"):
+        handshake._check_welcome(structs.replace(welcome, **changed), "r", "nonce", "uid")
 
 
 class ChangingTransport(MemoryTransport):

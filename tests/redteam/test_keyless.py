@@ -2,10 +2,14 @@
 
 import json
 import os
+import resource
+import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import psutil
@@ -13,6 +17,7 @@ import pytest
 from conftest import LSL_SESSION
 from playground import WAIT_S, Quiet, play
 from processes import ROOT
+from pylsl import StreamInfo
 from redteam.attacks import (
     KEYLESS,
     Attack,
@@ -27,12 +32,14 @@ from redteam.attacks import (
 
 from bci_stream.clock import RealClock
 from bci_stream.contest.contest import Contest
+from bci_stream.errors import WireError
 from bci_stream.judge.judge import Judge
 from bci_stream.packet import Lead
 from bci_stream.wire import names
 from bci_stream.wire.client import TeamClient
+from bci_stream.wire.lsl import LslTransport
 from bci_stream.wire.memory import MemoryTransport
-from bci_stream.wire.transport import StreamSpec
+from bci_stream.wire.transport import FoundStream, StreamSpec
 from decoders.worker import Worker
 from replay.player.player import Player, parse_pace
 
@@ -153,6 +160,81 @@ def test_a_flood_of_texts_changes_no_score_and_fills_no_memory(
     played = play(lsl_transport, sealed, what(), {"alice": speller})
     check_run(played, undisturbed)
     assert speller.most_memory - before < FLOOD_MB * 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("rate", "channels"), [(1e6, 2), (1e300, 2), (1000.0, 100_000), (0.0, 1_000_000)]
+)
+def test_a_signal_for_which_gigabytes_would_be_reserved_is_not_opened(
+    rate: float, channels: int
+) -> None:
+    """The page opens any signal stream of the contest: 2 channels at 1 MHz took 6 GB before a sample."""
+    info = StreamInfo("x", "EEG", channels, rate, "float32", "bci/c/signal/r")
+    found = FoundStream("x", "EEG", "bci/c/signal/r", "uid", info)
+    with pytest.raises(WireError, match=f"names {channels} channels"):
+        LslTransport("machine", LSL_SESSION).sample_inlet(found, 0.1)
+
+
+OUTLET = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (128, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+from bci_stream.wire import names
+from bci_stream.wire.lsl import LslTransport
+outlet = LslTransport("machine", sys.argv[1]).text_outlet(names.text_stream("c", "control", "r"))
+print("ready", flush=True)
+sys.stdin.readline()
+with open("/dev/null"):
+    print("opened", flush=True)
+"""
+CONNECTIONS = 200
+
+
+@pytest.mark.lsl
+def test_connections_that_are_held_leave_descriptors_for_files(processes) -> None:
+    """Idle ones took all 1,024 of a replay: it could open no recording, and its state thread died."""
+    if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 2 * CONNECTIONS:
+        pytest.skip("this system allows few descriptors")
+    command = [sys.executable, "-c", OUTLET, LSL_SESSION]
+    process = processes.start_program(command, stdin=subprocess.PIPE)
+    assert process.stdout.readline() == "ready\n"
+    (port,) = {
+        c.laddr.port
+        for c in psutil.Process(process.pid).net_connections("tcp4")
+        if c.status == "LISTEN"
+    }
+    with ExitStack() as held:
+        for _ in range(CONNECTIONS):
+            held.enter_context(socket.create_connection(("127.0.0.1", port), WAIT_S))
+        pause, deadline = threading.Event(), time.monotonic() + WAIT_S
+        while psutil.Process(process.pid).num_fds() < CONNECTIONS and time.monotonic() < deadline:
+            pause.wait(0.02)
+        process.stdin.write("go on\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "opened\n"
+    process.stdin.close()
+    assert process.wait(WAIT_S) == 0
+
+
+@pytest.mark.lsl
+def test_a_name_that_would_control_a_terminal_is_not_listed(lsl_transport, sealed) -> None:
+    """A client that finds no replay lists the streams that it sees."""
+    source_ids = [names.source_id(sealed.name, "control", owner) for owner in ("x\x1b[2J", "x")]
+    outlets = [
+        lsl_transport.text_outlet(StreamSpec(name, "x", source_id))
+        for name, source_id in (
+            ("n", source_ids[0]),
+            ("n\u202e", source_ids[1]),
+            ("n", source_ids[1]),
+        )
+    ]
+    watch = lsl_transport.watch(names.prefix(sealed.name, "control"))
+    deadline, pause = lsl_transport.now() + WAIT_S, threading.Event()
+    while len(watch._resolver.results()) < len(outlets) and lsl_transport.now() < deadline:
+        pause.wait(0.05)
+    assert {(stream.name, stream.source_id) for stream in watch.found()} == {("n", source_ids[1])}
+    watch.close()
+    for outlet in outlets:
+        outlet.close()
 
 
 def test_an_empty_judge_stream_does_not_take_the_place_of_a_judge(sealed) -> None:

@@ -4,6 +4,7 @@ import json
 import os
 import stat
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +15,17 @@ from redteam.attacks import Speller, check_run, log_lines, sealed_contest, what
 
 from bci_stream.clock import RealClock
 from bci_stream.contest.contest import Contest
-from bci_stream.errors import RefusedError, SourceError
+from bci_stream.errors import BciError, RefusedError, SourceError
 from bci_stream.judge.judge import Judge
 from bci_stream.packet import Packet
 from bci_stream.runlog import score_run
 from bci_stream.wire import results
 from bci_stream.wire.client import TeamClient
 from bci_stream.wire.memory import MemoryTransport
-from bci_stream.wire.messages import encode
+from bci_stream.wire.messages import Stopped, encode
 from bci_stream.wire.transport import Transport
 from decoders.worker import Worker
+from replay.player import lockstep
 from replay.player.player import Player, parse_pace
 from replay.service import secret_seed
 
@@ -199,6 +201,76 @@ def test_a_revoked_token_is_refused_from_then_on(contest, undisturbed) -> None:
     ]
     assert counted == [5, 15, 25, 35, 45, 55]
     assert played.judge.dropped["unsigned"] > 0
+
+
+def lockstep_contest(
+    sealed: Contest, run_team: Callable[[TeamClient], None]
+) -> tuple[Player, Quiet, dict[str, BaseException]]:
+    """A team of its own making in lockstep, until judge and replay have ended."""
+    transport, stop, sink = MemoryTransport(), threading.Event(), Quiet()
+    player = Player(transport, RealClock(transport.now), sealed, what(), name="r",
+                    pace=parse_pace("lockstep"), start_on="judge", stop=stop, wait_s=WAIT_S)  # fmt: skip
+    client = new_client(transport, sealed, "mallory", stop)
+    errors: dict[str, BaseException] = {}
+
+    def guarded(name: str, work: Callable[[], None]) -> threading.Thread:
+        def run() -> None:
+            try:
+                work()
+            except BciError as error:
+                errors[name] = error
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        return thread
+
+    threads = [guarded("replay", player.play), guarded("team", lambda: run_team(client))]
+    judge = Judge(transport, sealed, sink, stop=stop, may_start=bool)
+    deadline = transport.now() + WAIT_S
+    judge.judge(lambda j: j.all_over() or transport.now() > deadline, WAIT_S)
+    assert transport.now() < deadline
+    threads[0].join(WAIT_S)
+    stop.set()
+    threads[1].join(WAIT_S)
+    return player, sink, errors
+
+
+def test_a_lockstep_team_that_requests_no_packet_holds_up_nobody(sealed, monkeypatch) -> None:
+    """It is ready, and silent: judge and replay waited for ever."""
+    monkeypatch.setattr(lockstep, "FIRST_REQUEST_S", 0.5)
+
+    def stay_silent(client: TeamClient) -> None:
+        client.join("erp", lambda offer: {}, WAIT_S)
+        for message, _ in client._control_messages():
+            if isinstance(message, Stopped):
+                return
+
+    player, sink, errors = lockstep_contest(sealed, stay_silent)
+    assert player.progress.packets == 0
+    assert "requested no packet within 0.5 s" in str(errors["replay"])
+    name, status, reason = sink.states[-1]
+    assert (name, status) == ("mallory", "stopped")
+    assert "requested no packet within 0.5 s" in reason
+
+
+def test_a_replay_ends_when_the_judge_has_closed_its_teams_run(sealed) -> None:
+    """A team that was disqualified could go on sending megabytes, which its replay kept."""
+    contest = sealed_contest(sealed.name, sealed.folder, message_mb=1.0)
+    received: list[object] = []
+
+    def go_on(client: TeamClient) -> None:
+        client.join("erp", lambda offer: {}, WAIT_S)
+        for item in client.stream():
+            received.append(item)
+            client.report("x" * 200_000)
+            while len(received) == 100 and not client._closed:  # not before the judge has answered
+                client._poll_judge(client._transport.now())
+        client.leave()
+
+    player, sink, errors = lockstep_contest(contest, go_on)
+    assert errors == {}
+    assert 0 < player.progress.packets <= 100 < sum(1 for _ in what().packets())
+    assert sink.states[-1][1] == "disqualified"
 
 
 class TestEcog:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,8 +22,9 @@ from bci_stream.wire.messages import Stopped, read_control
 from bci_stream.wire.transport import StreamSpec
 from replay.cli import main
 from replay.daemon import read_state, render_states
-from replay.devices.base import Device, DeviceFeed, EndOfDataError, LiveSource
+from replay.devices.base import Device, DeviceFeed, EndOfDataError
 from replay.devices.chunk import Chunk, DeviceInfo
+from replay.devices.live import LiveSource
 from replay.devices.params import Timeouts
 from replay.devices.status import StatusKeeper
 from replay.model.options import SourceOptions
@@ -102,6 +104,22 @@ class Lab:
         rows[-1, -1] = code
         stamps = 500 + np.arange(self.sent - n, self.sent) / RATE
         self.signal.push(rows, stamps.tolist())
+
+
+def test_a_state_file_that_can_not_be_written_is_named_once_and_tried_again(
+    contest, log, monkeypatch
+) -> None:
+    service, tried = Lab(contest, "Cz").service("lsl:amp"), []
+
+    def fail(state: str) -> None:
+        tried.append(state)
+        raise OSError(28, "No space left on device", "r.json")
+
+    monkeypatch.setattr(service, "_write_state", fail)
+    waits = iter([False, False, False, True])
+    service._keep_state(SimpleNamespace(wait=lambda _: next(waits)))
+    assert tried == ["starting"] * 3
+    assert sum("No space left on device" in line for line in log) == 1
 
 
 def control_messages(contest: Contest, label: int, text: str) -> list[dict]:

@@ -22,6 +22,8 @@ from bci_stream.season.units.engines import EngineMachine
 from bci_stream.season.workers import MOST_FAILURES, keep_failure
 from scripts.season_rig import ThreadEngine, package
 
+pytestmark = pytest.mark.slow
+
 OPEN = 'registration = "open"\n'
 
 

@@ -14,6 +14,8 @@ from bci_stream.judge.run_command import run_contest
 from bci_stream.season.organiser import run_on_engine
 from scripts.season_rig import ThreadEngine, do_unit, package
 
+pytestmark = pytest.mark.slow
+
 
 def run(folder: Path, engine: ThreadEngine, *packages: bytes, resume: bool = False) -> None:
     contest = make_contest(folder / "cup")

@@ -13,8 +13,9 @@ from bci_stream.season.units.jobs import file_sha256, read_job
 from scripts.season_faults import run_faults
 from scripts.season_rig import ThreadEngine, do_unit, package
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.slow
+
 def test_each_unit_is_judged_once_whatever_is_killed(tmp_path: Path) -> None:
     report = run_faults(tmp_path, submissions=4, kills=3, seed=3)
     assert report.problems == []

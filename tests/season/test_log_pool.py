@@ -20,6 +20,8 @@ from bci_stream.season import log_pool, workers
 from bci_stream.season.client import SeasonError
 from bci_stream.season.log_pool import TRIES, LogPool
 
+pytestmark = pytest.mark.slow
+
 
 def refuse() -> None:
     raise LogError("line 3 was changed")

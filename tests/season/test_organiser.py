@@ -15,6 +15,8 @@ from bci_stream.judge.cli import main
 from bci_stream.season.organiser import best_submissions, open_organiser_store, rerun
 from scripts.season_rig import ThreadEngine, do_unit, package
 
+pytestmark = pytest.mark.slow
+
 
 def run(*words: str) -> Result:
     return CliRunner().invoke(main, list(words))

@@ -31,6 +31,8 @@ from bci_stream.season.web.server import COOKIE
 from decoders.cli import main as decode_main
 from scripts.season_rig import ThreadEngine, do_unit, package
 
+pytestmark = pytest.mark.slow
+
 
 def no_progress(_done: int, _size: int) -> None:
     """Not shown here."""
@@ -432,6 +434,3 @@ def test_postgresql_serves_a_season_too(tmp_path: Path, postgres_url: str) -> No
     with serving(make_contest(tmp_path / "cup"), store=postgres_url, limits=SMALL) as served:
         alice = served.client("alice")
         assert served.until(alice, submit(alice, tmp_path), "judged")["score"] is not None
-
-
-test_postgresql_serves_a_season_too = pytest.mark.slow(test_postgresql_serves_a_season_too)

@@ -17,6 +17,8 @@ from bci_stream.season.storage.schema import UnitResult
 from bci_stream.season.storage.store import SeasonStore
 from scripts.season_rig import ThreadEngine, package
 
+pytestmark = pytest.mark.slow
+
 SPLIT = 'split = "subject"\nrecordings = ["synthetic:erp?seed=1", "synthetic:erp?seed=2", "synthetic:erp"]\n'
 
 

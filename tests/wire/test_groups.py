@@ -6,11 +6,21 @@ from concurrent.futures import Future
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bci_stream.clock import ManualClock
 from bci_stream.errors import LostError, NotFoundError
 from bci_stream.wire import groups, names
-from bci_stream.wire.groups import RETRY_S, VERIFY_S, StreamGroup
+from bci_stream.wire.groups import (
+    MOST_OF_ONE_OWNER,
+    MOST_UNVERIFIED,
+    RETRY_S,
+    VERIFY_S,
+    GroupedStream,
+    StreamGroup,
+    StreamLimits,
+)
 from bci_stream.wire.memory import MemoryTextOutlet, MemoryTransport
 from bci_stream.wire.transport import FoundStream
 from decoders.host.limits import SubmissionLimits
@@ -45,7 +55,9 @@ class FaultyTransport(MemoryTransport):
         self.release = threading.Event()
         self.opened: list[str] = []
 
-    def text_inlet(self, found: FoundStream, timeout_s: float, most_texts: int = 10) -> Any:
+    def text_inlet(
+        self, found: FoundStream, timeout_s: float, most_texts: int = 10, **_: bool
+    ) -> Any:
         owner = names.owner(found.source_id)
         self.opened.append(owner)
         if owner in self.blocked:
@@ -227,3 +239,120 @@ def test_an_unverified_stream_that_ends_is_not_missed(
     alice.close()
     assert texts(group) == []
     assert group.gone == []
+
+
+def test_streams_without_a_verified_message_are_bounded(
+    faulty: FaultyTransport, group: StreamGroup, clock: ManualClock
+) -> None:
+    outlets = [faulty.outlet(f"x{number}") for number in range(2 * MOST_UNVERIFIED)]
+    for _ in range(2 * MOST_UNVERIFIED):
+        look(group)
+    assert sum(group.inlet(outlet.uid) is not None for outlet in outlets) == MOST_UNVERIFIED
+    clock.advance(VERIFY_S + 0.1)  # those that were silent make room
+    for _ in range(2 * MOST_UNVERIFIED):
+        look(group)
+    assert set(faulty.opened) == {f"x{number}" for number in range(2 * MOST_UNVERIFIED)}
+
+
+# --- how much is read of one stream -----------------------------------------------------------
+
+
+def test_a_stream_of_too_many_texts_is_read_later_and_the_others_at_once(
+    faulty: FaultyTransport, group: StreamGroup, clock: ManualClock
+) -> None:
+    group.limits = StreamLimits(texts_a_s=10.0, chars_a_minute=1e6)
+    flood, alice = faulty.outlet("flood"), faulty.outlet("alice")
+    look(group)
+    for _ in range(50):  # 20 in BURST_S are within the limit
+        flood.push("x")
+    assert len(texts(group)) == 50
+    flood.push("later")
+    alice.push("now")
+    assert texts(group) == ["now"]
+    clock.advance(2.9)
+    assert texts(group) == []
+    clock.advance(0.2)
+    assert texts(group) == ["later"]
+
+
+def test_a_stream_of_too_many_characters_is_closed_for_good(
+    faulty: FaultyTransport, group: StreamGroup, clock: ManualClock
+) -> None:
+    group.limits = StreamLimits(texts_a_s=10.0, chars_a_minute=1000)
+    flood = faulty.outlet("flood")
+    look(group)
+    group.accept(flood.uid)
+    flood.push("x" * 900)
+    assert len(texts(group)) == 1
+    clock.advance(30.0)  # half of the minute's characters are free again
+    flood.push("x" * 500)
+    assert len(texts(group)) == 1
+    assert group.gone == []
+    flood.push("x" * 200)
+    assert len(texts(group)) == 1
+    assert (group.gone, group.rejected) == (["flood"], {"flood": 1})
+    clock.advance(3600.0)
+    look(group)
+    flood.push("more")
+    assert texts(group) == []
+
+
+@given(st.lists(st.tuples(st.floats(0, 5), st.integers(0, 400)), max_size=40))
+def test_no_stream_is_closed_for_what_any_minute_allows(messages: list[tuple[float, int]]) -> None:
+    limits = StreamLimits(texts_a_s=1e9, chars_a_minute=1000)
+    stream = GroupedStream("alice", None, 0.0)  # type: ignore[arg-type]
+    now, sent = 100.0, []
+    for gap, length in messages:
+        now += gap
+        sent.append((now, length))
+        if not stream.keeps(limits, [("x" * length, 0.0)], now):
+            # More than a minute's characters came since some moment, at the limit's rate.
+            assert any(
+                sum(size for at, size in sent if at >= since)
+                > 1000 * (1 + (now - since) / 60) - 1e-6
+                for since, _ in sent
+            )
+            return
+
+
+def test_of_many_verified_streams_of_one_owner_the_oldest_is_closed(
+    faulty: FaultyTransport, group: StreamGroup
+) -> None:
+    """A team could open any number of them, and each takes threads and buffers."""
+    outlets = [faulty.outlet("alice") for _ in range(MOST_OF_ONE_OWNER + 2)]
+    bob = faulty.outlet("bob")
+    for _ in range(4):
+        look(group)
+    for outlet in (*outlets, bob):
+        group.accept(outlet.uid)
+    group.pull()
+    assert group.uids == {outlet.uid for outlet in (*outlets[2:], bob)}
+    look(group)
+    assert group.uids == {outlet.uid for outlet in (*outlets[2:], bob)}
+
+
+def test_a_search_that_takes_long_does_not_delay_the_reader(faulty: FaultyTransport) -> None:
+    """A thousand streams are listed in a fifth of a second; texts get their arrival times meanwhile."""
+    group = StreamGroup(faulty, CONTEST, "results")
+    search, begun, goes_on = group._opening.watch.found, threading.Event(), threading.Event()
+
+    def slow() -> list[FoundStream]:
+        begun.set()
+        goes_on.wait(WAIT_S)
+        return search()
+
+    group._opening.watch.found = slow  # type: ignore[method-assign]
+    faulty.outlet("alice")
+    group.look()
+    assert begun.wait(WAIT_S)
+    group.look()  # returns while the search goes on
+    assert not goes_on.is_set()
+    goes_on.set()
+    deadline = threading.Event()
+    for _ in range(1000):
+        group.look()
+        if group.inlet(next(iter(_uids(faulty, "alice")))) is not None:
+            break
+        deadline.wait(WAIT_S / 1000)
+    assert group.inlet(next(iter(_uids(faulty, "alice")))) is not None
+    group.close()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bci_stream.wire.crypto import sign
+from bci_stream.wire.crypto import seal_results, sign
 from bci_stream.wire.messages import Hello, Ready, ReportMessage, TeamMessage, encode
 from bci_stream.wire.verify import MessageVerifier, SequenceWindow
 
@@ -30,6 +30,7 @@ def test_a_signed_report_is_accepted() -> None:
         (ReportMessage("cup", "run1", "mallory", 1, 3), TOKENS["alice"], "unsigned"),
         (ReportMessage("other", "run1", "alice", 1, 3), TOKENS["alice"], "other contest"),
         (ReportMessage("cup", "run0", "alice", 1, 3), TOKENS["alice"], "other run"),
+        (Hello("cup", "any run that comes to mind", "alice", 1), TOKENS["alice"], "other run"),
     ],
 )
 def test_others_are_dropped_and_counted(message: TeamMessage, token: bytes, why: str) -> None:
@@ -98,3 +99,21 @@ def test_signed_garbage_of_a_team_is_counted() -> None:
         verifying.verify(sign('{"team": "alice"' + " " * (2 << 20) + "}", TOKENS["alice"])) is None
     )
     assert verifying.dropped == {"unreadable": 2}
+
+
+@pytest.mark.parametrize("sealed", [True, False], ids=["sealed", "signed"])
+def test_what_an_earlier_judge_has_logged_is_not_taken_again(sealed: bool) -> None:
+    """A client that names no stream and no numbers: its messages could be sent again by anyone."""
+
+    def protected(message: ReportMessage, team: str = "alice") -> str:
+        if not sealed:
+            return signed(message)
+        return seal_results(encode(message), TOKENS[team], "cup", team, message.run, message.seq)
+
+    logged = [protected(ReportMessage("cup", "run1", "alice", seq, 3)) for seq in (1, 2)]
+    restarted = MessageVerifier("cup", {"run1"}, TOKENS.get, sealed=sealed)
+    restarted.restore([*logged, "no message"])
+    restarted.dropped.clear()
+    assert [restarted.verify(text) for text in logged] == [None, None]
+    assert restarted.dropped == {"repeated number": 2}
+    assert restarted.verify(protected(ReportMessage("cup", "run1", "alice", 3, 3))) is not None

@@ -85,7 +85,7 @@ ENGLISH = {
     "returned": "it has returned into the run",
     "too_many_messages": "{count} messages for {packets} packets; "
     "limits.reports_a_packet is {limit:g}",
-    "too_much_a_minute": "its messages of a minute are longer than {limit_mb:g} MB "
+    "too_much_a_minute": "its messages of a minute of data are longer than {limit_mb:g} MB "
     "(limits.message_mb_a_minute)",
     "too_much_in_all": "its messages are longer than {limit_mb:g} MB in all (limits.message_mb)",
     # Faults of the organiser's side, and alarms
@@ -247,7 +247,7 @@ CHINESE = {
     "trials_held_back": "已结束；其他队完成后显示其最后的试次",
     "returned": "已重新加入",
     "too_many_messages": "{packets} 个数据包发了 {count} 条消息；上限 {limit:g}（limits.reports_a_packet）",
-    "too_much_a_minute": "一分钟的消息超过 {limit_mb:g} MB（limits.message_mb_a_minute）",
+    "too_much_a_minute": "一分钟数据的消息超过 {limit_mb:g} MB（limits.message_mb_a_minute）",
     "too_much_in_all": "消息总量超过 {limit_mb:g} MB（limits.message_mb）",
     "outage_replay": "回放停顿 {outage_s:.2f} 秒",
     "outage_link": "回放与裁判之间的连接中断 {outage_s:.2f} 秒",

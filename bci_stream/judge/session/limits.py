@@ -19,7 +19,10 @@ FREE_MESSAGES = 100
 
 
 class MessageQuota:
-    """Counts the messages of one team in one run against the contest's limits."""
+    """Counts the messages of one team in one run against the contest's limits.
+
+    A minute is one of data, so that a fast decoder may report as much in lockstep as in real time.
+    """
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -28,14 +31,14 @@ class MessageQuota:
         self._recent: deque[tuple[float, int]] = deque()
         self._recent_total = 0
 
-    def add(self, length: int, at: float, packets: int) -> Reason | None:
+    def add(self, length: int, data_s: float, packets: int) -> Reason | None:
         """Count a message of this many characters; a reason if the team has now sent too much.
 
-        at: in seconds. packets: how many packets the team has received.
+        data_s, packets: how much data, in seconds, and how many packets the team has received.
         """
         self._messages += 1
         self._total += length
-        self._add_recent(length, at)
+        self._add_recent(length, data_s)
         limits = self._limits
         if self._messages > FREE_MESSAGES + limits.reports_a_packet * (packets + 1):
             limit = limits.reports_a_packet
@@ -46,13 +49,13 @@ class MessageQuota:
             return Reason("too_much_in_all", limit_mb=limits.message_mb)
         return None
 
-    def _add_recent(self, length: int, at: float) -> None:
+    def _add_recent(self, length: int, data_s: float) -> None:
         """Sums by second: a minute of messages is at most 60 sums."""
-        second = float(int(at))
+        second = float(int(data_s))
         if self._recent and self._recent[-1][0] == second:
             length += self._recent.pop()[1]
         self._recent.append((second, length))
-        while self._recent[0][0] < at - MINUTE_S:
+        while self._recent[0][0] < data_s - MINUTE_S:
             self._recent.popleft()
         self._recent_total = sum(size for _, size in self._recent)
 

@@ -74,13 +74,15 @@ class ReorderBuffer:
 
     def __init__(self, expected: int = 0) -> None:
         self.expected = expected
+        self._last = expected - 1  # the largest number so far
         self._early: dict[int, tuple[NumberedMessage, float, str]] = {}
         self._gap_since: float | None = None
 
     def put(self, message: NumberedMessage, at: float, text: str = "") -> None:
         """Add a message that arrived at this time, as this text; one without a number counts as the next."""
-        number = message.n if message.n >= 0 else max(self._early, default=self.expected - 1) + 1
+        number = message.n if message.n >= 0 else self._last + 1
         if number >= self.expected:
+            self._last = max(self._last, number)
             self._early.setdefault(number, (message, at, text))
 
     def take(self, now: float) -> Iterator[tuple[NumberedMessage, float, str]]:

@@ -87,6 +87,7 @@ class ReplaySession:
         self._sink = sink
         self._send = send
         self._may_start = may_start
+        self._verifier = verifier
         self._restore = restore
         self._refused = refused
         self.name = name
@@ -114,11 +115,6 @@ class ReplaySession:
     @property
     def lockstep(self) -> bool:
         return self.offer is not None and self.offer.lockstep
-
-    @property
-    def times_arrivals(self) -> bool:
-        """Whether the arrival time of messages matters, as it does in real time."""
-        return self.offer is not None and not self.lockstep and not self.is_over
 
     @property
     def track(self) -> str:
@@ -248,10 +244,7 @@ class ReplaySession:
             status = "lagging" if message.seconds > 0 else "running"
             self._sink.team(team, self.track, status, lag_s=message.seconds)
         elif isinstance(message, PacketRequest | ReportMessage | Done) and self._knows(team):
-            team_run = self._runs.open(team)
-            team_run.count_message(len(text), at)
-            if team_run.order is not None:
-                team_run.order.messages.put(message, at, text)
+            self._runs.open(team).receive(message, text, at)
 
     def _is_kept_out(self, team: str) -> bool:
         return team not in self.teams and self._waiting.is_kept_out(team)
@@ -327,7 +320,9 @@ class ReplaySession:
             return
         self.offer = offer
         self._waiting.track = offer.track
-        self._runs.set_offer(offer)
+        messages = self._runs.set_offer(offer)
+        if not self.lockstep:  # where the replay's list, which is folded again, has them all
+            self._verifier.restore(messages)
         if self.teams:
             self._events.has_begun = True
             self._catch_up.begin_after_restart(is_active=bool(self._runs.running))

@@ -13,6 +13,7 @@ from bci_stream.amendments import Seal, amend_log, void_line
 from bci_stream.contest.contest import Limits
 from bci_stream.judge.session.limits import ComputeTime, MessageQuota
 from bci_stream.judge.session.ordering import (
+    NumberedMessage,
     PacketReceived,
     RealtimeOrder,
     ReportReceived,
@@ -94,6 +95,7 @@ class TeamRun:
         self._unpublished: list[tuple[dict[str, Any], list[Verdict]]] = []
         self._flushed_at = begun
         self._session = -1
+        self._data_s = 0.0  # received since this judge began
         self._truth_written = 0
         self._finish_seen = False
         self._arrivals_from = 0.0
@@ -156,6 +158,16 @@ class TeamRun:
             self._end_turn(event.at)
             self.leave(event.reason, event.detail, event.at)
 
+    def receive(self, message: NumberedMessage, text: str, at: float) -> None:
+        """Real time: a message of the team that arrived at this time; `settle` folds it in its order.
+
+        Of a run that has ended nothing is kept: a team may send on.
+        """
+        if self.ended is None:
+            self.count_message(len(text), at)
+        if self.ended is None and self.order is not None:
+            self.order.messages.put(message, at, text)
+
     def add_status(self, status: Status, at: float) -> None:
         """Log what happened to the source (a gap, a reconnect); no rule reads it."""
         if self.ended is None and self._session >= 0:
@@ -168,7 +180,7 @@ class TeamRun:
 
     def count_message(self, length: int, at: float) -> None:
         """Count a message of this many characters; too many of them end the run as disqualified."""
-        exceeded = self._quota.add(length, at, self._places.count)
+        exceeded = self._quota.add(length, self._data_s, self._places.count)
         if exceeded is not None:
             self.end("disqualified", exceeded, at)
 
@@ -346,6 +358,7 @@ class TeamRun:
             self._begin_session(session, at)
         self._write_truth(note.i, at)
         self._finish_seen = self._finish_seen or note.finish
+        self._data_s += note.n / self._plan[note.session].rate
         triggers = [list(trigger) for trigger in note.triggers]
         packet: dict[str, Any] = {
             "kind": "packet",

@@ -90,14 +90,20 @@ class TeamRuns:
 
     # --- opening ------------------------------------------------------------------------------
 
-    def set_offer(self, offer: Offer) -> None:
-        """Take track and pace of the replay, and continue the logs that an earlier judge of this run left."""
+    def set_offer(self, offer: Offer) -> list[str]:
+        """Take track and pace of the replay, and continue the logs that an earlier judge of this run left.
+
+        Returns the messages of the teams that these logs hold.
+        """
+        messages: list[str] = []
         self._offer, self._track = offer, offer.track
         rules = TRACKS[offer.track].under(self._contest.rules(offer.track))
         if not offer.lockstep or rules.timed:
             self._outages = OutageTracker(self._contest.limits.outage_s, self._grace_s(offer))
         for team, path, events in earlier_logs(self._contest.runs, self._run):
             self.by_team[team] = self._team_run(team, RunLog(path, append=True), events)
+            messages += [str(event["message"]) for event in events if "message" in event]
+        return messages
 
     def open(self, team: str) -> TeamRun:
         """The run of a team, which begins with this call if it has not yet."""

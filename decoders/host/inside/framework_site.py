@@ -2,18 +2,19 @@
 
 Copied into the sandbox as `sitecustomize.py`, in the folder of PYTHONPATH: Python imports it at its
 start, in workers of multiprocessing (spawn, forkserver) and of joblib, and in plain subprocesses. The
-framework itself (`shim.py`, one folder above) is loaded when a name of it is first imported.
+framework itself (`framework.py`, one folder above) is loaded when a name of it is first imported.
 """
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import os
 import sys
 from typing import Any
 
 ROOT = "BCI_FRAMEWORK_ROOT"
 """Set by the submission's first process, which has the framework already, for its children."""
+HOST = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TOP_PACKAGES = ("Algorithm", "AlgorithmImplement", "AlgorithmSystem")
 
 
@@ -25,7 +26,7 @@ class LazyFramework:
         if name.partition(".")[0] not in TOP_PACKAGES:
             return None
         sys.meta_path.remove(cls)
-        _load_shim().install_framework(os.environ[ROOT])
+        _load_framework().install_framework(os.environ[ROOT])
         for finder in list(sys.meta_path):
             spec = finder.find_spec(name, path, target)
             if spec is not None:
@@ -33,15 +34,12 @@ class LazyFramework:
         return None
 
 
-def _load_shim() -> Any:
-    file = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "shim.py")
-    spec = importlib.util.spec_from_file_location("bci_shim", file)
-    assert spec is not None
-    assert spec.loader is not None
-    shim = importlib.util.module_from_spec(spec)
-    sys.modules["bci_shim"] = shim
-    spec.loader.exec_module(shim)
-    return shim
+def _load_framework() -> Any:
+    sys.path.insert(0, HOST)
+    try:
+        return importlib.import_module("bci_framework")
+    finally:
+        sys.path.remove(HOST)
 
 
 if os.environ.get(ROOT):

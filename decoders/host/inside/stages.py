@@ -1,8 +1,9 @@
 """The framework of 2026: calibrate() and run() in stages, leads by name, and calibration sets.
 
-Loaded by `shim.py`, inside the submission's process. A stage is one subject: its calibration sets are
-labelled trials that the host reads from a training recording, and its packets are those of the run. The
-host counts the leads and trials that it hands over. Python 3.8 to 3.13, standard library only.
+Loaded by `framework.py` and `shim.py`, inside the submission's process. A stage is one subject: its
+calibration sets are labelled trials that the host reads from a training recording, and its packets are
+those of the run. The host counts the leads and trials that it hands over. Python 3.8 to 3.13, standard
+library only.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from typing import TextIO
 
-from bci_stream.clock import Clock, RealClock
+from bci_stream.clock import RealClock
 from bci_stream.errors import SourceError
 from replay.devices.emulator.amplifier import EmulatedAmplifier, WireAction
 from replay.devices.neuracle.connection import host_and_port
@@ -52,10 +52,9 @@ class Emulator:
         amplifier: EmulatedAmplifier,
         host: str = "127.0.0.1",
         port: int = 0,
-        clock: Clock | None = None,
     ) -> None:
         self._amplifier = amplifier
-        self._clock = clock or RealClock()
+        self._clock = RealClock()
         self._host = host
         self._listener: socket.socket | None = _listen(host, port)
         self.port: int = self._listener.getsockname()[1]

@@ -5,6 +5,7 @@ The signal, events and leads of such a file are what MNE returns.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,7 @@ READERS: dict[str, MneReader] = {
     ".lay": MneReader("Persyst", "read_raw_persyst"),
     ".nedf": MneReader("NEDF", "read_raw_nedf", "defusedxml"),
     ".nxe": MneReader("eXimia", "read_raw_eximia"),
-    ".mff": MneReader("EGI MFF", "read_raw_egi", "defusedxml"),
+    ".mff": MneReader("EGI MFF", "read_raw_egi", "mffpy"),
     ".data": MneReader("Nicolet", "read_raw_nicolet", defaults=(("ch_type", "eeg"),)),
     ".snirf": MneReader("SNIRF", "read_raw_snirf", "h5py"),
     ".mefd": MneReader("MEF", "read_raw_mef", "pymef"),
@@ -69,6 +70,13 @@ files beside it."""
 def read_any(path: Path, options: SourceOptions) -> Content:
     """Open a file with the reader for its suffix; no sample is read, if MNE reads lazily."""
     return read_with(READERS[suffix_of(path)], path, options)
+
+
+def read_mff(path: Path, options: SourceOptions) -> Content:
+    """A folder of EGI's. mffpy prints a note about each file that it misses, also while samples are read."""
+    if find_spec("mffpy") is not None:
+        vars(import_module("mffpy.reader"))["print"] = lambda *_: None
+    return read_any(path, options)
 
 
 def read_boxy(path: Path, options: SourceOptions) -> Content:

@@ -41,17 +41,18 @@ _PART = re.compile(rb"^\s*(DataFile|MarkerFile)\s*=\s*(.+?)\s*$", re.MULTILINE |
 
 
 def _open_brainvision(path: str, **arguments: Any) -> Any:
-    """MNE's reader; a header whose headings have other capitals is given to it as a copy."""
+    """MNE's reader; a header whose headings or file names have other capitals is given to it as a copy."""
     header, known = Path(path), {name.lower().encode(): name.encode() for name in SECTIONS}
     text = header.read_bytes()
     usual = _HEADING.sub(lambda h: b"[%s]" % known.get(h[1].lower(), h[1]), text)
-    if usual == text:
-        return mne.io.read_raw_brainvision(path, **arguments)
 
     def absolute(found: re.Match[bytes]) -> bytes:
         part = _part(header, found[1].decode(), found[2].decode("utf-8", "replace"))
         return found[1] + b"=" + str(part.absolute()).encode()
 
+    stated = [name.decode("utf-8", "replace") for _, name in _PART.findall(text)]
+    if usual == text and all((header.parent / name).is_file() for name in stated):
+        return mne.io.read_raw_brainvision(path, **arguments)
     with tempfile.TemporaryDirectory(prefix="bci-header-") as folder:
         copy = Path(folder) / header.name
         copy.write_bytes(_PART.sub(absolute, usual))
@@ -110,7 +111,7 @@ def check_parts(header: Path) -> tuple[str, ...]:
     """Refuse a BrainVision recording of which a part is missing or cut off; notes about its markers."""
     text = _text(header)
     parts = {key.lower(): _part(header, key, name) for key, name in _NAMED.findall(text)}
-    n_samples = _n_samples(text, parts.get("datafile"))
+    n_samples = _n_samples(text, parts.get("datafile"), extra=header.suffix.lower() == ".ahdr")
     return _check_markers(parts["markerfile"], n_samples) if "markerfile" in parts else ()
 
 
@@ -122,16 +123,23 @@ def _part(header: Path, key: str, name: str) -> Path:
     # `$b` is replaced by the name of the header.
     part = header.with_name(name.replace("$b", header.stem).replace("\\", "/").split("/")[-1])
     if not part.is_file():
+        # Windows does not tell capitals from small letters.
+        alike = [path for path in header.parent.iterdir() if path.name.lower() == part.name.lower()]
+        if len(alike) == 1:
+            return alike[0]
         raise SourceError(f"{header} names {part.name} as its {key}, which is not beside it")
     return part
 
 
-def _n_samples(text: str, data: Path | None) -> int | None:
-    """Number of samples in the data file; None if the header does not state the sample format."""
+def _n_samples(text: str, data: Path | None, extra: bool) -> int | None:
+    """Number of samples in the data file; None if the header does not state the sample format.
+
+    extra: there is a channel more than the header states, as in the files of a V-Amp.
+    """
     channels, form = _CHANNELS.search(text), _FORMAT.search(text)
     if data is None or not channels or not form or form[1].upper() not in _SAMPLE_BYTES:
         return None
-    frame = int(channels[1]) * _SAMPLE_BYTES[form[1].upper()]
+    frame = (int(channels[1]) + extra) * _SAMPLE_BYTES[form[1].upper()]
     size = data.stat().st_size
     n_samples, rest = divmod(size, frame) if frame else (0, size)
     points = _POINTS.search(text)

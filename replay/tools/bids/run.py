@@ -15,9 +15,11 @@ from bci_stream.errors import SourceError
 from bci_stream.runlog import read_log
 from replay.model.events import text_of
 from replay.model.source import Session
+from replay.model.stamps import missing_samples
 from replay.model.units import VOLTAGES
 from replay.sources import open_source
 from replay.tools.bids.places import find_line_hz, write_places
+from replay.tools.xdf_file import read_stamps
 from tracks.common.verdicts import Verdict
 from tracks.run import Run
 
@@ -123,6 +125,7 @@ def write_bids_run(
     mne_bids.write_raw_bids(
         raw, path, format="BrainVision", allow_preload=True, overwrite=overwrite, verbose="error"
     )
+    edges = sorted({*edges, *_gaps(xdf, session.rate, raw.n_times)})
     borders = [EventRow(at, "boundary") for at in edges]
     written = Path(path.fpath)
     # MNE-BIDS takes the maker of the file's format for the amplifier's.
@@ -183,6 +186,16 @@ def _read(session: Session) -> tuple[Any, list[tuple[int, int]], list[int]]:
     data[is_voltage] *= 1e-6
     info = mne.create_info([lead.name for lead in session.leads], session.rate, kinds)
     return mne.io.RawArray(data, info, verbose="error"), triggers, edges
+
+
+def _gaps(xdf: Path, rate: float, n_samples: int) -> list[int]:
+    """The samples before which others are missing; also where that is too short for a block to begin."""
+    own = [
+        missing_samples(stamps, rate)
+        for stream, stamps in read_stamps(xdf)
+        if stream.rate == rate and len(stamps) == n_samples
+    ]
+    return [] if len(own) != 1 else (np.flatnonzero(own[0]) + 1).tolist()
 
 
 # --- results of trials --------------------------------------------------------------------------

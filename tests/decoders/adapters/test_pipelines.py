@@ -190,6 +190,17 @@ def test_what_can_not_be_saved_is_named(mi_session) -> None:
         fit_pipeline(Online(Unsavable()), "mi", [mi_session(blocks=1, trials=6)])
 
 
+def test_a_lambda_is_named_before_a_model_is_written() -> None:
+    """skops writes it, and can't read it again."""
+    from sklearn.preprocessing import FunctionTransformer
+
+    step = FunctionTransformer(lambda x: x.var(axis=-1))
+    with pytest.raises(DecoderError, match=r"can't be saved with skops .*lambda"):
+        dumps(step)
+    with pytest.raises(DecoderError, match=r"as a pickle neither .*no lambda"):
+        dumps(step, trust=True)
+
+
 FILES = {
     "my.py:clf": "from sklearn.linear_model import LogisticRegression as L\nclf = L()",
     "made.py:make": "def make():\n    from sklearn.linear_model import LogisticRegression\n"
@@ -305,6 +316,12 @@ def test_another_rate_than_the_trainings_is_refused(mi_session) -> None:
     other = bci.SignalInfo("mi", "S9", 160.0, mi_session().leads, 6)
     with pytest.raises(DecoderError, match="160 samples a second, those of the training 125"):
         PipelineDecoder(model).start(other)
+
+
+def test_windows_that_an_estimator_can_not_take_are_named(mi_session) -> None:
+    fitted = mdm().fit(np.random.default_rng(0).normal(size=(4, 2, 50)), [1, 1, 2, 2])
+    with pytest.raises(DecoderError, match=r"fails on X \(1, \d+, \d+\) \(windows, leads, samples"):
+        bci.evaluate(fitted, mi_session(), "mi", progress=False)
 
 
 def test_scores_come_from_what_the_estimator_has() -> None:

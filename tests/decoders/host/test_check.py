@@ -10,7 +10,7 @@ from decoders.host.check import check_submission
 from decoders.host.submission import open_submission
 from tests.decoders.host.conftest import Write
 
-pytestmark = pytest.mark.usefixtures("hostable")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("hostable")]
 
 MI = """
     from Algorithm.AlgorithmInterface import AlgorithmInterface

@@ -41,6 +41,8 @@ from tests.decoders.host.conftest import (
 from tests.decoders.host.test_hostile import hostile
 from tests.decoders.host.wheels import INSTALLERS, install_from, make_wheel
 
+pytestmark = pytest.mark.slow
+
 OWN = f"{sys.version_info.major}.{sys.version_info.minor}"
 G3 = {"Algorithm/impl/AlgorithmImplement.py": "x = 'comm_proxy'\n"}
 
@@ -208,7 +210,6 @@ def _folder(folder: Path, files: dict[str, str]) -> Path:
     return folder / "team"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pack", "why"),
     [

@@ -16,6 +16,7 @@ import pytest
 
 from decoders.cli import main
 from decoders.host import environment, install, venv
+from decoders.host import prepare as prepare_module
 from decoders.host.environment import (
     environment_for,
     find_interpreter,
@@ -29,7 +30,7 @@ from decoders.host.limits import (
     SubmissionStopped,
 )
 from decoders.host.prepare import prepare, read_package
-from decoders.host.requested import RequestedEnvironment
+from decoders.host.requested import OLD_SETUPTOOLS, RequestedEnvironment
 from decoders.host.venv import COMPLETE, cached_environments, default_cache, prune
 from tests.decoders.host.conftest import Write
 from tests.decoders.host.wheels import (
@@ -39,6 +40,8 @@ from tests.decoders.host.wheels import (
     make_wheel,
     use_registry,
 )
+
+pytestmark = pytest.mark.slow
 
 OWN = f"{sys.version_info.major}.{sys.version_info.minor}"
 GOOD = RequestedEnvironment(OWN, ("good==1.0",))
@@ -54,6 +57,15 @@ def test_who_asks_for_nothing_gets_ours() -> None:
     made = environment_for(RequestedEnvironment(None, None))
     assert made.python == Path(sys.executable)
     assert {Path(sys.prefix), Path(sys.base_prefix)} == set(made.folders)
+
+
+def test_cache_files_of_another_python_are_mentioned_where_ours_runs_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    for hints in (("3.8",), (OWN, "3.8")):
+        environment_for(RequestedEnvironment(None, None, hints=hints))
+    (line,) = caplog.messages
+    assert f"the host's own, {OWN}: --python 3.8" in line
 
 
 @pytest.mark.parametrize("installer", INSTALLERS)
@@ -170,7 +182,16 @@ def test_pins_that_no_python_satisfies_are_the_team_s_in_the_resolver_s_words_an
     assert f"with any Python that was tried ({OWN})" in text
     assert "--python" in text
     assert "good==99" in text
-    assert [path for path in (tmp_path / "cache").iterdir() if path.is_dir()] == []
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_what_the_newest_and_the_oldest_python_lack_is_shown() -> None:
+    """The newest has no wheel of an old pin; on older ones two pins conflict."""
+    refusals = {"x has no wheels": ["3.13", "3.12"], "x and y conflict": ["3.11", "3.10"]}
+    text = environment._describe_refusals(refusals)
+    assert "any Python that was tried (3.13, 3.12, 3.11, 3.10)" in text
+    assert "for 3.13, 3.12: x has no wheels ... for 3.11, 3.10: x and y conflict" in text
+    assert environment._describe_refusals({"no x": ["3.13"]}).endswith("printed for 3.13: no x")
 
 
 def test_a_hint_at_a_python_that_is_not_here_is_passed_over(
@@ -306,9 +327,24 @@ def test_a_killed_reader_is_our_fault(
     write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package = write({"Algorithm/impl/AlgorithmImplement.py": "comm_proxy\n"})
-    killed = subprocess.CompletedProcess([], -signal.SIGKILL, b"", b"")
-    monkeypatch.setattr(subprocess, "run", lambda *_, **__: killed)
+    command = ["/bin/sh", "-c", "kill -KILL $$"]
+    monkeypatch.setattr(prepare_module, "ended_with_host", lambda _: command)
     with pytest.raises(EnvironmentUnavailable, match="was killed"):
+        read_package(package, tmp_path / "into", "mi")
+
+
+def test_a_reader_is_stopped_with_the_check_and_waited_for_no_longer_than_its_time(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = write({"Algorithm/impl/AlgorithmImplement.py": "comm_proxy\n"})
+    monkeypatch.setattr(prepare_module, "ended_with_host", lambda _: ["/bin/sleep", "1000"])
+    monkeypatch.setattr(prepare_module, "STOP_POLL_S", 0.01)
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(SubmissionStopped):
+        read_package(package, tmp_path / "into", "mi", stop=stop)
+    monkeypatch.setattr(prepare_module, "WAIT_S", 0.0)
+    with pytest.raises(EnvironmentUnavailable, match="no fault of the team"):
         read_package(package, tmp_path / "into", "mi")
 
 
@@ -419,11 +455,13 @@ def test_an_environment_that_a_killed_host_was_making_is_swept_and_no_other(
     made = environment_for(GOOD, cache)
     for name in ("left", "making"):
         (cache / name / "bin").mkdir(parents=True)
+    (cache / "never-made.lock").touch()
     making = venv.try_lease(cache / "making.lock")
     venv.sweep_environments(cache)
     assert making is not None
-    left = sorted(path.name for path in cache.iterdir() if path.is_dir())
-    assert left == sorted([made.folders[0].name, "making"])
+    names = [made.folders[0].name, "making"]
+    left = sorted(path.name for path in cache.iterdir())
+    assert left == sorted([*names, *(f"{name}.lock" for name in names)])
 
 
 HOST = """
@@ -491,3 +529,34 @@ def test_a_submission_that_imports_pkg_resources_itself_gets_it_with_its_pins(
     requested = RequestedEnvironment(OWN, ("good==1.0",), old_setuptools=True)
     made = environment_for(requested, tmp_path / "cache")
     subprocess.run([str(made.python), "-c", "import pkg_resources, good"], check=True)
+
+
+@pytest.mark.parametrize("named", ["setuptools", "Setuptools-scm"])
+def test_only_a_version_of_setuptools_itself_keeps_the_older_one_out(
+    named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, ...]] = []
+    monkeypatch.setattr(environment, "_only", lambda _version, wanted, *_: asked.append(wanted))
+    for version in ("", "==75.0"):
+        environment_for(RequestedEnvironment(OWN, (f"{named}{version}",), old_setuptools=True))
+    pinned = ("setuptools==75.0",) if named == "setuptools" else (f"{named}==75.0", OLD_SETUPTOOLS)
+    assert asked == [(named, OLD_SETUPTOOLS), pinned]
+
+
+@pytest.mark.parametrize("installer", ["uv"])
+def test_a_newer_setuptools_that_came_along_makes_way_unless_it_is_pinned(
+    installer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A package that requires setuptools gets the newest, beside one that imports pkg_resources."""
+    index = tmp_path / "index"
+    make_wheel(index, "old", files={"old.py": "import pkg_resources\n"}, requires=["setuptools"])
+    make_wheel(index, "setuptools", "82.0", files={"setuptools/__init__.py": ""})
+    make_wheel(
+        index, "setuptools", "80.0",
+        files={"setuptools/__init__.py": "", "pkg_resources/__init__.py": ""},
+    )  # fmt: skip
+    install_from(index, monkeypatch, installer)
+    for pins, code in ((("old",), 0), (("old", "setuptools==82.0"), 1)):
+        made = environment_for(RequestedEnvironment(OWN, pins), tmp_path / "cache")
+        command = [str(made.python), "-c", "import old"]
+        assert subprocess.run(command, capture_output=True, check=False).returncode == code

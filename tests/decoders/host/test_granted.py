@@ -1,5 +1,7 @@
 """What a contest's file and the command line say of a submission is what it runs under."""
 
+import errno
+import os
 from dataclasses import fields
 from pathlib import Path
 
@@ -211,3 +213,16 @@ def test_a_failure_of_this_machine_has_an_exit_code_of_its_own(
     monkeypatch.setattr(install, "uv_program", lambda: None)
     arguments = ("--track", "mi", "--submission", str(talks(write)), "--python", "3.99")
     assert run("prepare", *arguments).exit_code == HOST_FAILED == 75
+
+
+def test_a_check_that_this_machine_fails_shows_no_findings(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("decoders.host.submission.SubmissionProcess", full)
+    done = run("check", "--track", "mi", "--submission", str(talks(write)))
+    assert done.exit_code == HOST_FAILED
+    assert "no fault of the team" in done.output
+    assert "would count" not in done.output

@@ -1,12 +1,13 @@
 """Opening a submission for a worker: announced, logged, and stopped with the run."""
 
 import threading
+from pathlib import Path
 
 import pytest
 
 from bci_stream.files import state_dir
 from decoders.decoder import ChannelChooser
-from decoders.host.limits import SubmissionStopped
+from decoders.host.limits import EnvironmentUnavailable, SubmissionStopped
 from decoders.host.submission import open_submission
 from tests.decoders.host.conftest import Write, info, packets
 
@@ -56,3 +57,12 @@ def test_a_run_that_is_stopped_does_not_wait_for_the_submission(write: Write) ->
         decoder.close()
     assert stopped.value.ending == "stopped"
     assert stopped.value.results == [1]
+
+
+def test_a_state_folder_that_can_not_be_made_is_no_fault_of_the_team(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("BCI_HOME", str(tmp_path / "file" / "state"))
+    with pytest.raises(EnvironmentUnavailable, match="no fault of the team"):
+        open_submission(write({"Algorithm/impl/AlgorithmImplement.py": CODE}), "mi")

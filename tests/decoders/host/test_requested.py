@@ -156,6 +156,14 @@ def test_the_python_of_cache_files_is_a_hint(write: Write) -> None:
     assert (requested.python, requested.hints) == (None, ("3.8", "3.10"))
 
 
+@pytest.mark.parametrize(("tag", "hints"), [("36", ("3.8",)), ("27", ()), ("399", ())])
+def test_a_cache_file_of_an_older_python_hints_at_the_oldest(
+    tag: str, hints: tuple[str, ...], write: Write
+) -> None:
+    root = write({f"Algorithm/__pycache__/A.cpython-{tag}.pyc": "x"})
+    assert requested_environment(root).hints == hints
+
+
 @pytest.mark.parametrize(
     ("code", "imports"),
     [

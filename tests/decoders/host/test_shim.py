@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from decoders.host.inside import shim
+from decoders.host.inside import framework, shim
 from decoders.host.process import packet_body
 
 
@@ -45,14 +45,14 @@ class Theirs:
 
 
 def test_a_report_is_its_result_for_any_class_of_object() -> None:
-    old = shim.ReportModel()
+    old = framework.ReportModel()
     old.resultType = 3
-    assert shim.result_of(old) == 3
-    assert shim.result_of(shim.ReportModel(4)) == 4
-    assert shim.result_of(shim.AlgorithmResultObject("5")) == "5"
-    assert shim.result_of(shim.AlgorithmResultObject()) is None
-    assert shim.result_of(Theirs(6)) == 6
-    assert shim.result_of(7) == 7
+    assert framework.result_of(old) == 3
+    assert framework.result_of(framework.ReportModel(4)) == 4
+    assert framework.result_of(framework.AlgorithmResultObject("5")) == "5"
+    assert framework.result_of(framework.AlgorithmResultObject()) is None
+    assert framework.result_of(Theirs(6)) == 6
+    assert framework.result_of(7) == 7
 
 
 def test_without_numpy_rows_are_lists_of_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,13 +63,13 @@ def test_without_numpy_rows_are_lists_of_the_same_numbers(monkeypatch: pytest.Mo
 
 def test_the_framework_is_found_under_every_root_that_real_submissions_import() -> None:
     for root in ("Algorithm", "AlgorithmImplement", "AlgorithmSystem.AlgorithmImplement"):
-        assert f"{root}.Interface.Model.DataModel" in shim.FRAMEWORK
-        assert f"{root}.Interface" in shim.FRAMEWORK_PACKAGES
-    assert not set(shim.FRAMEWORK) & shim.FRAMEWORK_PACKAGES
+        assert f"{root}.Interface.Model.DataModel" in framework.FRAMEWORK
+        assert f"{root}.Interface" in framework.FRAMEWORK_PACKAGES
+    assert not set(framework.FRAMEWORK) & framework.FRAMEWORK_PACKAGES
 
 
 def test_both_spellings_of_a_packet_say_the_same() -> None:
-    model = shim.DataModel("data", 10, 3, True)
+    model = framework.DataModel("data", 10, 3, True)
     assert (model.start_pos, model.subject_id, model.finish_flag) == (10, 3, True)
     assert (model.startPosition, model.personID, model.finishedFlag) == (10, 3, True)
 

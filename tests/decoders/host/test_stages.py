@@ -11,10 +11,10 @@ from bci_stream.contest.contest import Contest
 from bci_stream.errors import ContestError
 from bci_stream.judge.contest_run import ContestEntry, Journal, Outcome
 from bci_stream.judge.run_command import _measured_table, with_calibration
-from decoders.cli import played_persons
+from decoders.decoder_options import played_persons
 from decoders.host.calibration import MOST_A_CLASS, CalibrationSets, find_places
 from decoders.host.detect import detect
-from decoders.host.inside import shim
+from decoders.host.inside import stages
 from decoders.host.limits import SubmissionCrashed, SubmissionDisqualified, SubmissionRefused
 from decoders.host.submission import SubmissionDecoder
 from decoders.offline import OfflineRun, run_offline
@@ -26,7 +26,6 @@ from tests.decoders.host.conftest import Open, Write, info
 from tests.decoders.host.test_endings import judged
 
 pytestmark = pytest.mark.usefixtures("hostable")
-stages = shim.stages
 
 SMALL_SET = "subjects=2&blocks=1&trials=3"
 TRAINING = f"synthetic:mi?{SMALL_SET}&set=train"

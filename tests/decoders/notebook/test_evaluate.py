@@ -24,6 +24,12 @@ from tracks.registry import TRACKS
 
 ROOT = Path(__file__).parents[3]
 SMALL = "synthetic:mi?subjects=1&blocks=1&trials=1"
+AXES = {
+    "turing": "data used (s)",
+    "erp": "data used (sequences)",
+    "emotion": "second of the block",
+}
+TRAINING = "synthetic:mi?subjects=1&blocks=1&trials=6&set=train"
 
 
 @pytest.fixture(autouse=True)
@@ -110,7 +116,12 @@ def test_every_track_is_plotted(track) -> None:
     assert result.plot_confusion(own) is own
     shown = {text.get_text() for text in own.get_yticklabels()}
     assert verdict.label in shown
-    assert result.plot_accuracy().get_ylabel() == "accuracy"
+    accuracy = result.plot_accuracy()
+    assert accuracy.get_ylabel() == "accuracy"
+    assert accuracy.get_xlabel() == AXES[track]
+    if track == "erp":  # of some seventy triggers those of flashes are not named
+        assert {text.get_text() for text in axes.texts} >= {" 200", " 241"}
+        assert len(axes.texts) < 10
 
 
 def test_the_time_line_has_triggers_and_reports(chance) -> None:
@@ -203,6 +214,27 @@ def test_rules_are_those_of_the_contest(two) -> None:
     rules = {"window_tolerance_s": -1.99}
     strict = bci.evaluate(NumpyAnswers, two, "mi", rules=rules, progress=False)
     assert plain.accuracy() > strict.accuracy()
+
+
+def test_rules_hold_in_a_cross_validation(mi_session) -> None:
+    uri = mi_session(blocks=2, trials=6)
+    rules = {"window_tolerance_s": -1.99}
+    strict = bci.evaluate("mi-mdm", uri, "mi", train="cv", rules=rules, progress=False)
+    assert len(strict.parts) == 2
+    assert (strict.accuracy(), strict.score) == (0.0, 0.0)
+
+
+def test_a_profile_s_rate_is_for_what_is_opened_here_and_in_training() -> None:
+    """What is open already stays as it was opened, here at the rate of the profile."""
+    rules = {"profile": "2023"}
+    opened = bci.open(SMALL, track="mi", resample=250)
+    same = [
+        bci.evaluate(NumpyAnswers, given, "mi", rules=rules, progress=False)
+        for given in (SMALL, opened)
+    ]
+    assert same[0].parts[0].events == same[1].parts[0].events
+    trained = bci.evaluate("mi-mdm", opened, "mi", train=TRAINING, rules=rules, progress=False)
+    assert trained.parts[0].events[1]["rate"] == 250
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from bci_stream.clock import ManualClock, RealClock
 from bci_stream.errors import SourceError
-from replay.devices.base import DeviceFeed, LiveSession, LiveSource
+from replay.devices.base import DeviceFeed
 from replay.devices.boards import (
     COUNTERS,
     NEEDS,
@@ -28,6 +28,7 @@ from replay.devices.boards import (
 )
 from replay.devices.brainflow import BoardDevice, BoardError, BrainflowSession
 from replay.devices.gaps import FoundGap, GapFinder, SampleRun
+from replay.devices.live import LiveSession, LiveSource
 from replay.devices.manual_triggers import ManualTriggers, send_trigger
 from replay.devices.params import Timeouts
 from replay.devices.registry import open_device

@@ -20,11 +20,11 @@ from virtual_amplifier import (
 
 from bci_stream.clock import RealClock
 from bci_stream.errors import SourceError
-from replay.devices.base import LiveSession, LiveSource
 from replay.devices.chunk import DeviceInfo
 from replay.devices.emulator.amplifier import EmulatedAmplifier, parse_fault
 from replay.devices.emulator.emulator import Emulator, choose_session, client_uri, read_lead_in
 from replay.devices.emulator.encoders import PROTOCOLS, EmulatedSignal
+from replay.devices.live import LiveSession, LiveSource
 from replay.devices.manual_triggers import ManualTriggers
 from replay.devices.neuracle.connection import TcpConnection
 from replay.devices.neuracle.raw import encode_rows

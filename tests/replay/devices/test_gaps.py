@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from replay.devices.boards import CounterRule, PackageCounter
 from replay.devices.chunk import Chunk
-from replay.devices.gaps import LONGEST_S, SILENCE_S, GapFinder, SampleRun, find_silent_gaps
+from replay.devices.gaps import GapFinder, SampleRun
+from replay.devices.live import LONGEST_S, SILENCE_S, find_silent_gaps
 from replay.devices.timing import SampleTimeline
 
 RATE = 250.0

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bci_stream.errors import SourceError
-from replay.devices.base import LiveSource
+from replay.devices.live import LiveSource
 from replay.devices.registry import DEVICES, all_device_rows, open_device, open_live
 
 PAGE = Path(__file__).parents[3] / "docs" / "howto" / "add-an-amplifier.md"

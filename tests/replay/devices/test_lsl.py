@@ -18,7 +18,7 @@ from bci_stream.wire.memory import (
     MemoryTransport,
 )
 from bci_stream.wire.transport import ChannelFormat, FoundStream, StreamSpec
-from replay.devices.base import LiveSource
+from replay.devices.live import LiveSource
 from replay.devices.registry import open_device
 from replay.devices.status import DeviceStatus
 from replay.model.event_map import EventMap

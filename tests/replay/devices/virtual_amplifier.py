@@ -6,10 +6,11 @@ import numpy as np
 
 from bci_stream.clock import Clock, ManualClock
 from bci_stream.packet import Lead, Triggers
-from replay.devices.base import DeviceFeed, LiveSession
+from replay.devices.base import DeviceFeed
 from replay.devices.chunk import DeviceInfo
 from replay.devices.emulator.amplifier import EmulatedAmplifier, WireAction, parse_fault
 from replay.devices.emulator.encoders import EmulatedSignal
+from replay.devices.live import LiveSession
 from replay.devices.manual_triggers import ManualTriggers
 from replay.devices.neuracle.connection import Connection
 from replay.devices.neuracle.device import NeuracleDevice, Parser

@@ -14,12 +14,13 @@ from bci_stream.wire.messages import (
     Go,
     Join,
     PacketRequest,
+    Ready,
     ReportMessage,
     Status,
     TeamMessage,
     read_control,
 )
-from replay.player.handshake import JOINING_S, HandshakeServer
+from replay.player.handshake import ANSWER_EVERY_S, JOINING_S, HandshakeServer
 from replay.player.inlets import FromTeam
 from replay.player.player import Pace, Player
 from replay.player.teams import JoinedTeam
@@ -114,6 +115,22 @@ def test_a_status_that_any_thread_announces_is_sent_once_by_the_playing_thread(p
     messages = [read_control(text) for text, _ in control.pull(0)]
     sent = [m for m in messages if isinstance(m, Status) and m.state == "connected"]
     assert [(m.state, m.detail) for m in sent] == [("connected", "0 lost")]
+
+
+def test_a_flood_of_ready_is_answered_now_and_then(player) -> None:
+    """Each answer is signed, and read and verified by every team."""
+    handshake = player._handshake
+    handshake._handle_team(FromTeam(Join("c", handshake.offer.run, "alice", 0), "", "worker"))
+    handshake.journal.begin_session(0)
+    sent: list[object] = []
+    handshake.outlets.send = sent.append
+    for seq in range(100):
+        message = Ready("c", handshake.offer.run, "alice", seq)
+        handshake._handle_team(FromTeam(message, "", "worker"))
+        if seq == 49:
+            player._clock.advance(1.1 * ANSWER_EVERY_S)
+    assert sent == [handshake.journal.session_start] * 2
+    assert handshake.teams.joined["alice"].ready
 
 
 def test_a_packet_that_is_requested_twice_is_sent_once(team) -> None:

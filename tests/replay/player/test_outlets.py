@@ -21,7 +21,8 @@ from replay.transform.masking import MaskedPacket
 from tracks.registry import TRACKS
 
 RATE = 250
-KEYS = Keys(Path(tempfile.mkdtemp(prefix="bci-keys-")))
+_keys_folder = tempfile.TemporaryDirectory(prefix="bci-keys-", ignore_cleanup_errors=True)
+KEYS = Keys(Path(_keys_folder.name))
 SAMPLES = np.arange(8, dtype=np.float32).reshape(2, 4)  # three leads and the trigger
 PACKET = MaskedPacket(SAMPLES, (), 0, 0, "S1", False)
 

@@ -1,8 +1,10 @@
 """Numbered messages in lockstep: none can be filled in later, when the team has seen more packets."""
 
 import pytest
+from msgspec import structs
 
 from bci_stream.contest.contest import Contest
+from bci_stream.errors import RuleError, WireError
 from bci_stream.wire.messages import (
     NUMBERS_A_WORKER,
     ControlMessage,
@@ -14,6 +16,8 @@ from bci_stream.wire.messages import (
     ReportMessage,
     TeamMessage,
     Welcome,
+    encode,
+    read_results,
 )
 from replay.player.teams import TeamRegistry
 
@@ -97,3 +101,33 @@ def test_a_worker_that_is_gone_can_be_replaced(team) -> None:
     assert (answer.control_uid, answer.signal_uid) == ("control-uid", "signal-uid")
     assert not team.sends(ReportMessage, result=2, n=1)
     assert team.answers(ReportMessage, "w2", result=2, n=NUMBERS_A_WORKER)[0]
+
+
+def test_what_a_join_holds_does_not_make_the_answers_long_that_all_teams_read(team) -> None:
+    """A message of over a mebibyte on the control stream ended every team's client."""
+    many = {"S01": list(range(150_000)), "S02" * 100_000: [1]}
+    for channels in (many, {}, {"S01": [1]}):
+        for worker in ("w1", "w2"):
+            _, answers = team.answers(Join, worker, channels=channels)
+            assert all(len(encode(answer)) < 1000 for answer in answers)
+
+
+def test_nor_does_its_choice_of_leads_that_breaks_the_rules(tmp_path) -> None:
+    team = Team(Contest("c", tmp_path))
+
+    def refuse(channels: list[int]) -> None:
+        raise RuleError(f"not {channels}")
+
+    team.teams.check_channels = refuse
+    _, (answer,) = team.answers(Join, "w1", channels={"S01": list(range(150_000))})
+    assert isinstance(answer, Refused)
+    assert answer.reason.startswith("not [0, 1,")
+    assert len(encode(answer)) < 1000
+
+
+def test_a_nonce_is_bounded(team) -> None:
+    """The welcome repeats it, for all teams to read."""
+    join = Join("c", "run", "alice", 1, nonce="x" * 128)
+    assert read_results(encode(join)) == join
+    with pytest.raises(WireError, match="128"):
+        read_results(encode(structs.replace(join, nonce="x" * 129)))

@@ -16,12 +16,13 @@ from replay.readers.guard import suffix_of
 from replay.sources import open_source
 
 BY_MNE = ("Persyst", "eXimia", "Nicolet", "NEDF", "SNIRF", "BrainVision .ahdr", "EEGLAB 7.3",
-          "FIF, compressed", "EyeLink", "BOXY", "OPM")  # fmt: skip
+          "FIF, compressed", "EyeLink", "BOXY", "OPM", "EGI MFF",
+          "Artemis123", "NIRx", "Curry")  # fmt: skip
 OPENERS = {
     "Nicolet": lambda path: mne.io.read_raw_nicolet(path, "eeg", verbose="error"),
     "EyeLink": lambda path: mne.io.read_raw_eyelink(path, verbose="error"),
 }
-UNSCALED = ("SNIRF", "EyeLink", "BOXY", "OPM")
+UNSCALED = ("SNIRF", "EyeLink", "BOXY", "OPM", "NIRx", "Artemis123")
 
 
 def played(uri: str) -> tuple[np.ndarray, list[tuple[int, int]], object]:
@@ -44,8 +45,9 @@ def test_samples_are_those_of_mne(form, tmp_path):
 
 @pytest.mark.parametrize(
     "form",
-    ["Persyst", "NEDF", "BrainVision .ahdr", "EEGLAB 7.3", "BCI2000", "NWB", "FIF, compressed"],
-)
+    ["Persyst", "NEDF", "BrainVision .ahdr", "EEGLAB 7.3", "BCI2000", "NWB", "FIF, compressed",
+     "EGI MFF", "Artemis123", "NIRx", "Curry"],
+)  # fmt: skip
 def test_events_are_on_their_samples(form, tmp_path):
     _, triggers, _ = played(str(WRITERS[form](tmp_path)))
     assert triggers == list(EVENTS)
@@ -60,11 +62,29 @@ def test_no_file_of_pynwb_stays_open(tmp_path):
     assert [str(w.message) for w in caught if "NWBHDF5IO" in str(w.message)] == []
 
 
-@pytest.mark.parametrize("form", ["BCI2000", "NWB"])
-def test_samples_of_libraries_beside_mne_are_in_microvolts(form, tmp_path):
-    samples, _, session = played(str(WRITERS[form](tmp_path)))
+def test_the_channel_that_a_v_amp_adds_is_left_out(tmp_path):
+    path = WRITERS["BrainVision .ahdr"](tmp_path)
+    samples, _, session = played(str(path))
     assert [lead.name for lead in session.leads] == list(NAMES)
     np.testing.assert_allclose(samples, small_formats.rows() * 0.5)
+    data = path.with_suffix(".eeg")
+    data.write_bytes(data.read_bytes()[:-2])
+    with pytest.raises(SourceError, match=r"is cut off: .* samples of 8 bytes"):
+        open_source(str(path))
+
+
+def test_nothing_is_printed_while_an_mff_is_read(tmp_path, capsys):
+    played(str(WRITERS["EGI MFF"](tmp_path)))
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("form", "factor"), [("BCI2000", 0.5), ("NWB", 0.5), ("NSx", 0.5), ("Curry", 1)]
+)
+def test_samples_are_those_that_were_written_in_microvolts(form, factor, tmp_path):
+    samples, _, session = played(str(WRITERS[form](tmp_path)))
+    assert [lead.name for lead in session.leads] == list(NAMES)
+    np.testing.assert_allclose(samples, small_formats.rows() * factor, rtol=1e-6)
     assert session.rate == small_formats.RATE
 
 
@@ -158,6 +178,23 @@ def test_headings_of_a_brainvision_header_may_have_any_capitals(tmp_path):
     again, same_triggers, same = played(str(path))
     np.testing.assert_array_equal(again, samples)
     assert (same_triggers, same.leads) == (triggers, session.leads)
+
+
+def test_files_of_a_brainvision_header_may_have_any_capitals(tmp_path):
+    path = WRITERS["BrainVision .ahdr"](tmp_path)
+    samples, triggers, _ = played(str(path))
+    path.with_suffix(".eeg").rename(tmp_path / "RUN.EEG")
+    path.with_suffix(".amrk").rename(tmp_path / "Run.amrk")
+    again, same, _ = played(str(path))
+    np.testing.assert_array_equal(again, samples)
+    assert same == triggers
+
+
+def test_channels_of_one_name_that_mne_does_not_read_are_refused_in_words(tmp_path):
+    path = WRITERS["BrainVision .ahdr"](tmp_path)
+    path.write_text(path.read_text().replace("=CZ,", "=C3,"))
+    with pytest.raises(SourceError, match="several of its channels are named C3"):
+        open_source(str(path))
 
 
 def test_parameters_are_passed_to_mnes_reader(tmp_path):

@@ -128,3 +128,11 @@ def test_blanks_around_a_tables_cells_mean_nothing(tmp_path):
     table = tmp_path / "x.tsv"
     table.write_text("onset \tduration\t value\n 1.5 \t0\t 11 \n")
     assert read_events_table(table) == [(1.5, "11", "")]
+
+
+@pytest.mark.parametrize("onset", ["n/a", "", "inf"])
+def test_an_onset_that_is_no_number_is_refused(write, tmp_path, onset):
+    table = tmp_path / "events.tsv"
+    table.write_text(f"onset\tvalue\n{onset}\t11\n")
+    with pytest.raises(SourceError, match=f"an onset is '{onset}'; it must be a number of seconds"):
+        open_source(f"{write('run.edf')}?events_file={table}")

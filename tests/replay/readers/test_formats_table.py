@@ -31,6 +31,8 @@ def _written() -> dict[str, list[str]]:
                          ("SNIRF", ".snirf"), ("BCI2000", ".dat"), ("NWB", ".nwb"),
                          ("FIF, compressed", ".fif.gz"), ("EyeLink", ".asc"), ("BOXY", ".txt"),
                          ("OPM", ".bin"), ("BrainVision .ahdr", ".ahdr"),
+                         ("EGI MFF", ".mff"), ("Artemis123", ".bin"), ("NIRx", ".hdr"),
+                         ("Curry", ".cdt"), ("NSx", ".ns2"),
                          ("EEGLAB 7.3", ".set")):  # fmt: skip
         assert form in small_formats.WRITERS
         found.setdefault(suffix, []).append(f"a small {form} file")

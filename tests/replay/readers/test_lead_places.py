@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from replay.readers.mne.content import HEAD_RADIUS_M, places_of
+from replay.readers.xdf import channels_of
 from replay.sources import open_source
 
 
@@ -48,6 +49,14 @@ def test_unknown_places_stay_unknown():
     nowhere = channels((np.nan, 0.0, 0.0), (0.0, 0.0, 0.0))
     assert places_of(nowhere).metres == (None, None)
     assert places_of([]).metres == ()
+
+
+def test_a_position_that_is_no_number_leaves_the_lead_without_one():
+    places = [{"X": [x], "Y": ["1"], "Z": ["2"]} for x in ("1000", "1,5", "left")]
+    channels = [{"label": [str(k)], "location": [place]} for k, place in enumerate(places)]
+    desc = [{"channels": [{"channel": channels}]}]
+    found = channels_of({"info": {"channel_count": ["3"], "desc": desc}})
+    assert [channel.lead.position for channel in found] == [(1.0, 0.001, 0.002), None, None]
 
 
 def test_a_cnts_leads_are_on_the_head(write):

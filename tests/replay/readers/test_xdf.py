@@ -201,6 +201,24 @@ def test_a_marker_in_a_gap_of_the_signal_is_left_out_and_counted(signal_xml, tmp
     assert "1 of 3 markers" in left_out(session)[0]
 
 
+@pytest.mark.parametrize(("lost_s", "blocks"), [(0.02, 1), (0.5, 1), (1.5, 2)])
+def test_samples_that_were_lost_move_no_marker_and_are_counted(lost_s, blocks, tmp_path):
+    signal_s = SIGNAL_S + lost_s * (np.arange(len(SIGNAL_S)) >= 600)
+    places = [10, 590, 610, 1240]
+    marks = strings([float(signal_s[at]) for at in places], ["1", "2", "3", "4"])
+    session = opened(write_xdf(tmp_path / "x.xdf", marks, signal_s=signal_s))
+    assert triggers(session) == list(zip(places, [1, 2, 3, 4], strict=True))
+    assert f"by its stamps {round(lost_s * RATE)} samples are missing, in 1 gap" in "".join(
+        session.notes
+    )
+    assert len(session.blocks) == blocks
+
+
+def test_a_rate_that_the_stamps_do_not_show_is_noted(tmp_path):
+    session = opened(write_xdf(tmp_path / "x.xdf", signal_s=START_S + np.arange(1250) / 200))
+    assert "its stamps show a rate of 200 Hz, its header states 250 Hz" in "".join(session.notes)
+
+
 # Clocks that were set back
 
 

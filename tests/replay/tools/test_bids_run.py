@@ -131,8 +131,9 @@ def test_the_power_line_is_found_in_the_signal(hum_hz, found):
     assert find_line_hz(signal.astype(np.float32), RATE) == found
 
 
-def test_a_gap_is_a_boundary(tmp_path):
-    rows_found = table(written(tmp_path, gap=500))
+@pytest.mark.parametrize("gap", [3, 500])
+def test_a_gap_is_a_boundary(tmp_path, gap):
+    rows_found = table(written(tmp_path, gap=gap))
     assert ["2.400000", "0", "600", "boundary", "n/a", "n/a"] in rows_found
 
 

@@ -272,13 +272,15 @@ def test_columns_that_did_not_come_are_empty_and_not_those_of_20_s_ago(browser, 
     leads = [{"name": "C3", "kind": "EEG", "unit": "microvolts", "place": None}]
     source = {"kind": "source", "name": "x", "rate": 60, "columns": 60, "leads": leads, "impedance": [],
               "filter": {"highpass": 1, "lowpass": 40, "notch": 50}}  # fmt: skip
-    page.evaluate("message => socket.give(message)", source)
+    messages = [source]
     for first, n in ((0, 60), (1260, 30)):  # the second 1 stands where second 21 would
         data = base64.b64encode(np.zeros((2, n), "<f4").tobytes()).decode()
         frame = {"kind": "frame", "first": first, "n": n, "data": data, "triggers": [], "kiloohm": [],
                  "state": "playing", "detail": "", "samples": 1, "lost": 0, "gaps": 0,
                  "lag_ms": None}  # fmt: skip
-        page.evaluate("message => socket.give(message)", frame)
+        messages.append(frame)
+    # At once, so that the page draws nothing between them.
+    page.evaluate("messages => messages.forEach((message) => socket.give(message))", messages)
     page.wait_for_function("() => document.getElementById('traces').width > 300")
     inked_share = """([from, to]) => { const c = document.getElementById('traces'), wide = c.width - 64;
       const d = c.getContext('2d').getImageData(64 + from * wide, 0, (to - from) * wide, c.height - 20).data;

@@ -77,6 +77,22 @@ def test_markers_without_an_edge_are_unsuitable():
     assert judge_for_erp(timing)[0] == "unsuitable"
 
 
+def test_a_trigger_channel_without_a_marker_stream_is_not_judged():
+    given = received()
+    alone = Received(*(*vars(given).values(),)[:5], None)
+    timing = measure_timing(alone)
+    assert timing.triggers is None
+    assert judge_for_erp(timing) == ("good", [])
+
+
+def test_samples_that_a_program_stamped_late_are_not_lost():
+    given = received(seconds=60)
+    late_s = np.random.default_rng(1).exponential(0.005, len(given.chunk_ends))
+    stamps = given.stamps + np.repeat(late_s, np.diff(given.chunk_ends, prepend=0))
+    timing = measure_timing(Received(RATE, stamps, *(*vars(given).values(),)[2:]))
+    assert timing.lost == 0
+
+
 def test_a_chunk_in_pieces_is_one():
     given = received()
     ends = np.sort(np.append(given.chunk_ends, given.chunk_ends - 9))

@@ -1,6 +1,6 @@
 // The live signal on the console: lead choice, filter and scale; traces, spectrum and quality per lead.
 
-import { h, put } from "./dom.js";
+import { h, prepareCanvas, put } from "./dom.js";
 import { t } from "./i18n.js";
 
 const POLL_MS = 700;
@@ -32,19 +32,6 @@ function offerLeads(names) {
   put(form.elements.leads, names.map((name) => h("option", { value: name }, name)));
 }
 
-function prepare(canvas) {
-  const ratio = devicePixelRatio || 1;
-  const [width, height] = [canvas.clientWidth, canvas.clientHeight];
-  if (canvas.width !== Math.round(width * ratio)) canvas.width = Math.round(width * ratio);
-  if (canvas.height !== Math.round(height * ratio)) canvas.height = Math.round(height * ratio);
-  const paint = canvas.getContext("2d");
-  const style = getComputedStyle(canvas);
-  paint.setTransform(ratio, 0, 0, ratio, 0, 0);
-  paint.clearRect(0, 0, width, height);
-  paint.font = `12px ${style.fontFamily}`;
-  return { paint, width, height, colour: (name) => style.getPropertyValue(name) };
-}
-
 // Half of the amplitude that a row shows, in uV: as chosen, or the 98th percentile of the lead.
 function half(trace) {
   if (form.elements.scale.value !== "auto") return Number(form.elements.scale.value) / 2;
@@ -53,7 +40,7 @@ function half(trace) {
 }
 
 function drawTraces(canvas, signal) {
-  const { paint, width, height, colour } = prepare(canvas);
+  const { paint, width, height, property: colour } = prepareCanvas(canvas, () => 12);
   const gutter = 96;
   const row = height / Math.max(1, signal.leads.length);
   const span = (width - gutter) * Math.min(1, signal.shown_s / signal.seconds);
@@ -76,7 +63,7 @@ function drawTraces(canvas, signal) {
 }
 
 function drawSpectrum(canvas, signal) {
-  const { paint, width, height, colour } = prepare(canvas);
+  const { paint, width, height, property: colour } = prepareCanvas(canvas, () => 12);
   const [gutter, foot] = [40, 18];
   const values = signal.spectra.flat();
   if (values.length === 0) return;

@@ -36,6 +36,20 @@ export function put(node, ...children) {
   return node;
 }
 
+// A canvas that is cleared, as large as it is on the screen. font: its size in pixels, by the canvas's height.
+export function prepareCanvas(canvas, font) {
+  const ratio = devicePixelRatio || 1;
+  const [width, height] = [canvas.clientWidth, canvas.clientHeight];
+  if (canvas.width !== Math.round(width * ratio)) canvas.width = Math.round(width * ratio);
+  if (canvas.height !== Math.round(height * ratio)) canvas.height = Math.round(height * ratio);
+  const paint = canvas.getContext("2d");
+  const style = getComputedStyle(canvas);
+  paint.setTransform(ratio, 0, 0, ratio, 0, 0);
+  paint.clearRect(0, 0, width, height);
+  paint.font = `${font(height)}px ${style.fontFamily}`;
+  return { paint, width, height, property: (name) => style.getPropertyValue(name) };
+}
+
 // A colour class for each team, the same on all tracks; those that are known first get theirs in the order of
 // their names, so that a page that is loaded again shows the same colours.
 const COLOURS = 8;

@@ -1,5 +1,7 @@
 // The live signal, on a canvas.
 
+import { prepareCanvas } from "./dom.js";
+
 const SECONDS = 6;
 const signals = new Map();
 
@@ -37,16 +39,7 @@ function extent(columns, lead) {
 export function drawSignal(canvas, track) {
   const signal = signals.get(track);
   if (!signal || signal.columns.length < 2) return;
-  const ratio = devicePixelRatio || 1;
-  const width = canvas.clientWidth;
-  const height = canvas.clientHeight;
-  if (canvas.width !== Math.round(width * ratio)) canvas.width = Math.round(width * ratio);
-  if (canvas.height !== Math.round(height * ratio)) canvas.height = Math.round(height * ratio);
-  const paint = canvas.getContext("2d");
-  const style = getComputedStyle(canvas);
-  paint.setTransform(ratio, 0, 0, ratio, 0, 0);
-  paint.clearRect(0, 0, width, height);
-  paint.font = `${Math.max(10, height / 22)}px ${style.fontFamily}`;
+  const { paint, width, height, property } = prepareCanvas(canvas, (high) => Math.max(10, high / 22));
   const gutter = 40;
   const rowHeight = height / signal.leads.length;
   const total = Math.round(SECONDS * signal.rate);
@@ -54,9 +47,9 @@ export function drawSignal(canvas, track) {
     const middle = (lead + 0.5) * rowHeight;
     const { centre, swing } = extent(signal.columns, lead);
     const scale = (0.46 * rowHeight) / swing;
-    paint.fillStyle = style.getPropertyValue("--muted");
+    paint.fillStyle = property("--muted");
     paint.fillText(name, 0, middle + 4, gutter - 6);
-    paint.strokeStyle = style.getPropertyValue("--trace");
+    paint.strokeStyle = property("--trace");
     paint.lineWidth = 1.2;
     paint.beginPath();
     signal.columns.forEach((column, index) => {

@@ -3,20 +3,22 @@ const $ = (id) => document.getElementById(id);
 const SCALES = [5, 10, 20, 50, 100, 200, 500, 1000, 5000];
 const KEPT_S = 20;
 const MOST_TRIGGERS = 100;
-const AXIS = 20;
+const AXIS = 20, NAME_HEIGHT = 9, TRIGGER_LINES = 3;
 const view = { leads: [], columns: 60, low: [], high: [], at: 0, paused: false, chosen: 0, faults: [], spectrum: null, triggers: [], failed: false };
 
 for (const uv of SCALES) $("scale").append(new Option(`${uv} µV`, uv, uv === 50, uv === 50));
 const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 function takeSource(source) {
-  const same = view.leads.length === source.leads.length && view.leads.every((lead, i) => lead.name === source.leads[i].name);
+  const { filter, ...facts } = source, same = JSON.stringify(facts) === view.facts;
   for (const key of ["highpass", "lowpass", "notch"]) {
     const select = $(key);
-    if (![...select.options].some((option) => Number(option.value) === source.filter[key])) select.append(new Option(source.filter[key], source.filter[key]));
-    select.value = [...select.options].find((option) => Number(option.value) === source.filter[key]).value;
+    if (![...select.options].some((option) => Number(option.value) === filter[key])) select.append(new Option(filter[key], filter[key]));
+    select.value = [...select.options].find((option) => Number(option.value) === filter[key]).value;
   }
   if (same) return;
+  view.facts = JSON.stringify(facts);
+  Object.assign(view, { at: 0, chosen: 0, faults: [], spectrum: null, triggers: [] });
   view.columns = source.columns;
   view.leads = source.leads.map((lead) => ({ ...lead, shown: true }));
   view.size = Math.round(KEPT_S * source.columns);
@@ -92,7 +94,7 @@ function addTrigger(trigger) {
 function showStatus(frame) {
   const parts = [frame.state + (frame.detail ? ` (${frame.detail})` : ""), `${frame.samples} samples`];
   if (frame.lag_ms !== null) parts.push(`lag ${frame.lag_ms.toFixed(0)} ms`);
-  parts.push(frame.gaps ? `${frame.lost} lost in ${frame.gaps} gaps` : "no gaps");
+  parts.push(frame.gaps ? `${frame.lost} lost in ${frame.gaps} gap${frame.gaps > 1 ? "s" : ""}` : "no gaps");
   $("status").textContent = parts.join(", ");
   $("status").classList.toggle("bad", Boolean(frame.gaps) || frame.state === "failed" || frame.state === "stalled");
 }
@@ -139,10 +141,11 @@ function drawTraces() {
     g.strokeStyle = style("--soft");
     g.beginPath(); g.moveTo(x(trigger.column), 0); g.lineTo(x(trigger.column), height); g.stroke();
   }
+  const named = Math.ceil(NAME_HEIGHT / row); // with little room every second or third lead has its name
   shown.forEach((lead, k) => {
     const middle = (k + 0.5) * row;
     g.fillStyle = view.leads[lead].bad ? style("--bad") : style("--fg");
-    g.fillText(view.leads[lead].name, 4, middle, left - 8);
+    if (k % named === 0) g.fillText(view.leads[lead].name, 4, middle, left - 8);
     g.strokeStyle = view.leads[lead].bad ? style("--bad") : style("--trace");
     g.beginPath();
     let last = NaN;
@@ -158,11 +161,14 @@ function drawTraces() {
     g.stroke();
   });
   g.fillStyle = style("--soft"); g.strokeStyle = style("--soft"); g.font = "11px system-ui";
-  for (const trigger of view.triggers) {
+  const ends = []; // of the last text in each line: a text that would cover one stands a line lower
+  for (const trigger of [...view.triggers].sort((a, b) => a.column - b.column)) {
     if (trigger.column < view.at - n) continue;
-    const text = trigger.text || String(trigger.code), place = x(trigger.column) + 2;
-    g.fillStyle = style("--bg"); g.fillRect(place, 1, g.measureText(text).width + 2, 14);
-    g.fillStyle = style("--fg"); g.fillText(text, place + 1, 9);
+    const text = trigger.text || String(trigger.code), place = x(trigger.column) + 2, long = g.measureText(text).width + 4;
+    const line = Math.min(TRIGGER_LINES - 1, [...ends, -1].findIndex((end) => end < place));
+    ends[line] = place + long;
+    g.fillStyle = style("--bg"); g.fillRect(place, 1 + 14 * line, long - 2, 14);
+    g.fillStyle = style("--fg"); g.fillText(text, place + 1, 9 + 14 * line);
   }
   g.fillStyle = style("--soft"); g.textAlign = "center";
   const step = n / view.columns > 10 ? 2 : 1;
