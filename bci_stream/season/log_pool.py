@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 POLL_S: Final = 1.0
 READ_S: Final = 3600.0
-"""The longest time for one log: that of 18 people of 1.5 h takes about four minutes (docs/scale.md)."""
+"""The longest time for one log: that of 18 people of 1.5 h takes minutes (docs/scale.md)."""
 TRIES: Final = 3
 """With a log whose process is killed: it may not have been the log's fault."""
 
