@@ -121,13 +121,14 @@ class _Opening:
         self._search: Future[list[FoundStream]] | None = None
 
     def found(self) -> list[FoundStream] | None:
-        """What the search has found that an earlier call began; None while it goes on."""
-        if self._search is None:
-            self._search = self._pool.submit(self.watch.found)
-        if not self._search.done():
+        """What the search has found that the call before began; None while that one goes on."""
+        before = self._search
+        if before is not None and not before.done():
             return None
-        search, self._search = self._search, None
-        return search.result()
+        self._search = self._pool.submit(self.watch.found)
+        if self._search.done():
+            return self._search.result()
+        return None if before is None else before.result()
 
     def start(self, found: FoundStream) -> None:
         self.futures[found.uid] = (found, self._pool.submit(self._open, found))

@@ -116,7 +116,7 @@ def judge(contest: Contest, transport: LslTransport, count: int) -> float:
     cpu = [0.0]
 
     def until(j: Judge) -> bool:
-        if not cpu[0] and any(session._started for session in j.sessions):
+        if not cpu[0] and any(session.has_started for session in j.sessions):
             cpu[0] = time.process_time()
         return j.all_over()
 
