@@ -4,6 +4,7 @@ import json
 import math
 import re
 import secrets
+import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -248,7 +249,7 @@ class _OneRun:
         if code is None and not self._stop.is_set():
             self._failure = ("stopped", f"its environment was not made within {PREPARE_S:g} s")
         elif code is not None and code != 0:
-            self._failure = (_ending_of(code), child.last_line())
+            self._failure = preparation_failure(code, child.last_line())
         return code == 0
 
     def _start_replay(self) -> ChildProcess:
@@ -321,6 +322,14 @@ class _OneRun:
         except (OSError, ValueError):
             return {}
         return found
+
+
+def preparation_failure(exit_code: int, printed: str) -> tuple[str, str]:
+    """The ending, and why, of a run whose environment could not be made; no code of the team runs there."""
+    if exit_code < 0:
+        name = signal.Signals(-exit_code).name
+        return "stopped", f"the process that made its environment was ended by {name}"
+    return _ending_of(exit_code), printed
 
 
 def _ending_of(exit_code: int | None) -> str:

@@ -5,8 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from bci_stream.errors import ContestError, LogError
-from bci_stream.judge.contest_run import ContestEntry, Journal, Outcome, record
+from bci_stream.errors import HOST_FAILED, ContestError, LogError
+from bci_stream.judge.contest_run import (
+    ContestEntry,
+    Journal,
+    Outcome,
+    preparation_failure,
+    record,
+)
 from bci_stream.judge.live_command import only_judge
 from bci_stream.runlog import RunLog
 
@@ -28,6 +34,20 @@ def test_a_full_disk_is_an_error_with_a_remedy() -> None:
     ):
         log.flush()
     log._file.close()
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "ending", "why"),
+    [
+        (1, "crashed", "no such package"),
+        (HOST_FAILED, "stopped", "no such package"),
+        (-9, "stopped", "the process that made its environment was ended by SIGKILL"),
+    ],
+)
+def test_an_environment_that_was_not_made_is_the_teams_fault_only_if_it_was_refused(
+    exit_code: int, ending: str, why: str
+) -> None:
+    assert preparation_failure(exit_code, "no such package") == (ending, why)
 
 
 class TestJournal:
