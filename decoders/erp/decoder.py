@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 from bci_stream.packet import SignalInfo
 from decoders.dsp import Array
 from decoders.dsp.spd import positive_definite
-from decoders.erp.model import ResponsePrior, SpellerModel, weak_prior
+from decoders.erp.language import LanguagePrior
+from decoders.erp.model import SpellerModel
 from decoders.erp.noise import SpellerSignal
+from decoders.erp.prior import ResponsePrior, weak_prior
 from decoders.erp.response import N_BUMPS, RESPONSE_S
 from decoders.erp.speller import Flash, SpellerDecoder
 from decoders.erp.stopping import Inference
@@ -36,10 +38,18 @@ class KnownResponse:
 
 
 class BayesDecoder(SpellerDecoder):
-    """Variational Bayes on the speller's constraint; options as of SpellerDecoder."""
+    """Variational Bayes on the speller's constraint; other options as of SpellerDecoder.
 
-    def __init__(self, model: Model | None = None, **options: Any) -> None:
+    language: a sample of the language that is written freely (a text); off by default, since the
+    characters of a contest are drawn at random. Raises RuleError if the text can't be used.
+    """
+
+    def __init__(
+        self, model: Model | None = None, language: str | None = None, **options: Any
+    ) -> None:
         super().__init__(model, **options)
+        characters = self._layout.characters
+        self._language = None if language is None else LanguagePrior(language, characters)
         self._cov = None if model is None else covariance_of(model)
         self._people = [] if model is None else [_population(model)]
         self._spelling: SpellerModel | None = None
@@ -48,7 +58,9 @@ class BayesDecoder(SpellerDecoder):
         self._keep_response()
         self._signal = SpellerSignal(info, RESPONSE_S)
         self._window = int(WAIT_S * info.rate)
-        self._spelling = SpellerModel(self._layout, self._priors(), self._signal.step_s)
+        self._spelling = SpellerModel(
+            self._layout, self._priors(), self._signal.step_s, self._language
+        )
 
     def _new_block(self) -> None:
         self._signal.new_block()

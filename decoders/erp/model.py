@@ -2,9 +2,10 @@
 
 In white innovations a trial is  e = X_0 b_0 + X_s b + noise:  b_0 the response to any flash, b what a
 flash of the character s that is looked at adds, X_0 and X_s their overlapping designs. b (bumps,
-leads) is matrix normal with precision (bumps, bumps), the same for all leads. The posteriors of b and
-of the characters of past trials are fitted in turns (E and M steps). The evidence of the running
-trial for each character integrates b out.
+leads) is matrix normal: its covariance is one of the bumps, which is known before, times one of the
+leads, which is learned, since a response has few courses over all leads. The posteriors of b and of the
+characters of past trials and the covariance of the leads are fitted in turns (E and M steps). The
+evidence of the running trial for each character integrates b out.
 
 The optimum is not unique. So several fits of the session are kept, which start from other characters
 or from a prior of another latency, and they are weighted by their lower bounds of the evidence.
@@ -12,15 +13,16 @@ or from a prior of another latency, and they are weighted by their lower bounds 
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from decoders.dsp import Array
+from decoders.erp.language import LanguagePrior
 from decoders.erp.noise import LAGS, GridSample, Whitening
+from decoders.erp.prior import Response, ResponsePrior, WhitePrior
 from decoders.erp.response import (
-    CENTRES_S,
     N_BUMPS,
     Contrasts,
     TrialSums,
@@ -32,80 +34,34 @@ from decoders.erp.stopping import Inference, SpellerLayout
 
 MAX_TRIALS = 32
 """Trials that the responses are learned from, to follow slow changes and bound memory."""
-FITS = 8
+FITS = 14
 FIRST_STEPS, STEPS = 4, 1
 """EM steps at the first decision of a trial, and at later ones."""
 LATENCIES_KEPT = 3
-LATENCIES_S = (-0.055, 0.055, 0.11)
-"""Latencies that are tried beside other people's: trigger delays differ between set-ups."""
-WEAKER = 0.5
 FEW_TRIALS = 4
 NOT_LOOKING = 0.04
 """Prior probability that the person does not look at any character in a trial."""
 COMMON_VARIANCE = 1.0
-TYPICAL_VARIANCE, PEAK_S, SPREAD_S = 0.1, 0.27, 0.1
-"""Prior variance of b without other people: its mean over the bumps, and its course."""
-LEAST_VARIANCE = 0.003
 SCALE_TRIALS = 4.0
 """How many trials the prior of the noise scale is worth."""
 FLASH_ENERGY, TRIAL_ENERGY = 1.5, 10.0
 """Usual d'^2 of a flash, and difference of targets and others in a trial."""
-LEAST_KNOWN = 0.2
-"""Share of a flash's energy by which evidence grows before anything is known of the response."""
 FIRST_SLOPE, LEAST_SLOPE = 0.6, 0.1
 """Before trials are compared: what was learned from few of them fits them too well."""
 MISFIT_RIDGE, NEGLIGIBLE = 1e-3, 1e-9
-
-
-@dataclass(frozen=True)
-class ResponsePrior:
-    """Prior of b: mean (bumps, leads) in units of the leads' standard deviations, and covariance
-    (bumps, bumps) in white units."""
-
-    mean: Array
-    cov: Array
-
-    def variants(self) -> list["ResponsePrior"]:
-        """The same with other latencies, and a weaker one."""
-        moved = [self] + [self._later(by_s) for by_s in LATENCIES_S]
-        return [*moved, ResponsePrior(WEAKER * self.mean, self.cov)] if self.mean.any() else moved
-
-    def _later(self, by_s: float) -> "ResponsePrior":
-        moved = shift(by_s)
-        cov = moved @ self.cov @ moved.T + LEAST_VARIANCE * np.eye(N_BUMPS)
-        return ResponsePrior(moved @ self.mean, cov)
-
-
-def weak_prior(n_leads: int) -> ResponsePrior:
-    """The prior without other people: only the usual time of responses is known."""
-    course = np.exp(-0.5 * ((CENTRES_S - PEAK_S) / SPREAD_S) ** 2) + 0.02
-    return ResponsePrior(
-        np.zeros((N_BUMPS, n_leads)), np.diag(TYPICAL_VARIANCE * course / course.mean())
-    )
-
-
-@dataclass(frozen=True)
-class Response:
-    """Matrix normal b: natural mean (bumps, leads) and precision (bumps, bumps)."""
-
-    total: Array
-    precision: Array
-
-    @property
-    def mean(self) -> Array:
-        return np.asarray(np.linalg.solve(self.precision, self.total), dtype=np.float64)
 
 
 @dataclass
 class Fit:
     """One fit of the session.
 
-    prior: index of its prior. posteriors (trials, hypotheses). held: the trial whose character is
-    fixed in the first steps. bound: lower bound of the log evidence.
+    prior: index of its prior. posteriors (trials, hypotheses). leads: covariance of the leads.
+    held: the trial whose character is fixed in the first steps. bound: lower bound of the log evidence.
     """
 
     prior: int
     posteriors: Array
+    leads: Array
     held: int | None = None
     bound: float = 0.0
 
@@ -147,43 +103,38 @@ class WhiteTrials:
     def first(self, n: int) -> "WhiteTrials":
         return WhiteTrials(self.signals[:n], self.grams[:n], self.contrasts, self.n_leads)
 
-    def respond(self, prior: Response, posteriors: Array) -> Response:
+    def respond(self, prior: WhitePrior, posteriors: Array) -> Response:
         """M step: the posterior of b, given those of the characters."""
-        precision = posteriors.ravel() @ self.grams.reshape(-1, N_BUMPS**2)
+        gram = posteriors.ravel() @ self.grams.reshape(-1, N_BUMPS**2)
         weights = posteriors @ self.contrasts
         total = weights.ravel() @ self.signals.reshape(-1, N_BUMPS * self.n_leads)
-        return Response(
-            prior.total + total.reshape(prior.total.shape),
-            prior.precision + precision.reshape(N_BUMPS, N_BUMPS),
-        )
+        return prior.response(total.reshape(N_BUMPS, -1), gram.reshape(N_BUMPS, N_BUMPS))
 
     def expect(self, response: Response) -> Array:
         """E step: (trials, characters) expected log likelihoods."""
-        cov = np.linalg.inv(response.precision)
-        mean = cov @ response.total
-        second = mean @ mean.T + self.n_leads * cov
-        along = (self.signals @ mean.ravel()) @ self.contrasts.T
-        return np.asarray(along - 0.5 * self.grams @ second.ravel())
+        along = (self.signals @ response.mean.ravel()) @ self.contrasts.T
+        return np.asarray(along - 0.5 * self.grams @ response.second_moment.ravel())
 
     def last_evidence(self, response: Response) -> Array:
         """(hypotheses,): log evidence of the last trial, b integrated out."""
-        signals = (self.contrasts @ self.signals[-1]).reshape(-1, N_BUMPS, self.n_leads)
-        precisions = response.precision + self.grams[-1].reshape(-1, N_BUMPS, N_BUMPS)
-        totals = signals + response.total
-        explained = np.sum(totals * np.linalg.solve(precisions, totals), axis=(1, 2))
-        before = float(np.sum(response.total * response.mean))
-        volume = np.linalg.slogdet(precisions)[1] - np.linalg.slogdet(response.precision)[1]
-        return np.asarray(0.5 * (explained - before - self.n_leads * volume))
+        totals = (self.contrasts @ self.signals[-1]).reshape(-1, N_BUMPS, self.n_leads)
+        grams = np.asarray(self.grams[-1], dtype=np.float64).reshape(-1, N_BUMPS, N_BUMPS)
+        return response.evidence(totals, grams)
 
 
 class SpellerModel:
     """The trials of one session and what was learned from them.
 
-    priors: one is enough; each is also tried at other latencies.
+    priors: one is enough; each is also tried at other latencies. language: what is likely to be
+    written; None: all characters alike.
     """
 
     def __init__(
-        self, layout: SpellerLayout, priors: Sequence[ResponsePrior], step_s: float
+        self,
+        layout: SpellerLayout,
+        priors: Sequence[ResponsePrior],
+        step_s: float,
+        language: LanguagePrior | None = None,
     ) -> None:
         self._contrasts = Contrasts.of(layout)
         self._priors = [each for prior in priors for each in prior.variants()]
@@ -194,7 +145,12 @@ class SpellerModel:
         self._past: deque[PastTrial] = deque(maxlen=MAX_TRIALS)
         self._now: TrialSums | None = None
         self._logs: Array | None = None
-        self._fits = [Fit(k, np.zeros((0, n))) for k in range(len(self._priors))]
+        self._same = np.eye(self._n_leads)
+        self._nothing = np.zeros((N_BUMPS, self._n_leads)), np.zeros((N_BUMPS, N_BUMPS))
+        self._fits = [Fit(k, np.zeros((0, n)), self._same) for k in range(len(self._priors))]
+        self._language = language
+        self._expected = np.full(n, 1 / n) if language is None else language.first
+        self._found: Array | None = None
         self._temper, self._gain = FIRST_SLOPE, FIRST_SLOPE**2
         self._best = 0
         self._fresh = True
@@ -203,6 +159,8 @@ class SpellerModel:
         """Start a trial; the one before is learned from."""
         if self._now is not None and self._logs is not None:
             self._keep(self._now, self._logs)
+            if self._language is not None and self._found is not None:
+                self._expected = self._language.after(self._found)
         self._now = TrialSums(self._contrasts.weights.shape[1], self._n_leads)
         self._logs = None
         self._fresh = True
@@ -222,17 +180,20 @@ class SpellerModel:
         responses = [self._improve(fit, past, priors[fit.prior]) for fit in self._fits]
         self._fresh = False
         self._trials = trials
-        self._logs = np.array([self._temper * trials.last_evidence(each) for each in responses])
+        evidence = np.array([trials.last_evidence(each) for each in responses])
+        self._logs = self._temper * evidence + np.log(self._expected)
         joint = normalised(self._logs + np.array([[fit.bound] for fit in self._fits]))
         shares = joint.sum(axis=1)
         self._best = int(shares.argmax())
         self._response = responses[self._best]
         self._mean_response: Array = np.tensordot(shares, [each.mean for each in responses], axes=1)
-        self._unaided = trials.last_evidence(priors[self._fits[self._best].prior])
+        unaided = priors[self._fits[self._best].prior]
+        self._unaided = trials.last_evidence(unaided.response(*self._nothing))
         self._common_response = self._common
         found = joint.sum(axis=0)
         found = (1 - NOT_LOOKING) * found + NOT_LOOKING / len(found)
-        return Inference(found, self._energy(), self._known())
+        self._found = found
+        return Inference(found, self._energy())
 
     def flash_weights(self) -> tuple[Array, Array]:
         """Of the mean response of all fits at the last inference: weights (bumps, rows) of a
@@ -259,12 +220,6 @@ class SpellerModel:
         found = self._gain * float(np.sum(self._flash * (mean @ mean.T)))
         n = len(self._past)
         return (SCALE_TRIALS * FLASH_ENERGY + n * found) / (SCALE_TRIALS + n)
-
-    def _known(self) -> float:
-        """The share of the energy that the responses of all fits have in common: their mean's."""
-        own = float(np.sum(self._flash * (self._mean_response @ self._mean_response.T)))
-        energy = self._gain * own
-        return min(max(energy / self._energy(), LEAST_KNOWN), 1.0)
 
     def _white(self, whitening: Whitening) -> WhiteTrials:
         """All trials in white units, the common response subtracted."""
@@ -298,24 +253,25 @@ class SpellerModel:
         signals = [each.signal @ whitening.filters for each in past]
         self._past_signals = np.array(signals).reshape(*shape, self._n_leads)
 
-    def _white_prior(self, prior: ResponsePrior, whitening: Whitening) -> Response:
-        precision = np.asarray(np.linalg.inv(prior.cov), dtype=np.float64)
+    def _white_prior(self, prior: ResponsePrior, whitening: Whitening) -> WhitePrior:
         mean = whitened(prior.mean * whitening.sd_uv, whitening, self._lags)
-        return Response(precision @ mean, precision)
+        root = np.asarray(np.linalg.cholesky(prior.cov), dtype=np.float64)
+        return WhitePrior(mean, root, self._same)
 
-    def _improve(self, fit: Fit, past: WhiteTrials, prior: Response) -> Response:
+    def _improve(self, fit: Fit, past: WhiteTrials, prior: WhitePrior) -> Response:
         """EM steps of a fit; returns its posterior of b."""
         if not len(fit.posteriors):
-            return prior
+            return prior.response(*self._nothing)
         for step in range(FIRST_STEPS if self._fresh else STEPS):
-            response = past.respond(prior, fit.posteriors)
+            response = past.respond(replace(prior, leads=fit.leads), fit.posteriors)
             logs = self._temper * past.expect(response)
             improved = normalised(logs, axis=1)
             if fit.held is not None and step < STEPS:
                 improved[fit.held] = fit.posteriors[fit.held]
             fit.posteriors = improved
-        fit.bound = float(_log_sum(logs).sum()) - _divergence(response, prior)
-        return past.respond(prior, fit.posteriors)
+            fit.leads = response.leads()
+        fit.bound = float(_log_sum(logs).sum()) - response.divergence()
+        return past.respond(replace(prior, leads=fit.leads), fit.posteriors)
 
     def _keep(self, now: TrialSums, logs: Array) -> None:
         """Add the trial just over to all fits, and start new fits from the characters that it
@@ -327,14 +283,18 @@ class SpellerModel:
         best = self._fits[order[0]]
         wanted = FITS - LATENCIES_KEPT if len(self._past) == 1 else max(2, FITS - len(order))
         fits = [
-            Fit(self._fits[k].prior, _appended(self._fits[k].posteriors, normalised(logs[k]), full))
+            replace(
+                self._fits[k],
+                posteriors=_appended(self._fits[k].posteriors, normalised(logs[k]), full),
+                held=None,
+            )
             for k in order[: FITS - wanted]
         ]
         for character in np.argsort(-self._unaided, kind="stable")[:wanted]:
             certain = np.eye(logs.shape[1])[character]
             uniform = np.full_like(best.posteriors, 1 / logs.shape[1])
             posteriors = _appended(uniform, certain, full)
-            fits.append(Fit(best.prior, posteriors, held=len(posteriors) - 1))
+            fits.append(Fit(best.prior, posteriors, self._same, held=len(posteriors) - 1))
         self._fits = fits
 
     def _best_first(self, logs: Array) -> list[int]:
@@ -361,7 +321,7 @@ class SpellerModel:
             -1, N_BUMPS, self._n_leads
         )
         grams = (posteriors[:, None] @ trials.grams[: len(weights)]).reshape(-1, N_BUMPS, N_BUMPS)
-        means = np.linalg.solve(self._response.precision - grams, self._response.total - own)
+        means = [self._response.without(*each).mean for each in zip(own, grams, strict=True)]
         n = rest = SCALE_TRIALS
         expected = SCALE_TRIALS * TRIAL_ENERGY
         seen = FIRST_SLOPE * expected
@@ -392,15 +352,6 @@ def normalised(logs: Array, axis: int | None = None) -> Array:
 def _log_sum(logs: Array) -> Array:
     top = logs.max(axis=-1)
     return np.asarray(top + np.log(np.exp(logs - top[..., None]).sum(axis=-1)))
-
-
-def _divergence(response: Response, prior: Response) -> float:
-    """Kullback-Leibler divergence of the posterior of b from its prior."""
-    n_leads = response.total.shape[1]
-    away = response.mean - prior.mean
-    volume = np.linalg.slogdet(response.precision)[1] - np.linalg.slogdet(prior.precision)[1]
-    shrunk = np.trace(np.linalg.solve(response.precision, prior.precision)) - N_BUMPS
-    return float(0.5 * (n_leads * (shrunk + volume) + np.sum(away * (prior.precision @ away))))
 
 
 def _appended(posteriors: Array, last: Array, full: bool) -> Array:

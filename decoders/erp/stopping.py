@@ -2,15 +2,17 @@
 
 A session's score is bits(P) / T, P the share of right characters and T their mean time. Near its
 optimum a trial that is right with probability p after t seconds is worth slope * p - rate * t, where
-rate = bits(P) / T and slope = bits'(P) at the P and T that this person can reach. Both come from
-simulated trials whose flashes are as informative as the person's. The trial goes on as long as its
-remaining sequences, simulated from the present probabilities, are worth more than a report now.
+rate = bits / T and slope its derivative by P, at the P and T that this person can reach. Both come from
+simulated trials whose flashes are as informative as the person's. bits is the mean over the shares that
+some letters can have at this P, since a session is finite, the model uncertain, and a share of a half or
+less scores 0. The trial goes on as long as its remaining sequences, simulated from the present
+probabilities, are worth more than a report now.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from math import log2
+from math import comb, log2
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,20 +28,17 @@ ENERGY_STEP = 0.25
 LEVELS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 0.98, 0.99, 0.995)
 """Future stopping levels that are tried out; the best is taken."""
 FEWEST_GROUPS = 2
-MOST_RIGHT = 0.995
-"""The slope of bits(P) is infinite at 1."""
+LETTERS = 8
+"""The share of right characters is as uncertain as that of so many letters."""
+MOST_RIGHT, P_STEP = 0.995, 0.004
 
 
 @dataclass(frozen=True)
 class Inference:
-    """probabilities of the characters; energy (d'^2) of a flash for a response that is known.
-
-    known: the share of that energy by which the evidence grows with what is known now.
-    """
+    """probabilities of the characters; energy (d'^2) of a flash."""
 
     probabilities: Array
     energy: float
-    known: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -66,11 +65,7 @@ class Stopping:
         self._worth = lru_cache(maxsize=None)(self._worth_at)
 
     def stop(self, found: Inference, sequences: int) -> bool:
-        """Whether to report now, after `sequences` sequences.
-
-        What time is worth depends on the score that the person can reach, also while the response
-        is still being learned; what more sequences would add depends on what is known of it now.
-        """
+        """Whether to report now, after `sequences` sequences."""
         probabilities = found.probabilities
         left = self._max_sequences - sequences
         if left <= 0:
@@ -79,7 +74,7 @@ class Stopping:
         worth = self._worth(steps)
         if worth.slope == 0:  # nothing is gained before more is known
             return False
-        best = self._simulate(probabilities, found.known * steps * ENERGY_STEP, left)
+        best = self._simulate(probabilities, steps * ENERGY_STEP, left)
         outcomes = (self._outcome(best, level) for level in LEVELS)
         later = max(float(worth.of(right, seconds).mean()) for right, seconds in outcomes)
         return worth.slope * float(probabilities.max()) >= later
@@ -92,9 +87,10 @@ class Stopping:
         for level in LEVELS:
             right, seconds = (float(values.mean()) for values in self._outcome(best, level))
             p = min(right, MOST_RIGHT)
-            rate = bits(p, n) / seconds
+            rate = mean_bits(p, n) / seconds
             if rate > top.rate:
-                top = Worth(log2(p * (n - 1) / (1 - p)), rate)
+                slope = (mean_bits(p + P_STEP, n) - mean_bits(p - P_STEP, n)) / (2 * P_STEP)
+                top = Worth(slope, rate)
         return top
 
     def _outcome(self, best: Array, level: float) -> tuple[Array, Array]:
@@ -126,6 +122,15 @@ def bits(p: float, n: int) -> float:
         return 0.0
     wrong = (1 - p) * log2((1 - p) / (n - 1)) if p < 1 and n > 1 else 0.0
     return log2(n) + p * log2(p) + wrong
+
+
+def mean_bits(p: float, n: int) -> float:
+    """The mean of bits over the shares right of LETTERS letters, each right with probability p."""
+    shares = (
+        comb(LETTERS, k) * p**k * (1 - p) ** (LETTERS - k) * bits(k / LETTERS, n)
+        for k in range(LETTERS + 1)
+    )
+    return sum(shares)
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from bci_stream.errors import TruthError
 from bci_stream.packet import SignalInfo
 from decoders.dsp import Array
 from decoders.erp.decoder import NAME, KnownResponse, mean_response
-from decoders.erp.model import LEAST_VARIANCE, weak_prior
 from decoders.erp.noise import LAGS, SpellerSignal, Whitening
+from decoders.erp.prior import LEAST_VARIANCE, weak_prior
 from decoders.erp.response import N_BUMPS, RESPONSE_S, Contrasts, TrialSums, shift, whitened
 from decoders.erp.stopping import SpellerLayout
 from decoders.model import Model

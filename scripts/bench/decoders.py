@@ -27,7 +27,14 @@ from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
 from scripts.bench.results import read_rows, update_page  # noqa: E402
-from scripts.bench.table import HIDDEN, Row, Verdict, over_all, verdicts  # noqa: E402
+from scripts.bench.table import (  # noqa: E402
+    HIDDEN,
+    Row,
+    Verdict,
+    over_all,
+    pooled_verdicts,
+    verdicts,
+)
 
 BENCHES = {
     "erp": ("scripts.bench.recordings.erp", "p300"),
@@ -114,7 +121,7 @@ def run_track(track: str, data_dir: Path, console: Console) -> tuple[list[Row], 
     rows += over_all(rows)
     if rows:
         console.print(table(track, rows))
-    for verdict in verdicts(rows):
+    for verdict in [*verdicts(rows), *pooled_verdicts(rows)]:
         console.print(str(verdict), markup=False)
     if broken:
         console.print(f"{track}: FAILED, {broken}", markup=False)

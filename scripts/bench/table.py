@@ -27,7 +27,8 @@ class Row:
     low, high: the interval described by `spread` (e.g. "95 % bootstrap over trials").
     n: how many things (trials, flashes, seconds) were judged. mean_ms, worst_ms: compute a packet.
     units: what the score is computed from (trials, people), in the same order for all methods, and
-    score_of: how; so that two methods can be compared in pairs.
+    score_of: how; so that two methods can be compared in pairs. beside: the only method of ours that a
+    reference is compared with, where others are given more or less than it is; empty: all of ours.
     """
 
     track: str
@@ -43,6 +44,7 @@ class Row:
     mean_ms: float = float("nan")
     worst_ms: float = float("nan")
     note: str = ""
+    beside: str = ""
     units: Sequence[Any] = field(default=(), repr=False)
     score_of: ScoreOf | None = field(default=None, repr=False)
 
@@ -60,6 +62,7 @@ def row_of(
     n: int | None = None,
     compute_s: Sequence[float] = (),
     note: str = "",
+    beside: str = "",
 ) -> Row:
     """The row of a score over units (of which `unit` is the plural), with its bootstrap interval.
 
@@ -80,6 +83,7 @@ def row_of(
         mean_ms=1e3 * float(np.mean(compute_s)) if len(compute_s) else float("nan"),
         worst_ms=1e3 * float(np.max(compute_s)) if len(compute_s) else float("nan"),
         note=note,
+        beside=beside,
         units=tuple(units),
         score_of=score_of,
     )
@@ -90,21 +94,20 @@ def mean(values: Sequence[float]) -> float:
     return float(np.mean(values))
 
 
+POOLED = "all recordings"
+"""The data of a row that is a mean over recordings."""
+
+
 def over_all(rows: Sequence[Row]) -> list[Row]:
     """One more row for each method and measure that several recordings have: their mean, with the
     recordings as units."""
-    measures: dict[tuple[str, str], list[str]] = {}
-    for row in rows:
-        names = measures.setdefault((row.track, row.measure), [])
-        if row.data not in names:
-            names.append(row.data)
     found = []
-    for (track, measure), names in measures.items():
+    for track, measure in dict.fromkeys((row.track, row.measure) for row in rows):
         own = [row for row in rows if (row.track, row.measure) == (track, measure)]
         for method in dict.fromkeys(row.method for row in own):
-            pooled = {row.data: row for row in own if row.method == method}
-            if len(names) >= FEWEST_POOLED and set(pooled) == set(names):
-                found.append(_pooled([pooled[name] for name in names]))
+            pooled = [row for row in own if row.method == method]
+            if len(pooled) >= FEWEST_POOLED:
+                found.append(_pooled(pooled))
     return found
 
 
@@ -116,11 +119,12 @@ def _pooled(rows: Sequence[Row]) -> Row:
         mean,
         "recordings",
         track=rows[0].track,
-        data=f"all {len(rows)} recordings",
+        data=POOLED,
         method=rows[0].method,
         ours=rows[0].ours,
         measure=rows[0].measure,
         note=f"worst {min(scores):.3f}, best {max(scores):.3f}",
+        beside=rows[0].beside,
     )
     return replace(whole, mean_ms=mean([row.mean_ms for row in rows]), worst_ms=max(worst))
 
@@ -195,11 +199,46 @@ class Verdict:
 
 
 def verdicts(rows: Sequence[Row]) -> Iterator[Verdict]:
-    """For each of our rows and each reference on the same data and measure."""
+    """For each of our rows and each reference on the same data and measure, recording by recording."""
+    for ours, theirs in _pairs([row for row in rows if row.data != POOLED]):
+        if ours.data == theirs.data:
+            yield compare(ours, theirs)
+
+
+def pooled_verdicts(rows: Sequence[Row]) -> list[Verdict]:
+    """Each method of ours against each reference, with the recordings that both have as pairs.
+
+    Pairs of methods with fewer than FEWEST_POOLED recordings in common are left out.
+    """
+    scores: dict[tuple[str, str, str, str], dict[str, tuple[float, float]]] = {}
+    for ours, theirs in _pairs([row for row in rows if row.data != POOLED]):
+        if ours.data == theirs.data:
+            key = (ours.track, ours.measure, ours.method, theirs.method)
+            scores.setdefault(key, {})[ours.data] = (ours.score, theirs.score)
+    return [
+        _pooled_verdict(*key, list(found.values()))
+        for key, found in scores.items()
+        if len(found) >= FEWEST_POOLED
+    ]
+
+
+def _pooled_verdict(
+    track: str, measure: str, ours: str, theirs: str, scores: Sequence[tuple[float, float]]
+) -> Verdict:
+    own, other = zip(*scores, strict=True)
+    low, high = paired_bootstrap(own, other, mean)
+    difference = mean(own) - mean(other)
+    how = f" over {len(scores)} recordings"
+    return Verdict(track, POOLED, measure, ours, theirs, difference, low, high, how)
+
+
+def _pairs(rows: Sequence[Row]) -> Iterator[tuple[Row, Row]]:
+    """(ours, reference) of one track and measure."""
     for ours in (row for row in rows if row.ours):
         for theirs in rows:
-            if not theirs.ours and (theirs.data, theirs.measure) == (ours.data, ours.measure):
-                yield compare(ours, theirs)
+            same = (theirs.track, theirs.measure) == (ours.track, ours.measure)
+            if same and not theirs.ours and theirs.beside in ("", ours.method):
+                yield ours, theirs
 
 
 def compare(ours: Row, theirs: Row) -> Verdict:

@@ -13,6 +13,7 @@ from scripts.bench import results, table
 from scripts.bench.recordings import erp as bench_erp
 from scripts.bench.recordings import files as bench_files
 from scripts.bench.recordings import spellers as bench_spellers
+from scripts.bench.recordings.augmented import LaggedMoments
 
 pytestmark = pytest.mark.slow
 
@@ -60,7 +61,29 @@ def test_the_results_page_replaces_the_section_of_its_track_only(tmp_path: Path)
     assert re.findall(r"^## (.*)$", text, re.MULTILINE) == ["mi", "erp"]
     assert "2020-01-01" not in text
     assert "| D | **ours** | 2.000 |" in text
-    assert "ours is ahead of reference: +1.000" in text
+    assert "| D | ours | reference | +1.000 | +1.000 to +1.000 | 3 pairs | ahead |" in text
+
+
+def test_the_page_compares_means_over_the_recordings_that_both_have(tmp_path: Path) -> None:
+    rows = [
+        replace(row(method, [score], ours=method == "ours"), data=data)
+        for method, scores in (("ours", (3.0, 4.0, 5.0, 9.0)), ("reference", (2.0, 3.0, 4.0)))
+        for data, score in zip("abcd", scores, strict=False)
+    ]
+    rows += table.over_all(rows)
+    results.update_page(tmp_path / "p.md", "erp", rows, list(table.verdicts(rows)), "2020-01-01")
+    text = (tmp_path / "p.md").read_text(encoding="utf-8")
+    top, folded = text.split("<details>")
+    assert "| **ours** | 5.250 |" in top
+    assert "| ours | reference | +1.000 | +1.000 to +1.000 | 3 recordings | ahead |" in top
+    assert "| a | " not in top
+    assert "| a | **ours** | 3.000 |" in folded
+
+
+def test_a_reference_is_compared_with_what_it_stands_beside() -> None:
+    rows = [row("ours, more", [1.0] * 3, ours=True), row("ours, less", [1.0] * 3, ours=True)]
+    rows.append(replace(row("reference", [0.0] * 3), beside="ours, less"))
+    assert [verdict.ours for verdict in table.verdicts(rows)] == ["ours, less"]
 
 
 def test_the_page_of_an_earlier_run_is_written_from_its_rows(tmp_path: Path) -> None:
@@ -137,9 +160,9 @@ def test_every_method_spells_the_letters_of_a_person_left_out(erp_session) -> No
     unaided = {person.name: bench_erp.watch(person, None) for person in people}
     rows = bench_erp.person_rows(people[0], people[1:], unaided)
     assert {r.data for r in rows} == {"p4"}
-    own = {"erp-bayes, no label", "erp-bayes, prior of 1 other(s)"}
+    own = {"erp-bayes, no label", "erp-bayes, prior of others"}
     assert {r.method for r in rows if r.ours} == own
-    assert {"erp-umm, no label", "shrinkage LDA of 1 other(s)"} <= {r.method for r in rows}
+    assert {"erp-umm, no label", "shrinkage LDA, prior of others"} <= {r.method for r in rows}
     measures = {r.measure for r in rows if r.method in own}
     assert measures == {
         "bits/min (track score)",
@@ -172,3 +195,14 @@ def test_flashes_without_groups_are_given_groups_that_agree_with_their_labels() 
 def test_auc_is_the_share_of_pairs_in_order() -> None:
     assert bench_erp.auc([(True, 2.0), (False, 1.0), (False, 3.0), (True, 4.0)]) == 0.75
     assert np.isnan(bench_erp.auc([(True, 2.0)]))
+
+
+def test_augmented_covariances_are_positive_where_a_window_ends_quieter_than_it_began() -> None:
+    rng = np.random.default_rng(0)
+    loud = np.exp(-np.arange(250) / 8)[:, None] * rng.standard_normal((250, 2))
+    moments = LaggedMoments(125.0, [0, 1], ((8.0, 30.0),))
+    for window in np.split(loud, 25):
+        moments.forget()
+        moments.add(window)
+        powers = np.linalg.eigvalsh(moments.sums[0])
+        assert powers.min() > -1e-9 * powers.max()

@@ -1,7 +1,7 @@
 """mi reference: augmented covariances (time-delay embedding), tangent space, linear SVM (ACM+TS+SVM).
 
-After Carrara and Papadopoulo (2023), with a fixed order and lag. The covariance of the embedded signal
-is block-Toeplitz; it is built of the lagged moments, so that windows of any length can be summed.
+After Carrara and Papadopoulo (2023), with a fixed order and lag. The products of the embedded signal with
+itself are summed, which is positive semi-definite for windows of any length.
 """
 
 from typing import ClassVar
@@ -19,7 +19,7 @@ LAG_S = 0.024
 
 
 class LaggedMoments(BandMoments):
-    """`BandMoments` of a signal together with its delayed copies: block-Toeplitz sums."""
+    """`BandMoments` of a signal together with its delayed copies."""
 
     def begin(self) -> None:
         self._past: list[Array] | None = None
@@ -40,18 +40,9 @@ class LaggedMoments(BandMoments):
             whole = np.concatenate([self._past[band], band_filter.step(kept)])
             begin = lag * (ORDER - 1)
             delayed = [whole[begin - k * lag : len(whole) - k * lag] for k in range(ORDER)]
-            lagged = [delayed[0].T @ each for each in delayed]
-            self.sums[band] += _block_toeplitz(lagged)
+            embedded = np.concatenate(delayed, axis=1)
+            self.sums[band] += embedded.T @ embedded
             self._past[band] = whole[len(whole) - begin :]
-
-
-def _block_toeplitz(lagged: list[Array]) -> Array:
-    """Blocks (k, m): the moments at lag m - k."""
-    rows = [
-        [lagged[m - k] if m >= k else lagged[k - m].T for m in range(len(lagged))]
-        for k in range(len(lagged))
-    ]
-    return np.block(rows)
 
 
 class AugmentedSvm(TangentSpaceSvm):

@@ -37,6 +37,8 @@ from scripts.bench.recordings.spellers import (
 from scripts.bench.table import Row, mean, row_of
 from tracks.erp import CHARACTERS, SEQUENCES, score
 
+OURS = "erp-bayes"
+PRIOR = ", prior of others"
 SHARED_LEADS = 0.5
 """Others are of the same kind if they have this share of a person's leads."""
 SEQUENCE_S = 1.8
@@ -108,29 +110,28 @@ def person_rows(
     layout = SpellerLayout(speller.groups)
     rows = []
     prior = pack([person_of(o.recording, layout) for o in others], layout) if others else None
-    for name, model in _with_prior("erp-bayes", prior, others):
+    for name, model in _with_prior(OURS, prior):
         rows.append(_score_row(speller, name, BayesDecoder(model=model, groups=layout.groups)))
         watched = unaided[speller.name] if model is None else watch(speller, model)
         rows += [flash_row(speller, name, watched), *_calibration(speller, name, watched)]
         if others:
             rows.append(_fixed_row(speller, name, model, fixed))
     umm = _umm_model(others, layout) if others else None
-    for name, model in _with_prior("erp-umm", umm, others):
-        rows.append(_score_row(speller, name, UmmDecoder(model=model, groups=layout.groups)))
+    for name, model in _with_prior("erp-umm", umm):
+        row = _score_row(speller, name, UmmDecoder(model=model, groups=layout.groups))
+        rows.append(replace(row, beside=name.replace("erp-umm", OURS)))
     for kind in LDA_KINDS if others else ():
         model = lda_model(others, kind)
-        name = f"{kind} LDA of {len(others)} other(s)"
-        rows.append(_score_row(speller, name, XdawnLda(model=model, groups=layout.groups)))
-        rows.append(_lda_row(speller, name, model))
+        name = f"{kind} LDA{PRIOR}"
+        own = _score_row(speller, name, XdawnLda(model=model, groups=layout.groups))
+        rows += [replace(row, beside=OURS + PRIOR) for row in (own, _lda_row(speller, name, model))]
     return rows
 
 
-def _with_prior(
-    name: str, model: Model | None, others: Sequence[Speller]
-) -> Iterator[tuple[str, Model | None]]:
+def _with_prior(name: str, model: Model | None) -> Iterator[tuple[str, Model | None]]:
     yield f"{name}, no label", None
     if model is not None:
-        yield f"{name}, prior of {len(others)} other(s)", model
+        yield f"{name}{PRIOR}", model
 
 
 def _umm_model(others: Sequence[Speller], layout: SpellerLayout) -> Model:
@@ -167,7 +168,8 @@ def _fixed_row(speller: Speller, method: str, model: Model | None, others: Seque
     """
     chosen = 1 + int(np.argmax(np.mean([_fixed_scores(right) for right in others], axis=0)))
     decoder = BayesDecoder(model=model, groups=speller.groups, max_sequences=chosen, early=False)
-    return replace(_score_row(speller, f"{method}, fixed number", decoder), ours=False)
+    row = _score_row(speller, f"{method}, fixed number", decoder)
+    return replace(row, ours=False, beside=method)
 
 
 def _right(speller: Speller, watched: Watched) -> Array:
@@ -240,7 +242,7 @@ def _auc_row(speller: Speller, method: str, pairs: Sequence[tuple[bool, float]])
 
 
 def _common(speller: Speller, method: str) -> dict[str, Any]:
-    ours = method.startswith("erp-bayes")
+    ours = method.startswith(OURS)
     return {"track": "erp", "data": speller.name, "method": method, "ours": ours}
 
 

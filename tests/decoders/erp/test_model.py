@@ -5,8 +5,9 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from decoders.erp.decoder import mean_response
-from decoders.erp.model import Response, ResponsePrior, WhiteTrials, weak_prior
+from decoders.erp.model import WhiteTrials
 from decoders.erp.noise import LAGS, whitening_of
+from decoders.erp.prior import ResponsePrior, WhitePrior, weak_prior
 from decoders.erp.response import CENTRES_S, N_BUMPS, bumps, shift
 from decoders.erp.stopping import SpellerLayout
 from decoders.erp.training import covariance, fit, person_of
@@ -54,26 +55,58 @@ def test_evidence_is_the_integral_over_the_response() -> None:
     n, leads = 60, 2
     designs = rng.standard_normal((2, n, N_BUMPS))
     signal = rng.standard_normal((n, leads))
-    root = rng.standard_normal((N_BUMPS, N_BUMPS))
-    response = Response(rng.standard_normal((N_BUMPS, leads)), root @ root.T + np.eye(N_BUMPS))
+    prior = drawn_prior(rng, leads)
     contrasts = np.eye(2)
     signals = np.stack([design.T @ signal for design in designs])
     grams = np.stack([design.T @ design for design in designs])
     trials = WhiteTrials(signals.reshape(1, 2, -1), grams.reshape(1, 2, -1), contrasts, leads)
-    found = trials.last_evidence(response)
-    cov = np.linalg.inv(response.precision)
-    exact = [
-        sum(
-            multivariate_normal.logpdf(
-                signal[:, lead],
-                design @ response.mean[:, lead],
-                np.eye(n) + design @ cov @ design.T,
-            )
-            for lead in range(leads)
-        )
-        for design in designs
-    ]
+    found = trials.last_evidence(
+        prior.response(np.zeros((N_BUMPS, leads)), np.zeros((N_BUMPS,) * 2))
+    )
+    exact = [density(prior, design, signal) for design in designs]
     assert found[0] - found[1] == pytest.approx(exact[0] - exact[1], abs=1e-6)
+
+
+def drawn_prior(rng: np.random.Generator, leads: int) -> WhitePrior:
+    root, mixed = (rng.standard_normal((n, n)) / np.sqrt(n) for n in (N_BUMPS, leads))
+    mean = rng.standard_normal((N_BUMPS, leads))
+    return WhitePrior(mean, root + np.eye(N_BUMPS), mixed @ mixed.T + 0.3 * np.eye(leads))
+
+
+def density(prior: WhitePrior, design: np.ndarray, signal: np.ndarray) -> float:
+    """The log density of a signal (n, leads) that is design @ b + white noise."""
+    over_time = design @ prior.root @ prior.root.T @ design.T
+    cov = np.kron(over_time, prior.leads) + np.eye(signal.size)
+    return float(multivariate_normal.logpdf(signal.ravel(), (design @ prior.mean).ravel(), cov))
+
+
+def test_what_two_parts_of_the_data_say_in_turn_is_what_both_say_together() -> None:
+    rng = np.random.default_rng(2)
+    n, leads = 40, 3
+    prior = drawn_prior(rng, leads)
+    designs = rng.standard_normal((2, n, N_BUMPS))
+    signals = rng.standard_normal((2, n, leads))
+    totals = np.stack([d.T @ x for d, x in zip(designs, signals, strict=True)])
+    grams = np.stack([d.T @ d for d in designs])
+    first = prior.response(totals[0], grams[0])
+    both = prior.response(totals.sum(axis=0), grams.sum(axis=0))
+    assert both.without(totals[1], grams[1]).mean == pytest.approx(first.mean, abs=1e-8)
+    exact = density(prior, np.concatenate(designs), np.concatenate(signals))
+    exact -= density(prior, designs[0], signals[0])
+    noise = 0.5 * np.sum(signals[1] ** 2) + 0.5 * signals[1].size * np.log(2 * np.pi)
+    assert first.evidence(totals[1:], grams[1:])[0] - noise == pytest.approx(exact, abs=1e-6)
+
+
+def test_the_covariance_of_the_leads_follows_a_response_of_one_course() -> None:
+    """Many flashes of a response that only the first of four leads records."""
+    leads = 4
+    b = np.zeros((N_BUMPS, leads))
+    b[:, 0] = np.sin(np.arange(N_BUMPS))
+    gram = 1e4 * np.eye(N_BUMPS)
+    prior = WhitePrior(np.zeros((N_BUMPS, leads)), 0.5 * np.eye(N_BUMPS), np.eye(leads))
+    learned = prior.response(gram @ b, gram).leads()
+    assert learned[0, 0] > 5 * learned[1, 1]
+    assert np.linalg.eigvalsh(learned).min() > 0
 
 
 def test_overlapping_responses_are_separated(erp_session) -> None:

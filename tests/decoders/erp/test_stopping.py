@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from bci_stream.errors import RuleError
-from decoders.erp.stopping import Inference, SpellerLayout, Stopping, bits
+from decoders.erp.stopping import (
+    LETTERS,
+    Inference,
+    SpellerLayout,
+    Stopping,
+    bits,
+    mean_bits,
+)
 from tracks.erp import CHARACTERS
 
 ROWS = ("ABCDEF", "GHIJKL", "MNOPQR", "STUVWX", "YZ1234", "56789_")
@@ -50,10 +57,20 @@ def test_stopping_waits_while_unsure_and_never_beyond_the_last_sequence() -> Non
     assert stopping.stop(Inference(sure, 2.0), sequences=1)
 
 
-def test_stopping_does_not_wait_for_evidence_that_can_not_come() -> None:
-    """Nothing is known of the response yet: more sequences would cost time and add nothing."""
+def test_stopping_is_not_content_with_a_half_sure_character() -> None:
+    """A share right of a half or less scores 0, and few letters may fall there at 0.55."""
     stopping = Stopping(MEMBERS, 1.8, max_sequences=5, seed=0)
-    assert stopping.stop(Inference(np.full(36, 1 / 36), 2.0, known=0.02), sequences=1)
+    half = np.full(36, 0.45 / 35)
+    half[0] = 0.55
+    assert not any(stopping.stop(Inference(half, energy), 1) for energy in (1.5, 2.0, 4.0))
+
+
+def test_the_mean_bits_of_some_letters_are_those_of_their_shares() -> None:
+    assert mean_bits(1.0, 36) == pytest.approx(bits(1.0, 36))
+    assert mean_bits(0.0, 36) == 0
+    drawn = np.random.default_rng(0).binomial(LETTERS, 0.6, size=20000) / LETTERS
+    found = np.mean([bits(float(share), 36) for share in drawn])
+    assert mean_bits(0.6, 36) == pytest.approx(found, abs=0.03)
 
 
 Rule = Callable[[np.ndarray, int], bool]
