@@ -158,7 +158,7 @@ def _check(
 
     for source in sources:
         check_source(source)
-    from bci_stream.contest.pace import parse_pace
+    from bci_stream.contest.start import parse_pace
     from replay.daemon import check_free
 
     check_free(name)
@@ -188,7 +188,7 @@ def _serve(
     lsl_session: str,
     **reading: str | None,
 ) -> None:
-    from bci_stream.contest.pace import parse_pace
+    from bci_stream.contest.start import parse_pace
     from replay.service import Service, progress_line
 
     contest = open_contest(contest_path, room)

@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from bci_stream.clock import RealClock, thread_beside
 from bci_stream.contest.contest import Contest
-from bci_stream.contest.pace import Pace
+from bci_stream.contest.start import Pace
 from bci_stream.errors import SourceError
 from bci_stream.wire.transport import Transport
 from replay.daemon import OVER, DaemonState, start_time, write_state

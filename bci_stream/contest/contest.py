@@ -21,9 +21,8 @@ from bci_stream.contest.checks import (
     suggest,
 )
 from bci_stream.contest.keys import Keys, Results
-from bci_stream.contest.pace import parse_pace
 from bci_stream.contest.phases import Phase, check_phases
-from bci_stream.contest.start import StartPolicy, parse_start
+from bci_stream.contest.start import StartPolicy, parse_pace, parse_start
 from bci_stream.errors import ContestError, RuleError, SourceError
 from bci_stream.files import state_dir
 from bci_stream.wire.names import checked_name

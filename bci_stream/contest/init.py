@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bci_stream.contest.checks import check_title
 from bci_stream.contest.contest import Limits, load_contest
-from bci_stream.contest.pace import parse_pace
+from bci_stream.contest.start import parse_pace
 from bci_stream.contest.teams import write_team_file
 from bci_stream.errors import ContestError
 from bci_stream.wire.names import checked_name

@@ -1,11 +1,11 @@
-"""When a run begins: once all teams are ready, when the operator gives go, or at a time."""
+"""When a run begins (once all teams are ready, when the operator gives go, or at a time), and its pace."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-from bci_stream.errors import ContestError
+from bci_stream.errors import ContestError, SourceError
 
 ALLOWED = '"ready", "go" or "at TIME", such as "at 2026-08-20 14:00+08:00"'
 
@@ -109,3 +109,32 @@ class StartGate:
         complete = set(expected) <= set(ready) if expected else len(ready) >= self.team_count
         teams = WaitingTeams(tuple(sorted(ready)), complete, waited_s)
         return self.policy_of(track).may_start(teams, self.time())
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Real time, a multiple of it, or lockstep.
+
+    speed: how many times faster than the recording; lockstep has no speed of its own.
+    """
+
+    lockstep: bool
+    speed: float = 1.0
+
+    def __str__(self) -> str:
+        if self.lockstep:
+            return "lockstep"
+        return "realtime" if self.speed == 1.0 else f"{self.speed:g}"
+
+
+def parse_pace(text: str) -> Pace:
+    """Read `lockstep`, `realtime` or a factor; raises SourceError for anything else."""
+    if text == "lockstep":
+        return Pace(lockstep=True)
+    try:
+        speed = 1.0 if text == "realtime" else float(text)
+    except ValueError:
+        speed = 0.0
+    if not 0.0 < speed < 1e6:
+        raise SourceError(f"pace {text!r}: 'lockstep', 'realtime' or a factor like 2.0 is expected")
+    return Pace(lockstep=False, speed=speed)

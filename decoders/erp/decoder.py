@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 from bci_stream.packet import SignalInfo
 from decoders.dsp import Array
 from decoders.dsp.spd import positive_definite
-from decoders.erp.language import LanguagePrior
 from decoders.erp.model import SpellerModel
 from decoders.erp.noise import SpellerSignal
-from decoders.erp.prior import ResponsePrior, weak_prior
+from decoders.erp.prior import LanguagePrior, ResponsePrior, weak_prior
 from decoders.erp.response import N_BUMPS, RESPONSE_S
 from decoders.erp.speller import Flash, SpellerDecoder
 from decoders.erp.stopping import Inference

@@ -19,9 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decoders.dsp import Array
-from decoders.erp.language import LanguagePrior
 from decoders.erp.noise import LAGS, GridSample, Whitening
-from decoders.erp.prior import Response, ResponsePrior, WhitePrior
+from decoders.erp.prior import LanguagePrior, Response, ResponsePrior, WhitePrior
 from decoders.erp.response import (
     N_BUMPS,
     Contrasts,

@@ -1,4 +1,4 @@
-"""What is known of a person's response to flashes: before the first trial, and after some.
+"""What is known beforehand: of a person's response to flashes, and of the text that is written.
 
 A prior is the mean of other people's responses where there are any; beside it, or without other people,
 only the usual time of responses.
@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
+from bci_stream.errors import RuleError
 from decoders.dsp import Array
 from decoders.erp.response import CENTRES_S, N_BUMPS, shift
 
@@ -20,6 +21,9 @@ TYPICAL_VARIANCE, PEAK_S, SPREAD_S = 0.1, 0.27, 0.1
 LEAST_VARIANCE = 0.003
 LEADS_WEIGHT, LEAST_SCALE = 2.0, 1e-4
 """How many bumps the prior of the leads' covariance, the identity, is worth."""
+SPACE = "_"
+SMOOTHING = 0.5
+"""Added to the count of each pair, in pairs."""
 
 
 @dataclass(frozen=True)
@@ -144,3 +148,30 @@ class Response:
         n_bumps, n_leads = away.shape
         drawn = (found + LEADS_WEIGHT * np.eye(n_leads)) / (n_bumps + LEADS_WEIGHT)
         return np.asarray(self.axes @ drawn @ self.axes.T)
+
+
+class LanguagePrior:
+    """Bigrams of a text over the characters of a speller; white space is `_`, others are left out.
+
+    Raises RuleError if the text has fewer than two of these characters.
+    """
+
+    def __init__(self, text: str, characters: str) -> None:
+        spaced = SPACE.join(text.upper().split())
+        places = [characters.index(c) for c in spaced if c in characters]
+        if len(places) < 2:
+            raise RuleError(
+                f"language: its text has {len(places)} of the speller's characters; it needs a "
+                f"sample of what will be written, with characters of {characters}"
+            )
+        n = len(characters)
+        pairs = np.full((n, n), SMOOTHING)
+        np.add.at(pairs, (places[:-1], places[1:]), 1)
+        single = np.full(n, SMOOTHING) + np.bincount(places, minlength=n)
+        self._next: Array = pairs / pairs.sum(axis=1, keepdims=True)
+        self.first: Array = single / single.sum()
+        """Probabilities of a character of which none before is known."""
+
+    def after(self, previous: Array) -> Array:
+        """Probabilities of the next character, from those of the one before."""
+        return np.asarray(previous @ self._next)

@@ -12,8 +12,8 @@ from typing import Any
 
 from bci_stream.clock import Clock
 from bci_stream.contest.contest import Contest
-from bci_stream.contest.pace import Pace, parse_pace
 from bci_stream.contest.refusals import TokenRefusals
+from bci_stream.contest.start import Pace, parse_pace
 from bci_stream.errors import BciError, SourceError, WireError
 from bci_stream.wire.groups import StreamLimits
 from bci_stream.wire.messages import Offer, Status, Stopped

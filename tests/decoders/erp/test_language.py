@@ -5,7 +5,7 @@ import pytest
 
 from bci_stream.errors import RuleError
 from decoders.erp.decoder import BayesDecoder
-from decoders.erp.language import LanguagePrior
+from decoders.erp.prior import LanguagePrior
 from decoders.offline import run_offline
 from tracks.erp import CHARACTERS
 
