@@ -30,9 +30,9 @@ BUFFER_S = 360
 TEXTS_A_BUFFER_UNIT = 100
 """LSL counts the buffer of an irregular stream in hundreds of samples."""
 
-TEXTS_AT_ONCE, LENGTH_AT_ONCE, TEXTS_A_CALL = 256, 1 << 22, 32
-"""Limits for one pull, in texts and characters: a flooded stream must not delay the reader's others. Each
-call of liblsl brings at most TEXTS_A_CALL."""
+TEXTS_AT_ONCE, LENGTH_AT_ONCE, TEXTS_A_CALL, SHORT = 256, 1 << 22, 16, 10_000
+"""Limits for one pull, in texts and characters: a flooded stream must not delay the reader's others. One
+call of liblsl brings up to TEXTS_A_CALL texts if they are SHORT on average, else one."""
 
 MOST_SLOTS = 8
 """How many values the buffer of a text inlet may have for each text that it is to keep."""
@@ -156,7 +156,8 @@ class LslTextInlet:
             and length < LENGTH_AT_ONCE
             and self._inlet.samples_available()
         ):
-            rows, stamps = self._inlet.pull_chunk(0.0, max_samples=TEXTS_A_CALL)
+            most = TEXTS_A_CALL if length < SHORT * len(texts) else 1
+            rows, stamps = self._inlet.pull_chunk(0.0, max_samples=most)
             more = [(_text(row[0]), float(stamp)) for row, stamp in zip(rows, stamps, strict=True)]
             length += sum(len(text) for text, _ in more)
             texts += more
