@@ -1,7 +1,6 @@
 """Lab Streaming Layer as a transport: the one module that touches pylsl."""
 
 import contextlib
-import sys
 import time
 from collections.abc import Sequence
 
@@ -232,10 +231,10 @@ def _allow_descriptors() -> None:
 
     Anyone may hold connections to an outlet: those of an attacker left none for logs and recordings.
     """
-    if sys.platform == "win32":
+    try:
+        import resource
+    except ModuleNotFoundError:  # Windows has no such limit
         return
-    import resource
-
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MOST_DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < most:
