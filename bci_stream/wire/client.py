@@ -338,12 +338,14 @@ class TeamClient:
     def _poll_judge(self, now: float) -> None:
         """Every REPEAT_S: has the judge closed the run, or asked for messages again?
 
-        At every call while a stream is not verified, so that a flood on it is closed before it fills memory.
+        Read at every call while a stream is not verified, so that a flood on it is closed before it fills
+        memory; new streams are looked for every REPEAT_S only, since this is called for each packet.
         """
-        if now - self._judge_polled_at < REPEAT_S and not self._judges.has_unverified:
+        if now - self._judge_polled_at >= REPEAT_S:
+            self._judge_polled_at = now
+            self._judges.look()
+        elif not self._judges.has_unverified:
             return
-        self._judge_polled_at = now
-        self._judges.look()
         for uid, _, text, _ in self._judges.pull():
             message = self._read_judge(text, uid)
             if message is None:
